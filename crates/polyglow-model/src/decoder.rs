@@ -1,0 +1,156 @@
+//! The decoder: masked self-attention, attention to the encoder, feed-forward (Vaswani et al., 2017, section 3.1).
+
+use burn::module::Module;
+use burn::tensor::{Bool, Tensor};
+
+use crate::attention::{CrossAttention, SelfAttention};
+use crate::cache::{DecoderCache, LayerCache};
+use crate::config::{Norm, TransformerConfig};
+use crate::feed_forward::FeedForward;
+use crate::init::ParamInit;
+use crate::layer_norm::LayerNorm;
+use crate::position::Rotation;
+use crate::residual::Residual;
+
+/// A stack of decoder layers.
+#[derive(Module, Debug)]
+pub struct Decoder {
+    /// From the embedding upwards.
+    pub layers: Vec<DecoderLayer>,
+    /// Pre-norm leaves the last sum unnormalized, so one more norm follows it.
+    pub norm: Option<LayerNorm>,
+}
+
+/// Self-attention, cross-attention, feed-forward.
+#[derive(Module, Debug)]
+pub struct DecoderLayer {
+    /// Every target position looks at itself and at those before it.
+    pub self_attention: SelfAttention,
+    /// Around the self-attention.
+    pub self_attention_residual: Residual,
+    /// Every target position looks at the source.
+    pub cross_attention: CrossAttention,
+    /// Around the cross-attention.
+    pub cross_attention_residual: Residual,
+    /// The position-wise block.
+    pub feed_forward: FeedForward,
+    /// Around the feed-forward block.
+    pub feed_forward_residual: Residual,
+}
+
+/// What is the same for all decoder layers of one batch.
+#[derive(Clone, Debug)]
+pub struct DecoderInput<'a> {
+    /// The encoder's output, `[batch, src_len, d_model]`.
+    pub memory: &'a Tensor<3>,
+    /// `[batch, 1, 1, src_len]`, `true` on source padding.
+    pub src_pad_mask: &'a Tensor<4, Bool>,
+    /// `[batch, 1, tgt_len, tgt_len]`, `true` on the future and on target padding.
+    pub causal_mask: &'a Tensor<4, Bool>,
+    /// The rotation of the target positions, where positions are rotary.
+    pub rotation: Option<&'a Rotation>,
+}
+
+impl Decoder {
+    /// The configured number of layers.
+    pub fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
+        Self {
+            layers: (0..config.num_decoder_layers)
+                .map(|_| DecoderLayer::new(config, init))
+                .collect(),
+            norm: (config.norm == Norm::Pre).then(|| LayerNorm::new(config.d_model, init)),
+        }
+    }
+
+    /// All target positions at once.
+    ///
+    /// # Shapes
+    /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
+    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>) -> Tensor<3> {
+        self.finish(self.layers.iter().fold(target, |hidden, layer| layer.forward(hidden, input)))
+    }
+
+    /// An empty cache over the encoder's output, with its keys and values computed once for all positions.
+    ///
+    /// # Shapes
+    /// - `memory`: `[rows, src_len, d_model]`; `src_pad_mask`: `[rows, 1, 1, src_len]`
+    pub fn start(&self, memory: &Tensor<3>, src_pad_mask: &Tensor<4, Bool>) -> DecoderCache {
+        let source = |layer: &DecoderLayer| layer.cross_attention.key_value(memory.clone());
+        let layers = self
+            .layers
+            .iter()
+            .map(|layer| LayerCache { target: None, source: source(layer) })
+            .collect();
+        DecoderCache { layers, src_pad_mask: src_pad_mask.clone(), len: 0 }
+    }
+
+    /// One more target position.
+    ///
+    /// # Shapes
+    /// - `target`: `[rows, 1, d_model]`; output: as `target`
+    pub fn advance(
+        &self,
+        target: Tensor<3>,
+        rotation: Option<&Rotation>,
+        cache: &mut DecoderCache,
+    ) -> Tensor<3> {
+        let mut hidden = target;
+        for (layer, past) in self.layers.iter().zip(&mut cache.layers) {
+            hidden = layer.advance(hidden, rotation, past, &cache.src_pad_mask);
+        }
+        cache.len += 1;
+        self.finish(hidden)
+    }
+
+    fn finish(&self, hidden: Tensor<3>) -> Tensor<3> {
+        match &self.norm {
+            Some(norm) => norm.forward(hidden),
+            None => hidden,
+        }
+    }
+}
+
+impl DecoderLayer {
+    fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
+        Self {
+            self_attention: SelfAttention::new(config, init),
+            self_attention_residual: Residual::new(config, init),
+            cross_attention: CrossAttention::new(config, init),
+            cross_attention_residual: Residual::new(config, init),
+            feed_forward: FeedForward::new(config, init),
+            feed_forward_residual: Residual::new(config, init),
+        }
+    }
+
+    /// # Shapes
+    /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
+    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>) -> Tensor<3> {
+        let attended = self
+            .self_attention_residual
+            .forward(target, |x| self.self_attention.forward(x, input.causal_mask, input.rotation));
+        let source = self.cross_attention.key_value(input.memory.clone());
+        let crossed = self
+            .cross_attention_residual
+            .forward(attended, |x| self.cross_attention.forward(x, &source, input.src_pad_mask).0);
+        self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
+    }
+
+    /// # Shapes
+    /// - `target`: `[rows, 1, d_model]`; output: as `target`
+    fn advance(
+        &self,
+        target: Tensor<3>,
+        rotation: Option<&Rotation>,
+        past: &mut LayerCache,
+        src_pad_mask: &Tensor<4, Bool>,
+    ) -> Tensor<3> {
+        let LayerCache { target: own, source } = past;
+        let attended = self
+            .self_attention_residual
+            .forward(target, |x| self.self_attention.advance(x, rotation, own));
+        let crossed = self
+            .cross_attention_residual
+            .forward(attended, |x| self.cross_attention.forward(x, source, src_pad_mask).0);
+        self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
+    }
+}

@@ -1,0 +1,37 @@
+//! Token embeddings, scaled by `sqrt(d_model)` (Vaswani et al., 2017, section 3.4).
+
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor, module};
+
+use crate::init::ParamInit;
+
+/// One trained vector per token id.
+#[derive(Module, Debug)]
+pub struct Embedding {
+    /// `[vocab_size, d_model]`.
+    pub weight: Param<Tensor<2>>,
+}
+
+impl Embedding {
+    /// Normal with standard deviation `d_model^-0.5`, so that scaled embeddings have variance 1.
+    pub fn new(vocab_size: usize, d_model: usize, init: &mut ParamInit) -> Self {
+        Self { weight: init.normal([vocab_size, d_model], (d_model as f64).powf(-0.5)) }
+    }
+
+    /// `weight[id] * sqrt(d_model)`.
+    ///
+    /// # Shapes
+    /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
+    pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        let [_, d_model] = self.weight.dims();
+        module::embedding(self.weight.val(), ids) * (d_model as f64).sqrt()
+    }
+
+    /// Scores of every token for each hidden state: the product with the same matrix, transposed.
+    ///
+    /// # Shapes
+    /// - `hidden`: `[rows, d_model]`; output: `[rows, vocab_size]`
+    pub fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
+        hidden.matmul(self.weight.val().transpose())
+    }
+}

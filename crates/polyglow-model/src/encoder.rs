@@ -1,0 +1,88 @@
+//! The encoder: self-attention and feed-forward, layer upon layer (Vaswani et al., 2017, section 3.1).
+
+use burn::module::Module;
+use burn::tensor::{Bool, Tensor};
+
+use crate::attention::SelfAttention;
+use crate::config::{Norm, TransformerConfig};
+use crate::feed_forward::FeedForward;
+use crate::init::ParamInit;
+use crate::layer_norm::LayerNorm;
+use crate::position::Rotation;
+use crate::residual::Residual;
+
+/// A stack of encoder layers.
+#[derive(Module, Debug)]
+pub struct Encoder {
+    /// From the embedding upwards.
+    pub layers: Vec<EncoderLayer>,
+    /// Pre-norm leaves the last sum unnormalized, so one more norm follows it.
+    pub norm: Option<LayerNorm>,
+}
+
+/// Self-attention, then feed-forward.
+#[derive(Module, Debug)]
+pub struct EncoderLayer {
+    /// Every source position looks at every other.
+    pub self_attention: SelfAttention,
+    /// Around the self-attention.
+    pub self_attention_residual: Residual,
+    /// The position-wise block.
+    pub feed_forward: FeedForward,
+    /// Around the feed-forward block.
+    pub feed_forward_residual: Residual,
+}
+
+impl Encoder {
+    /// The configured number of layers.
+    pub fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
+        Self {
+            layers: (0..config.num_encoder_layers)
+                .map(|_| EncoderLayer::new(config, init))
+                .collect(),
+            norm: (config.norm == Norm::Pre).then(|| LayerNorm::new(config.d_model, init)),
+        }
+    }
+
+    /// # Shapes
+    /// - `input`: `[batch, src_len, d_model]`; output: as `input`
+    /// - `mask`: `[batch, 1, 1, src_len]`
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        mask: &Tensor<4, Bool>,
+        rotation: Option<&Rotation>,
+    ) -> Tensor<3> {
+        let output =
+            self.layers.iter().fold(input, |hidden, layer| layer.forward(hidden, mask, rotation));
+        match &self.norm {
+            Some(norm) => norm.forward(output),
+            None => output,
+        }
+    }
+}
+
+impl EncoderLayer {
+    fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
+        Self {
+            self_attention: SelfAttention::new(config, init),
+            self_attention_residual: Residual::new(config, init),
+            feed_forward: FeedForward::new(config, init),
+            feed_forward_residual: Residual::new(config, init),
+        }
+    }
+
+    /// # Shapes
+    /// - `input`: `[batch, src_len, d_model]`; output: as `input`
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        mask: &Tensor<4, Bool>,
+        rotation: Option<&Rotation>,
+    ) -> Tensor<3> {
+        let attended = self
+            .self_attention_residual
+            .forward(input, |x| self.self_attention.forward(x, mask, rotation));
+        self.feed_forward_residual.forward(attended, |x| self.feed_forward.forward(x))
+    }
+}

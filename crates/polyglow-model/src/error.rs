@@ -1,0 +1,29 @@
+//! What can be wrong with a model's or a search's settings.
+
+/// An error of this crate: a setting that no model or search can be built from.
+///
+/// Wrong tensor shapes are bugs, not errors: they panic with the axis and both sizes.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// A configuration key has a value outside its range, or one that contradicts another key.
+    #[error("`{key} = {value}`: {reason}")]
+    Config {
+        /// The key, with its section: `model.num_heads`.
+        key: &'static str,
+        /// The value as the user wrote it.
+        value: String,
+        /// Which values are allowed, and why.
+        reason: String,
+    },
+}
+
+impl ModelError {
+    pub(crate) fn config(
+        key: &'static str,
+        value: impl ToString,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::Config { key, value: value.to_string(), reason: reason.into() }
+    }
+}

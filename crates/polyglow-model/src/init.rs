@@ -1,0 +1,112 @@
+//! Initial weights: drawn on the host from the seed and the parameter's position, the same on every device.
+
+use burn::module::{Param, ParamId};
+use burn::tensor::{Device, Tensor, TensorData};
+
+/// Makes parameters one after the other, each with an id of its own and its own stretch of random numbers.
+///
+/// Numbers are a function of (seed, position of the parameter, position inside it), so neither the device nor the order
+/// in which weights are first used can change a model's start.
+#[derive(Debug)]
+pub struct ParamInit {
+    device: Device,
+    seed: u64,
+    next_id: u64,
+}
+
+impl ParamInit {
+    /// Starts at parameter 0 of a model that will live on `device`.
+    pub fn new(seed: u64, device: &Device) -> Self {
+        Self { device: device.clone(), seed, next_id: 0 }
+    }
+
+    /// The device that parameters are made on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Uniform in `±sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, 2010, equation 16).
+    ///
+    /// `fan_out` stands apart from the shape, so that several projections fused side by side start as if each stood alone.
+    pub fn xavier(&mut self, shape: [usize; 2], fan_out: usize) -> Param<Tensor<2>> {
+        let bound = (6.0 / (shape[0] + fan_out) as f64).sqrt();
+        self.draw(shape, |random| (2.0 * random.uniform() - 1.0) * bound)
+    }
+
+    /// Normal with mean 0 and this standard deviation.
+    pub fn normal(&mut self, shape: [usize; 2], std: f64) -> Param<Tensor<2>> {
+        self.draw(shape, |random| random.normal() * std)
+    }
+
+    /// The same value everywhere, for biases and norms.
+    pub fn constant(&mut self, len: usize, value: f64) -> Param<Tensor<1>> {
+        self.draw([len], |_| value)
+    }
+
+    fn draw<const D: usize>(
+        &mut self,
+        shape: [usize; D],
+        value: impl Fn(&mut Random) -> f64,
+    ) -> Param<Tensor<D>> {
+        let mut random =
+            Random { state: scramble(self.seed) ^ scramble(self.next_id ^ 0x5bd1_e995_0000_0000) };
+        let count = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|_| value(&mut random) as f32).collect();
+        let tensor = Tensor::from_data(TensorData::new(values, shape), &self.device);
+        let mut param = Param::from_tensor(tensor);
+        param.id = ParamId::from(self.next_id);
+        self.next_id += 1;
+        param
+    }
+}
+
+/// SplitMix64 (Steele, Lea and Flood, 2014): a counter and a bijection, nothing to carry over.
+struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// Uniform in `[0, 1)` with 53 random bits.
+    fn uniform(&mut self) -> f64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        (scramble(self.state) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Standard normal by Box and Muller (1958).
+    fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (2.0 * std::f64::consts::PI * self.uniform()).cos()
+    }
+}
+
+fn scramble(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_have_the_promised_spread_and_depend_on_seed_and_position() {
+        let device = crate::test_device();
+        let mut init = ParamInit::new(7, &device);
+        let first = init.xavier([64, 192], 64);
+        let second = init.normal([200, 50], 0.5);
+        let values = first.val().into_data().try_to_vec::<f32>().unwrap();
+        let bound = (6.0f32 / 128.0).sqrt();
+        assert!(values.iter().all(|v| v.abs() <= bound));
+        let variance = values.iter().map(|v| v * v).sum::<f32>() / values.len() as f32;
+        assert!((variance / (bound * bound / 3.0) - 1.0).abs() < 0.05, "{variance}");
+        let normals = second.val().into_data().try_to_vec::<f32>().unwrap();
+        let deviation = (normals.iter().map(|v| v * v).sum::<f32>() / normals.len() as f32).sqrt();
+        assert!((deviation - 0.5).abs() < 0.02, "{deviation}");
+
+        let again = ParamInit::new(7, &device).xavier([64, 192], 64);
+        assert_eq!(again.val().into_data().try_to_vec::<f32>().unwrap(), values);
+        let other = ParamInit::new(8, &device).xavier([64, 192], 64);
+        assert_ne!(other.val().into_data().try_to_vec::<f32>().unwrap(), values);
+    }
+}

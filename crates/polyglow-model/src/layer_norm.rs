@@ -1,0 +1,31 @@
+//! Layer normalization (Ba, Kiros and Hinton, 2016).
+
+use burn::module::{Module, Param};
+use burn::tensor::{Tensor, module::layer_norm};
+
+use crate::init::ParamInit;
+
+/// Added to the variance before the square root; PyTorch's default.
+const EPSILON: f64 = 1e-5;
+
+/// `(x - mean) / sqrt(variance + 1e-5) * gamma + beta` over the last axis.
+#[derive(Module, Debug)]
+pub struct LayerNorm {
+    /// `[d_model]`, starts at 1.
+    pub gamma: Param<Tensor<1>>,
+    /// `[d_model]`, starts at 0.
+    pub beta: Param<Tensor<1>>,
+}
+
+impl LayerNorm {
+    /// A norm that at first only standardizes.
+    pub fn new(d_model: usize, init: &mut ParamInit) -> Self {
+        Self { gamma: init.constant(d_model, 1.0), beta: init.constant(d_model, 0.0) }
+    }
+
+    /// # Shapes
+    /// - `input`: `[batch, len, d_model]`; output: as `input`
+    pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
+        layer_norm(input, self.gamma.val(), Some(self.beta.val()), EPSILON)
+    }
+}

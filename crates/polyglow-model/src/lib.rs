@@ -1,0 +1,38 @@
+//! The encoder-decoder Transformer on Burn: ids to logits, to a loss, or to hypotheses.
+//!
+//! Model code is the same on every backend; the [`burn::tensor::Device`] it is built on decides where it runs.
+
+mod config;
+mod error;
+
+pub mod attention;
+pub mod cache;
+pub mod decoder;
+pub mod dropout;
+pub mod embedding;
+pub mod encoder;
+pub mod feed_forward;
+pub mod init;
+pub mod layer_norm;
+pub mod linear;
+pub mod loss;
+pub mod mask;
+pub mod parameter;
+pub mod position;
+pub mod residual;
+pub mod search;
+mod transformer;
+
+pub use config::{
+    Activation, Arch, ModelConfig, Norm, Position, Preset, TieEmbeddings, TransformerConfig,
+    Vocabulary,
+};
+pub use error::ModelError;
+pub use loss::{LossOutput, cross_entropy};
+pub use transformer::{Memory, Transformer};
+
+/// The device of the tests: `POLYGLOW_TEST_DEVICE` where a test run names one, else flex.
+#[cfg(test)]
+fn test_device() -> burn::tensor::Device {
+    burn::tensor::Device::flex()
+}

@@ -1,0 +1,42 @@
+//! Attention masks: `true` = forbidden. Built once per batch and passed down; nowhere else is one made.
+
+use burn::tensor::{Bool, Int, Tensor};
+
+/// Forbids attention to padding.
+///
+/// # Shapes
+/// - `ids`: `[batch, key_len]`; output: `[batch, 1, 1, key_len]`, for every head and query
+pub fn padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool> {
+    ids.clone().equal_elem(pad_id as i32).unsqueeze_dims(&[1, 1])
+}
+
+/// Forbids attention to padding and to later positions (Vaswani et al., 2017, section 3.2.3).
+///
+/// # Shapes
+/// - `ids`: `[batch, len]`; output: `[batch, 1, len, len]`
+pub fn causal_padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool> {
+    let [batch, len] = ids.dims();
+    // `tril_mask` is true above the diagonal: the positions that lie in a query's future.
+    let future = Tensor::<2, Bool>::tril_mask([len, len], 0, &ids.device());
+    let future: Tensor<4, Bool> = future.unsqueeze_dims(&[0, 0]);
+    let shape = [batch, 1, len, len];
+    padding_mask(ids, pad_id).expand(shape).bool_or(future.expand(shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mask_forbids_the_future_and_the_padding() {
+        let ids = Tensor::<2, Int>::from_data([[5, 6, 7], [8, 0, 0]], &crate::test_device());
+        let mask = causal_padding_mask(&ids, 0);
+        assert_eq!(mask.dims(), [2, 1, 3, 3]);
+        let expected = [
+            [[false, true, true], [false, false, true], [false, false, false]],
+            [[false, true, true], [false, true, true], [false, true, true]],
+        ];
+        let expected: Vec<bool> = expected.as_flattened().as_flattened().to_vec();
+        assert_eq!(mask.into_data().iter::<bool>().collect::<Vec<_>>(), expected);
+    }
+}

@@ -1,0 +1,115 @@
+//! A model's parameters by name, for checkpoints and for weights that come from elsewhere.
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Tensor, TensorData};
+
+/// The names, in the order of the fields: `encoder.layers.0.self_attention.qkv.weight`.
+///
+/// Names are part of the checkpoint format. They follow the field names; the variant of an enum leaves no trace.
+#[derive(Debug, Default)]
+pub struct ParamPath {
+    parts: Vec<Option<String>>,
+}
+
+impl ParamPath {
+    /// Steps into a field, element or variant, as a Burn visitor is told.
+    pub fn enter(&mut self, name: &str, container: &str) {
+        let is_variant = container.starts_with("Enum");
+        self.parts.push((!is_variant).then(|| name.to_owned()));
+    }
+
+    /// Steps out again.
+    pub fn exit(&mut self) {
+        self.parts.pop();
+    }
+
+    /// The dotted name of where we are.
+    pub fn name(&self) -> String {
+        self.parts.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(".")
+    }
+}
+
+/// Every parameter with its name, read from the device.
+pub fn read(model: &impl Module) -> Vec<(String, TensorData)> {
+    let mut reader = Reader::default();
+    model.visit(&mut reader);
+    reader.values
+}
+
+/// Replaces every parameter by what `lookup` returns for its name and shape; devices and gradients stay as they are.
+///
+/// # Errors
+/// The first error of `lookup`; the model is then dropped.
+///
+/// # Panics
+/// If `lookup` returns data of another shape than it was asked for.
+pub fn replace<M: Module, E>(
+    model: M,
+    lookup: impl FnMut(&str, &[usize]) -> Result<TensorData, E>,
+) -> Result<M, E> {
+    let mut replacer = Replacer { path: ParamPath::default(), lookup, error: None };
+    let model = model.map(&mut replacer);
+    match replacer.error {
+        Some(error) => Err(error),
+        None => Ok(model),
+    }
+}
+
+/// Number of trained values; tied matrices count once.
+pub fn count(model: &impl Module) -> usize {
+    model.num_params()
+}
+
+#[derive(Default)]
+struct Reader {
+    path: ParamPath,
+    values: Vec<(String, TensorData)>,
+}
+
+impl ModuleVisitor for Reader {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.values.push((self.path.name(), param.val().into_data()));
+    }
+}
+
+struct Replacer<F, E> {
+    path: ParamPath,
+    lookup: F,
+    error: Option<E>,
+}
+
+impl<E, F: FnMut(&str, &[usize]) -> Result<TensorData, E>> ModuleMapper for Replacer<F, E> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.exit();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if self.error.is_some() {
+            return param;
+        }
+        let shape = param.dims();
+        match (self.lookup)(&self.path.name(), &shape) {
+            Ok(data) => param.map(|old| {
+                let new = Tensor::<D>::from_data(data, &old.device());
+                assert_eq!(new.dims(), shape, "a parameter keeps its shape");
+                if old.is_require_grad() { new.require_grad() } else { new }
+            }),
+            Err(error) => {
+                self.error = Some(error);
+                param
+            }
+        }
+    }
+}

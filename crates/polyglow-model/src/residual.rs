@@ -1,0 +1,51 @@
+//! What surrounds every sublayer: dropout, the residual sum, layer normalization (Vaswani et al., 2017, section 3.1).
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use crate::config::{Norm, TransformerConfig};
+use crate::dropout::Dropout;
+use crate::init::ParamInit;
+use crate::layer_norm::LayerNorm;
+
+/// `norm(x + dropout(sublayer(x)))`, or with pre-norm `x + dropout(sublayer(norm(x)))`.
+#[derive(Module, Debug)]
+pub struct Residual {
+    /// The norm of this sublayer.
+    pub norm: LayerNorm,
+    dropout: Dropout,
+    #[module(skip)]
+    place: Norm,
+}
+
+impl Residual {
+    /// The surroundings of one sublayer.
+    pub fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
+        Self {
+            norm: LayerNorm::new(config.d_model, init),
+            dropout: Dropout::new(config.dropout),
+            place: config.norm,
+        }
+    }
+
+    /// Runs `sublayer` inside its residual connection.
+    ///
+    /// # Shapes
+    /// - `input`: `[batch, len, d_model]`; output: as `input`
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        sublayer: impl FnOnce(Tensor<3>) -> Tensor<3>,
+    ) -> Tensor<3> {
+        match self.place {
+            Norm::Pre => {
+                let output = sublayer(self.norm.forward(input.clone()));
+                input + self.dropout.forward(output)
+            }
+            Norm::Post => {
+                let output = sublayer(input.clone());
+                self.norm.forward(input + self.dropout.forward(output))
+            }
+        }
+    }
+}

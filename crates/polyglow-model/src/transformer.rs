@@ -1,0 +1,133 @@
+//! The whole model on one screen: encode, forward (all positions), advance (one position).
+
+use burn::module::Module;
+use burn::tensor::{Bool, Device, Int, Tensor};
+
+use crate::cache::DecoderCache;
+use crate::config::{TieEmbeddings, TransformerConfig};
+use crate::decoder::{Decoder, DecoderInput};
+use crate::dropout::Dropout;
+use crate::embedding::Embedding;
+use crate::encoder::Encoder;
+use crate::init::ParamInit;
+use crate::linear::Linear;
+use crate::mask::{causal_padding_mask, padding_mask};
+use crate::position::{PositionEmbedding, Rotation};
+
+/// The encoder-decoder Transformer (Vaswani et al., 2017, figure 1).
+#[derive(Module, Debug)]
+pub struct Transformer {
+    /// Vectors of the source tokens; of the target tokens too, and the output projection, when all are tied.
+    pub src_embedding: Embedding,
+    /// Vectors of the target tokens, unless all are tied; the output projection too, when the decoder's are tied.
+    pub tgt_embedding: Option<Embedding>,
+    /// The output projection, unless it is tied.
+    pub output: Option<Linear>,
+    /// Positions of the source.
+    pub src_position: PositionEmbedding,
+    /// Positions of the target.
+    pub tgt_position: PositionEmbedding,
+    /// Reads the source.
+    pub encoder: Encoder,
+    /// Writes the target.
+    pub decoder: Decoder,
+    dropout: Dropout,
+    #[module(skip)]
+    config: TransformerConfig,
+}
+
+/// What the encoder made of a batch of source sentences.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// `[batch, src_len, d_model]`.
+    pub states: Tensor<3>,
+    /// `[batch, 1, 1, src_len]`, `true` on padding.
+    pub src_pad_mask: Tensor<4, Bool>,
+}
+
+impl Transformer {
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
+    pub fn new(config: &TransformerConfig, seed: u64, device: &Device) -> Self {
+        let init = &mut ParamInit::new(seed, device);
+        let tied = config.tie_embeddings;
+        Self {
+            src_embedding: Embedding::new(config.src_vocab_size, config.d_model, init),
+            tgt_embedding: (tied != TieEmbeddings::All)
+                .then(|| Embedding::new(config.tgt_vocab_size, config.d_model, init)),
+            output: (tied == TieEmbeddings::None)
+                .then(|| Linear::without_bias(config.d_model, config.tgt_vocab_size, init)),
+            src_position: PositionEmbedding::new(config, init),
+            tgt_position: PositionEmbedding::new(config, init),
+            encoder: Encoder::new(config, init),
+            decoder: Decoder::new(config, init),
+            dropout: Dropout::new(config.dropout),
+            config: config.clone(),
+        }
+    }
+
+    /// The shape it was built with.
+    pub fn config(&self) -> &TransformerConfig {
+        &self.config
+    }
+
+    /// Reads the source.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`, ids with padding behind
+    pub fn encode(&self, src: Tensor<2, Int>) -> Memory {
+        let src_pad_mask = padding_mask(&src, self.config.pad_id);
+        let rotation = Rotation::new(&self.config, 0, src.dims()[1], &src.device());
+        let embedded = self.src_position.add(self.src_embedding.forward(src), 0);
+        let states =
+            self.encoder.forward(self.dropout.forward(embedded), &src_pad_mask, rotation.as_ref());
+        Memory { states, src_pad_mask }
+    }
+
+    /// Scores of the next token at every target position at once (teacher forcing).
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
+    pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
+        let memory = self.encode(src);
+        let causal_mask = causal_padding_mask(&tgt_in, self.config.pad_id);
+        let rotation = Rotation::new(&self.config, 0, tgt_in.dims()[1], &tgt_in.device());
+        let embedded = self.tgt_position.add(self.tgt_embedding().forward(tgt_in), 0);
+        let input = DecoderInput {
+            memory: &memory.states,
+            src_pad_mask: &memory.src_pad_mask,
+            causal_mask: &causal_mask,
+            rotation: rotation.as_ref(),
+        };
+        self.logits(self.decoder.forward(self.dropout.forward(embedded), &input))
+    }
+
+    /// An empty cache to [`Self::advance`] from.
+    pub fn start(&self, memory: &Memory) -> DecoderCache {
+        self.decoder.start(&memory.states, &memory.src_pad_mask)
+    }
+
+    /// Scores of the next token after one more token in every row; equal to the last position of [`Self::forward`].
+    ///
+    /// # Shapes
+    /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, tgt_vocab_size]`
+    pub fn advance(&self, ids: Tensor<2, Int>, cache: &mut DecoderCache) -> Tensor<2> {
+        let rotation = Rotation::new(&self.config, cache.len, 1, &ids.device());
+        let embedded = self.tgt_position.add(self.tgt_embedding().forward(ids), cache.len);
+        self.logits(self.decoder.advance(embedded, rotation.as_ref(), cache))
+    }
+
+    fn tgt_embedding(&self) -> &Embedding {
+        self.tgt_embedding.as_ref().unwrap_or(&self.src_embedding)
+    }
+
+    /// # Shapes
+    /// - `hidden`: `[batch, len, d_model]`; output: `[batch * len, tgt_vocab_size]`
+    fn logits(&self, hidden: Tensor<3>) -> Tensor<2> {
+        let [batch, len, d_model] = hidden.dims();
+        let hidden = hidden.reshape([batch * len, d_model]);
+        match &self.output {
+            Some(output) => hidden.matmul(output.weight.val()),
+            None => self.tgt_embedding().logits(hidden),
+        }
+    }
+}

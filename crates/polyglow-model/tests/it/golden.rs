@@ -1,0 +1,195 @@
+//! Encoder, decoder, loss and gradients equal PyTorch's (written by `scripts/golden.py`).
+
+use std::collections::BTreeMap;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
+use polyglow_model::parameter::{self, ParamPath};
+use polyglow_model::{
+    Activation, Norm, Position, TieEmbeddings, Transformer, TransformerConfig, cross_entropy,
+};
+use serde::Deserialize;
+
+use crate::{device, distance, values};
+
+#[derive(Deserialize)]
+struct Golden {
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    name: String,
+    config: CaseConfig,
+    label_smoothing: f64,
+    pad_id: u32,
+    params: BTreeMap<String, Array>,
+    src: Vec<Vec<i32>>,
+    tgt_in: Vec<Vec<i32>>,
+    tgt_out: Vec<Vec<i32>>,
+    memory: Array,
+    logits: Array,
+    loss_sum: f32,
+    nll_sum: f32,
+    num_tokens: usize,
+    grads: BTreeMap<String, Array>,
+}
+
+#[derive(Deserialize)]
+struct CaseConfig {
+    activation: Activation,
+    norm: Norm,
+    position: Position,
+    tie_embeddings: TieEmbeddings,
+    src_vocab: usize,
+    tgt_vocab: usize,
+    d_model: usize,
+    d_ff: usize,
+    num_heads: usize,
+    num_encoder_layers: usize,
+    num_decoder_layers: usize,
+    max_len: usize,
+}
+
+#[derive(Deserialize)]
+struct Array {
+    shape: Vec<usize>,
+    data: Vec<f32>,
+}
+
+fn cases() -> Vec<Case> {
+    let golden: Golden = serde_json::from_str(include_str!("../golden/transformer.json")).unwrap();
+    golden.cases
+}
+
+impl Case {
+    /// The model of this case with PyTorch's weights.
+    fn model(&self, device: &Device) -> Transformer {
+        let config = &self.config;
+        let config = TransformerConfig {
+            src_vocab_size: config.src_vocab,
+            tgt_vocab_size: config.tgt_vocab,
+            pad_id: self.pad_id,
+            max_len: config.max_len,
+            d_model: config.d_model,
+            d_ff: config.d_ff,
+            num_heads: config.num_heads,
+            num_encoder_layers: config.num_encoder_layers,
+            num_decoder_layers: config.num_decoder_layers,
+            dropout: 0.0,
+            attention_dropout: 0.0,
+            activation_dropout: 0.0,
+            activation: config.activation,
+            norm: config.norm,
+            position: config.position,
+            tie_embeddings: config.tie_embeddings,
+        };
+        let mut unused: Vec<&String> = self.params.keys().collect();
+        let model = parameter::replace(Transformer::new(&config, 1, device), |name, shape| {
+            let array =
+                self.params.get(name).ok_or(format!("{}: no parameter {name}", self.name))?;
+            assert_eq!(array.shape, shape, "{name}");
+            unused.retain(|other| *other != name);
+            Ok::<_, String>(TensorData::new(array.data.clone(), shape.to_vec()))
+        });
+        assert!(unused.is_empty(), "{}: parameters that the model lacks: {unused:?}", self.name);
+        model.unwrap()
+    }
+}
+
+fn matrix(rows: &[Vec<i32>], device: &Device) -> Tensor<2, Int> {
+    Tensor::from_data(TensorData::new(rows.concat(), [rows.len(), rows[0].len()]), device)
+}
+
+#[test]
+fn encoder_and_decoder_equal_pytorch() {
+    for case in cases() {
+        let device = device();
+        let model = case.model(&device);
+        let memory = model.encode(matrix(&case.src, &device));
+        let [_, src_len, d_model] = memory.states.dims();
+        assert_eq!(case.memory.shape, memory.states.dims());
+        // A padded source position is never looked at, so its state is nobody's business.
+        let real = case.src.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != 0, d_model));
+        let keep = |data: &[f32]| -> Vec<f32> {
+            data.iter()
+                .zip(real.clone())
+                .filter(|(_, real)| *real)
+                .map(|(value, _)| *value)
+                .collect()
+        };
+        assert!(src_len > 1);
+        let difference = distance(&keep(&values(memory.states)), &keep(&case.memory.data));
+        assert!(difference < 2e-6, "{}: memory differs by {difference}", case.name);
+
+        let logits = model.forward(matrix(&case.src, &device), matrix(&case.tgt_in, &device));
+        let vocab_size = case.config.tgt_vocab;
+        let real =
+            case.tgt_out.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != 0, vocab_size));
+        let keep = |data: &[f32]| -> Vec<f32> {
+            data.iter()
+                .zip(real.clone())
+                .filter(|(_, real)| *real)
+                .map(|(value, _)| *value)
+                .collect()
+        };
+        let difference = distance(&keep(&values(logits)), &keep(&case.logits.data));
+        assert!(difference < 5e-6, "{}: logits differ by {difference}", case.name);
+    }
+}
+
+#[test]
+fn loss_and_gradients_equal_pytorch() {
+    for case in cases() {
+        let device = device().autodiff();
+        let model = case.model(&device);
+        let logits = model.forward(matrix(&case.src, &device), matrix(&case.tgt_in, &device));
+        let targets = matrix(&case.tgt_out, &device);
+        let num_tokens = case.tgt_out.iter().flatten().filter(|&&id| id != 0).count();
+        assert_eq!(num_tokens, case.num_tokens);
+        let loss = cross_entropy(logits, targets.flatten(0, 1), case.label_smoothing, case.pad_id);
+        let grads = loss.loss_sum.backward();
+        assert!((values(loss.loss_sum)[0] - case.loss_sum).abs() < 2e-5, "{}", case.name);
+        assert!((values(loss.nll_sum)[0] - case.nll_sum).abs() < 2e-5, "{}", case.name);
+
+        let mut check =
+            GradientCheck { path: ParamPath::default(), grads: &grads, case: &case, seen: 0 };
+        model.visit(&mut check);
+        assert_eq!(check.seen, case.grads.len(), "{}", case.name);
+    }
+}
+
+struct GradientCheck<'a> {
+    path: ParamPath,
+    grads: &'a Gradients,
+    case: &'a Case,
+    seen: usize,
+}
+
+impl ModuleVisitor for GradientCheck<'_> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let (case, name) = (self.case, self.path.name());
+        let expected = &case.grads[&name];
+        let found = param
+            .val()
+            .grad(self.grads)
+            .unwrap_or_else(|| panic!("{}: {name} has no gradient", case.name));
+        assert_eq!(found.dims().to_vec(), expected.shape, "{name}");
+        let difference = distance(&values(found), &expected.data);
+        let largest = expected.data.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));
+        assert!(
+            difference < 5e-6 * largest,
+            "{}: gradient of {name} differs by {difference}",
+            case.name
+        );
+        self.seen += 1;
+    }
+}

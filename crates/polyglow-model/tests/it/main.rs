@@ -1,0 +1,73 @@
+//! Integration tests of the model crate: values from PyTorch, and what must hold for any weights.
+
+mod golden;
+mod properties;
+mod sizes;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerConfig};
+
+/// The backend that the tests run on: each build tests the one it was made for.
+fn device() -> Device {
+    Device::flex()
+}
+
+/// A model small enough to check by eye, with every size different.
+fn small_config() -> TransformerConfig {
+    TransformerConfig {
+        src_vocab_size: 11,
+        tgt_vocab_size: 13,
+        pad_id: 0,
+        max_len: 16,
+        d_model: 8,
+        d_ff: 12,
+        num_heads: 2,
+        num_encoder_layers: 2,
+        num_decoder_layers: 3,
+        dropout: 0.0,
+        attention_dropout: 0.0,
+        activation_dropout: 0.0,
+        activation: Activation::Relu,
+        norm: Norm::Post,
+        position: Position::Sinusoidal,
+        tie_embeddings: TieEmbeddings::Decoder,
+    }
+}
+
+/// Every variant of the model that changes its computation.
+fn variants() -> Vec<TransformerConfig> {
+    let small = small_config();
+    vec![
+        small.clone(),
+        TransformerConfig {
+            norm: Norm::Pre,
+            activation: Activation::Gelu,
+            position: Position::Learned,
+            ..small.clone()
+        },
+        TransformerConfig {
+            norm: Norm::Pre,
+            activation: Activation::Swiglu,
+            position: Position::Rotary,
+            tie_embeddings: TieEmbeddings::None,
+            ..small
+        },
+    ]
+}
+
+fn ids<const ROWS: usize, const LEN: usize>(
+    rows: [[i32; LEN]; ROWS],
+    device: &Device,
+) -> Tensor<2, Int> {
+    Tensor::from_data(TensorData::new(rows.as_flattened().to_vec(), [ROWS, LEN]), device)
+}
+
+fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().iter::<f32>().collect()
+}
+
+/// Largest absolute difference.
+fn distance(left: &[f32], right: &[f32]) -> f32 {
+    assert_eq!(left.len(), right.len());
+    left.iter().zip(right).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
