@@ -33,8 +33,7 @@ pub fn attend(
     // Scaling the query touches head_dim numbers a position, scaling the scores key_len.
     let mut scores = (query * (head_dim as f64).powf(-0.5)).matmul(key.transpose());
     if let Some(mask) = mask {
-        scores = scores
-            .mask_fill(mask.clone().expand([batch, num_heads, query_len, key_len]), FORBIDDEN);
+        scores = scores.mask_fill(mask.clone().expand([batch, num_heads, query_len, key_len]), FORBIDDEN);
     }
     let weights = softmax(scores, 3);
     (dropout.forward(weights.clone()).matmul(value), weights)
@@ -67,12 +66,7 @@ impl SelfAttention {
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: as `input`
     /// - `mask`: broadcast to `[batch, num_heads, len, len]`
-    pub fn forward(
-        &self,
-        input: Tensor<3>,
-        mask: &Tensor<4, Bool>,
-        rotation: Option<&Rotation>,
-    ) -> Tensor<3> {
+    pub fn forward(&self, input: Tensor<3>, mask: &Tensor<4, Bool>, rotation: Option<&Rotation>) -> Tensor<3> {
         let [query, key, value] = self.project(input, rotation);
         let (context, _) = attend(query, key, value, Some(mask), &self.dropout);
         self.output.forward(join_heads(context))
@@ -82,12 +76,7 @@ impl SelfAttention {
     ///
     /// # Shapes
     /// - `input`: `[rows, 1, d_model]`; output: as `input`
-    pub fn advance(
-        &self,
-        input: Tensor<3>,
-        rotation: Option<&Rotation>,
-        past: &mut Option<KeyValue>,
-    ) -> Tensor<3> {
+    pub fn advance(&self, input: Tensor<3>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<3> {
         let [query, key, value] = self.project(input, rotation);
         let newest = KeyValue { key, value };
         let all = match past.take() {
@@ -148,15 +137,9 @@ impl CrossAttention {
     /// # Shapes
     /// - `input`: `[batch, tgt_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`; weights: `[batch, num_heads, tgt_len, src_len]`
-    pub fn forward(
-        &self,
-        input: Tensor<3>,
-        memory: &KeyValue,
-        mask: &Tensor<4, Bool>,
-    ) -> (Tensor<3>, Tensor<4>) {
+    pub fn forward(&self, input: Tensor<3>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> (Tensor<3>, Tensor<4>) {
         let [query] = split_heads(self.query.forward(input), self.num_heads);
-        let (context, weights) =
-            attend(query, memory.key.clone(), memory.value.clone(), Some(mask), &self.dropout);
+        let (context, weights) = attend(query, memory.key.clone(), memory.value.clone(), Some(mask), &self.dropout);
         (self.output.forward(join_heads(context)), weights)
     }
 }
@@ -169,8 +152,7 @@ fn split_heads<const N: usize>(fused: Tensor<3>, num_heads: usize) -> [Tensor<4>
     let [batch, len, width] = fused.dims();
     let d_model = width / N;
     std::array::from_fn(|block| {
-        let projection =
-            if N == 1 { fused.clone() } else { fused.clone().narrow(2, block * d_model, d_model) };
+        let projection = if N == 1 { fused.clone() } else { fused.clone().narrow(2, block * d_model, d_model) };
         projection.reshape([batch, len, num_heads, d_model / num_heads]).swap_dims(1, 2)
     })
 }
@@ -190,29 +172,20 @@ mod tests {
     fn the_worked_example_of_self_attention_comes_out() {
         let device = crate::test_device();
         let tensor = |rows: [[f32; 3]; 4]| Tensor::<2>::from_data(rows, &device);
-        let input = Tensor::<2>::from_data(
-            [[1.0f32, 0., 1., 0.], [0., 2., 0., 2.], [1., 1., 1., 1.]],
-            &device,
-        );
-        let key =
-            input.clone().matmul(tensor([[0., 0., 1.], [1., 1., 0.], [0., 1., 0.], [1., 1., 0.]]));
-        let query =
-            input.clone().matmul(tensor([[1., 0., 1.], [1., 0., 0.], [0., 0., 1.], [0., 1., 1.]]));
+        let input = Tensor::<2>::from_data([[1.0f32, 0., 1., 0.], [0., 2., 0., 2.], [1., 1., 1., 1.]], &device);
+        let key = input.clone().matmul(tensor([[0., 0., 1.], [1., 1., 0.], [0., 1., 0.], [1., 1., 0.]]));
+        let query = input.clone().matmul(tensor([[1., 0., 1.], [1., 0., 0.], [0., 0., 1.], [0., 1., 1.]]));
         let value = input.matmul(tensor([[0., 2., 0.], [0., 3., 0.], [1., 0., 3.], [1., 1., 0.]]));
         let first_query = query.clone().narrow(0, 0, 1).into_data().try_to_vec::<f32>().unwrap();
         assert_eq!(first_query, [1.0, 0.0, 2.0]);
         let scores = query.clone().matmul(key.clone().transpose());
-        assert_eq!(
-            scores.narrow(0, 0, 1).into_data().try_to_vec::<f32>().unwrap(),
-            [2.0, 4.0, 4.0]
-        );
+        assert_eq!(scores.narrow(0, 0, 1).into_data().try_to_vec::<f32>().unwrap(), [2.0, 4.0, 4.0]);
 
         let heads = |tensor: Tensor<2>| tensor.unsqueeze_dims::<4>(&[0, 0]);
         let open = Tensor::<4, Bool>::from_data([[[[false, false, false]]]], &device);
         // Unscaled in the worked example: a query times sqrt(head_dim) undoes the scale.
         let query = heads(query) * 3.0f64.sqrt();
-        let (context, weights) =
-            attend(query, heads(key), heads(value.clone()), Some(&open), &Dropout::new(0.0));
+        let (context, weights) = attend(query, heads(key), heads(value.clone()), Some(&open), &Dropout::new(0.0));
         // softmax([2, 4, 4]) = [e^-2, 1, 1] / (2 + e^-2), and the sum of the values weighted by it.
         let rest = (-2.0f32).exp();
         let expected = [rest / (2.0 + rest), 1.0 / (2.0 + rest), 1.0 / (2.0 + rest)];

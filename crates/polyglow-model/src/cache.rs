@@ -47,6 +47,11 @@ pub struct DecoderCache {
 }
 
 impl DecoderCache {
+    /// How many sequences are being written.
+    pub fn rows(&self) -> usize {
+        self.src_pad_mask.dims()[0]
+    }
+
     /// Keeps the given rows, in the given order; a row may be named several times (a beam that splits) or not at all.
     pub fn select(&mut self, rows: &[usize]) {
         let indices: Vec<i32> = rows.iter().map(|&row| row as i32).collect();

@@ -205,8 +205,7 @@ impl ModelConfig {
     /// # Errors
     /// [`ModelError::Config`] names the key, its value and the reason.
     pub fn validate(&self) -> Result<(), ModelError> {
-        let vocabulary =
-            Vocabulary { src_size: 8, tgt_size: 8, shared: true, pad_id: 0, max_len: 8 };
+        let vocabulary = Vocabulary { src_size: 8, tgt_size: 8, shared: true, pad_id: 0, max_len: 8 };
         self.transformer(vocabulary).map(|_| ())
     }
 
@@ -268,17 +267,10 @@ impl TransformerConfig {
             return Err(ModelError::config("model.num_heads", self.num_heads, reason));
         }
         if !self.d_model.is_multiple_of(2) && self.position == Position::Sinusoidal {
-            return Err(ModelError::config(
-                "model.d_model",
-                self.d_model,
-                "must be even for sinusoidal positions",
-            ));
+            return Err(ModelError::config("model.d_model", self.d_model, "must be even for sinusoidal positions"));
         }
         if !self.head_dim().is_multiple_of(2) && self.position == Position::Rotary {
-            let reason = format!(
-                "leaves {} numbers a head, which must be even for rotary positions",
-                self.head_dim()
-            );
+            let reason = format!("leaves {} numbers a head, which must be even for rotary positions", self.head_dim());
             return Err(ModelError::config("model.num_heads", self.num_heads, reason));
         }
         let probabilities = [
@@ -288,11 +280,7 @@ impl TransformerConfig {
         ];
         for (key, value) in probabilities {
             if !(0.0..1.0).contains(&value) {
-                return Err(ModelError::config(
-                    key,
-                    value,
-                    "must be a probability, at least 0 and below 1",
-                ));
+                return Err(ModelError::config(key, value, "must be a probability, at least 0 and below 1"));
             }
         }
         Ok(())

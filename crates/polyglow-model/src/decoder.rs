@@ -55,9 +55,7 @@ impl Decoder {
     /// The configured number of layers.
     pub fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
         Self {
-            layers: (0..config.num_decoder_layers)
-                .map(|_| DecoderLayer::new(config, init))
-                .collect(),
+            layers: (0..config.num_decoder_layers).map(|_| DecoderLayer::new(config, init)).collect(),
             norm: (config.norm == Norm::Pre).then(|| LayerNorm::new(config.d_model, init)),
         }
     }
@@ -76,11 +74,7 @@ impl Decoder {
     /// - `memory`: `[rows, src_len, d_model]`; `src_pad_mask`: `[rows, 1, 1, src_len]`
     pub fn start(&self, memory: &Tensor<3>, src_pad_mask: &Tensor<4, Bool>) -> DecoderCache {
         let source = |layer: &DecoderLayer| layer.cross_attention.key_value(memory.clone());
-        let layers = self
-            .layers
-            .iter()
-            .map(|layer| LayerCache { target: None, source: source(layer) })
-            .collect();
+        let layers = self.layers.iter().map(|layer| LayerCache { target: None, source: source(layer) }).collect();
         DecoderCache { layers, src_pad_mask: src_pad_mask.clone(), len: 0 }
     }
 
@@ -88,12 +82,7 @@ impl Decoder {
     ///
     /// # Shapes
     /// - `target`: `[rows, 1, d_model]`; output: as `target`
-    pub fn advance(
-        &self,
-        target: Tensor<3>,
-        rotation: Option<&Rotation>,
-        cache: &mut DecoderCache,
-    ) -> Tensor<3> {
+    pub fn advance(&self, target: Tensor<3>, rotation: Option<&Rotation>, cache: &mut DecoderCache) -> Tensor<3> {
         let mut hidden = target;
         for (layer, past) in self.layers.iter().zip(&mut cache.layers) {
             hidden = layer.advance(hidden, rotation, past, &cache.src_pad_mask);
@@ -145,9 +134,7 @@ impl DecoderLayer {
         src_pad_mask: &Tensor<4, Bool>,
     ) -> Tensor<3> {
         let LayerCache { target: own, source } = past;
-        let attended = self
-            .self_attention_residual
-            .forward(target, |x| self.self_attention.advance(x, rotation, own));
+        let attended = self.self_attention_residual.forward(target, |x| self.self_attention.advance(x, rotation, own));
         let crossed = self
             .cross_attention_residual
             .forward(attended, |x| self.cross_attention.forward(x, source, src_pad_mask).0);

@@ -26,11 +26,7 @@ impl Dropout {
         }
         let keep = 1.0 - self.prob;
         // The scaled mask is made outside the graph, so the backward pass holds one factor and nothing else.
-        let mask = Tensor::<D>::random(
-            input.dims(),
-            Distribution::Bernoulli(keep),
-            &input.device().inner(),
-        );
+        let mask = Tensor::<D>::random(input.dims(), Distribution::Bernoulli(keep), &input.device().inner());
         input * (mask * (1.0 / keep))
     }
 }

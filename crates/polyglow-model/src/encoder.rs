@@ -37,9 +37,7 @@ impl Encoder {
     /// The configured number of layers.
     pub fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
         Self {
-            layers: (0..config.num_encoder_layers)
-                .map(|_| EncoderLayer::new(config, init))
-                .collect(),
+            layers: (0..config.num_encoder_layers).map(|_| EncoderLayer::new(config, init)).collect(),
             norm: (config.norm == Norm::Pre).then(|| LayerNorm::new(config.d_model, init)),
         }
     }
@@ -47,14 +45,8 @@ impl Encoder {
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`
-    pub fn forward(
-        &self,
-        input: Tensor<3>,
-        mask: &Tensor<4, Bool>,
-        rotation: Option<&Rotation>,
-    ) -> Tensor<3> {
-        let output =
-            self.layers.iter().fold(input, |hidden, layer| layer.forward(hidden, mask, rotation));
+    pub fn forward(&self, input: Tensor<3>, mask: &Tensor<4, Bool>, rotation: Option<&Rotation>) -> Tensor<3> {
+        let output = self.layers.iter().fold(input, |hidden, layer| layer.forward(hidden, mask, rotation));
         match &self.norm {
             Some(norm) => norm.forward(output),
             None => output,
@@ -74,15 +66,8 @@ impl EncoderLayer {
 
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; output: as `input`
-    pub fn forward(
-        &self,
-        input: Tensor<3>,
-        mask: &Tensor<4, Bool>,
-        rotation: Option<&Rotation>,
-    ) -> Tensor<3> {
-        let attended = self
-            .self_attention_residual
-            .forward(input, |x| self.self_attention.forward(x, mask, rotation));
+    pub fn forward(&self, input: Tensor<3>, mask: &Tensor<4, Bool>, rotation: Option<&Rotation>) -> Tensor<3> {
+        let attended = self.self_attention_residual.forward(input, |x| self.self_attention.forward(x, mask, rotation));
         self.feed_forward_residual.forward(attended, |x| self.feed_forward.forward(x))
     }
 }

@@ -43,13 +43,8 @@ impl ParamInit {
         self.draw([len], |_| value)
     }
 
-    fn draw<const D: usize>(
-        &mut self,
-        shape: [usize; D],
-        value: impl Fn(&mut Random) -> f64,
-    ) -> Param<Tensor<D>> {
-        let mut random =
-            Random { state: scramble(self.seed) ^ scramble(self.next_id ^ 0x5bd1_e995_0000_0000) };
+    fn draw<const D: usize>(&mut self, shape: [usize; D], value: impl Fn(&mut Random) -> f64) -> Param<Tensor<D>> {
+        let mut random = Random { state: scramble(self.seed) ^ scramble(self.next_id ^ 0x5bd1_e995_0000_0000) };
         let count = shape.iter().product();
         let values: Vec<f32> = (0..count).map(|_| value(&mut random) as f32).collect();
         let tensor = Tensor::from_data(TensorData::new(values, shape), &self.device);

@@ -23,10 +23,7 @@ pub mod residual;
 pub mod search;
 mod transformer;
 
-pub use config::{
-    Activation, Arch, ModelConfig, Norm, Position, Preset, TieEmbeddings, TransformerConfig,
-    Vocabulary,
-};
+pub use config::{Activation, Arch, ModelConfig, Norm, Position, Preset, TieEmbeddings, TransformerConfig, Vocabulary};
 pub use error::ModelError;
 pub use loss::{LossOutput, cross_entropy};
 pub use transformer::{Memory, Transformer};

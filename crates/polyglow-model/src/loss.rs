@@ -21,12 +21,7 @@ pub struct LossOutput {
 ///
 /// # Shapes
 /// - `logits`: `[rows, vocab_size]`; `targets`: `[rows]`
-pub fn cross_entropy(
-    logits: Tensor<2>,
-    targets: Tensor<1, Int>,
-    label_smoothing: f64,
-    pad_id: u32,
-) -> LossOutput {
+pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64, pad_id: u32) -> LossOutput {
     let [rows, vocab_size] = logits.dims();
     let targets: Tensor<2, Int> = targets.reshape([rows, 1]).inner();
     let scores = logits.clone().inner();
@@ -51,12 +46,7 @@ pub fn cross_entropy(
     // Padding rows get no gradient: everything in them is multiplied by zero.
     let softmax = exp * (real.clone() / sum);
     let spread = softmax - real.clone() * (label_smoothing / vocab_size as f64);
-    let gradient = spread.scatter(
-        1,
-        targets,
-        real * (label_smoothing - 1.0),
-        burn::tensor::IndexingUpdateOp::Add,
-    );
+    let gradient = spread.scatter(1, targets, real * (label_smoothing - 1.0), burn::tensor::IndexingUpdateOp::Add);
     let slope = (logits * gradient).sum();
     // Its value cancels and its gradient stays.
     let loss_sum = loss_sum + (slope.clone() - slope.detach());

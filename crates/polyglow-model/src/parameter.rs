@@ -43,10 +43,7 @@ pub fn read(model: &impl Module) -> Vec<(String, TensorData)> {
 ///
 /// # Panics
 /// If `lookup` returns data of another shape than it was asked for.
-pub fn replace<M: Module, E>(
-    model: M,
-    lookup: impl FnMut(&str, &[usize]) -> Result<TensorData, E>,
-) -> Result<M, E> {
+pub fn replace<M: Module, E>(model: M, lookup: impl FnMut(&str, &[usize]) -> Result<TensorData, E>) -> Result<M, E> {
     let mut replacer = Replacer { path: ParamPath::default(), lookup, error: None };
     let model = model.map(&mut replacer);
     match replacer.error {

@@ -25,9 +25,7 @@ impl PositionEmbedding {
     pub fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
         let (max_len, d_model) = (config.max_len, config.d_model);
         match config.position {
-            Position::Sinusoidal => {
-                Self::Sinusoidal(Sinusoids::new(max_len, d_model, init.device()))
-            }
+            Position::Sinusoidal => Self::Sinusoidal(Sinusoids::new(max_len, d_model, init.device())),
             Position::Learned => {
                 let weight = init.normal([max_len, d_model], (d_model as f64).powf(-0.5));
                 Self::Learned(LearnedPositions { weight })
@@ -47,9 +45,7 @@ impl PositionEmbedding {
         let [_, len, _] = input.dims();
         match self {
             Self::Sinusoidal(sinusoids) => input + sinusoids.rows(start, len).unsqueeze(),
-            Self::Learned(positions) => {
-                input + positions.weight.val().slice(s![start..start + len]).unsqueeze()
-            }
+            Self::Learned(positions) => input + positions.weight.val().slice(s![start..start + len]).unsqueeze(),
             Self::None(_) => input,
         }
     }
@@ -93,8 +89,7 @@ fn sinusoid_table(start: usize, len: usize, d_model: usize, device: &Device) -> 
         let angle = angle(position, dim / 2, d_model);
         if dim.is_multiple_of(2) { angle.sin() as f32 } else { angle.cos() as f32 }
     };
-    let values =
-        (start..start + len).flat_map(|p| (0..d_model).map(move |dim| value(p, dim))).collect();
+    let values = (start..start + len).flat_map(|p| (0..d_model).map(move |dim| value(p, dim))).collect();
     Tensor::from_data(TensorData::new::<f32, _>(values, [len, d_model]), device)
 }
 
@@ -113,25 +108,15 @@ pub struct Rotation {
 
 impl Rotation {
     /// The rotation of `len` positions from `start` on, on `device`; none unless positions are rotary.
-    pub fn new(
-        config: &TransformerConfig,
-        start: usize,
-        len: usize,
-        device: &Device,
-    ) -> Option<Self> {
+    pub fn new(config: &TransformerConfig, start: usize, len: usize, device: &Device) -> Option<Self> {
         if config.position != Position::Rotary {
             return None;
         }
         let pairs = config.head_dim() / 2;
         let table = |function: fn(f64) -> f64| {
             let value = |position, pair| function(angle(position, pair, config.head_dim())) as f32;
-            let values = (start..start + len)
-                .flat_map(|p| (0..pairs).map(move |pair| value(p, pair)))
-                .collect();
-            Tensor::from_data(
-                TensorData::new::<f32, _>(values, [1, 1, len, pairs, 1]),
-                &device.clone().inner(),
-            )
+            let values = (start..start + len).flat_map(|p| (0..pairs).map(move |pair| value(p, pair))).collect();
+            Tensor::from_data(TensorData::new::<f32, _>(values, [1, 1, len, pairs, 1]), &device.clone().inner())
         };
         Some(Self { cos: table(f64::cos), sin: table(f64::sin) })
     }
@@ -161,10 +146,8 @@ mod tests {
         let sinusoids = Sinusoids::new(4, 4, &device);
         let rows = sinusoids.rows(3, 3).into_data().try_to_vec::<f32>().unwrap();
         // Positions 3, 4, 5; wavelengths 1 and 10000^(2/4) = 100.
-        let expected: Vec<f32> = [3.0f32, 4.0, 5.0]
-            .iter()
-            .flat_map(|p| [p.sin(), p.cos(), (p / 100.0).sin(), (p / 100.0).cos()])
-            .collect();
+        let expected: Vec<f32> =
+            [3.0f32, 4.0, 5.0].iter().flat_map(|p| [p.sin(), p.cos(), (p / 100.0).sin(), (p / 100.0).cos()]).collect();
         for (row, value) in rows.iter().zip(&expected) {
             assert!((row - value).abs() < 1e-6, "{rows:?} {expected:?}");
         }

@@ -21,22 +21,14 @@ pub struct Residual {
 impl Residual {
     /// The surroundings of one sublayer.
     pub fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
-        Self {
-            norm: LayerNorm::new(config.d_model, init),
-            dropout: Dropout::new(config.dropout),
-            place: config.norm,
-        }
+        Self { norm: LayerNorm::new(config.d_model, init), dropout: Dropout::new(config.dropout), place: config.norm }
     }
 
     /// Runs `sublayer` inside its residual connection.
     ///
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: as `input`
-    pub fn forward(
-        &self,
-        input: Tensor<3>,
-        sublayer: impl FnOnce(Tensor<3>) -> Tensor<3>,
-    ) -> Tensor<3> {
+    pub fn forward(&self, input: Tensor<3>, sublayer: impl FnOnce(Tensor<3>) -> Tensor<3>) -> Tensor<3> {
         match self.place {
             Norm::Pre => {
                 let output = sublayer(self.norm.forward(input.clone()));

@@ -78,8 +78,7 @@ impl Transformer {
         let src_pad_mask = padding_mask(&src, self.config.pad_id);
         let rotation = Rotation::new(&self.config, 0, src.dims()[1], &src.device());
         let embedded = self.src_position.add(self.src_embedding.forward(src), 0);
-        let states =
-            self.encoder.forward(self.dropout.forward(embedded), &src_pad_mask, rotation.as_ref());
+        let states = self.encoder.forward(self.dropout.forward(embedded), &src_pad_mask, rotation.as_ref());
         Memory { states, src_pad_mask }
     }
 

@@ -33,12 +33,7 @@ pub struct SearchConfig {
 
 impl Default for SearchConfig {
     fn default() -> Self {
-        Self {
-            beam_size: 4,
-            length_penalty: LengthPenalty::Average,
-            length_alpha: 1.0,
-            max_len_ratio: 2.0,
-        }
+        Self { beam_size: 4, length_penalty: LengthPenalty::Average, length_alpha: 1.0, max_len_ratio: 2.0 }
     }
 }
 
@@ -49,18 +44,10 @@ impl SearchConfig {
     /// [`ModelError::Config`] names the key, its value and the reason.
     pub fn validate(&self) -> Result<(), ModelError> {
         if self.beam_size == 0 || self.beam_size > 1024 {
-            return Err(ModelError::config(
-                "search.beam_size",
-                self.beam_size,
-                "must be from 1 to 1024",
-            ));
+            return Err(ModelError::config("search.beam_size", self.beam_size, "must be from 1 to 1024"));
         }
         if !(0.0..=10.0).contains(&self.length_alpha) {
-            return Err(ModelError::config(
-                "search.length_alpha",
-                self.length_alpha,
-                "must be from 0 to 10",
-            ));
+            return Err(ModelError::config("search.length_alpha", self.length_alpha, "must be from 0 to 10"));
         }
         if !(self.max_len_ratio > 0.0 && self.max_len_ratio <= 100.0) {
             let reason = "must be above 0 and at most 100";

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use polyglow_model::parameter::{self, ParamPath};
-use polyglow_model::{
-    Activation, Norm, Position, TieEmbeddings, Transformer, TransformerConfig, cross_entropy,
-};
+use polyglow_model::{Activation, Norm, Position, TieEmbeddings, Transformer, TransformerConfig, cross_entropy};
 use serde::Deserialize;
 
 use crate::{device, distance, values};
@@ -86,8 +84,7 @@ impl Case {
         };
         let mut unused: Vec<&String> = self.params.keys().collect();
         let model = parameter::replace(Transformer::new(&config, 1, device), |name, shape| {
-            let array =
-                self.params.get(name).ok_or(format!("{}: no parameter {name}", self.name))?;
+            let array = self.params.get(name).ok_or(format!("{}: no parameter {name}", self.name))?;
             assert_eq!(array.shape, shape, "{name}");
             unused.retain(|other| *other != name);
             Ok::<_, String>(TensorData::new(array.data.clone(), shape.to_vec()))
@@ -112,11 +109,7 @@ fn encoder_and_decoder_equal_pytorch() {
         // A padded source position is never looked at, so its state is nobody's business.
         let real = case.src.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != 0, d_model));
         let keep = |data: &[f32]| -> Vec<f32> {
-            data.iter()
-                .zip(real.clone())
-                .filter(|(_, real)| *real)
-                .map(|(value, _)| *value)
-                .collect()
+            data.iter().zip(real.clone()).filter(|(_, real)| *real).map(|(value, _)| *value).collect()
         };
         assert!(src_len > 1);
         let difference = distance(&keep(&values(memory.states)), &keep(&case.memory.data));
@@ -124,14 +117,9 @@ fn encoder_and_decoder_equal_pytorch() {
 
         let logits = model.forward(matrix(&case.src, &device), matrix(&case.tgt_in, &device));
         let vocab_size = case.config.tgt_vocab;
-        let real =
-            case.tgt_out.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != 0, vocab_size));
+        let real = case.tgt_out.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != 0, vocab_size));
         let keep = |data: &[f32]| -> Vec<f32> {
-            data.iter()
-                .zip(real.clone())
-                .filter(|(_, real)| *real)
-                .map(|(value, _)| *value)
-                .collect()
+            data.iter().zip(real.clone()).filter(|(_, real)| *real).map(|(value, _)| *value).collect()
         };
         let difference = distance(&keep(&values(logits)), &keep(&case.logits.data));
         assert!(difference < 5e-6, "{}: logits differ by {difference}", case.name);
@@ -152,8 +140,7 @@ fn loss_and_gradients_equal_pytorch() {
         assert!((values(loss.loss_sum)[0] - case.loss_sum).abs() < 2e-5, "{}", case.name);
         assert!((values(loss.nll_sum)[0] - case.nll_sum).abs() < 2e-5, "{}", case.name);
 
-        let mut check =
-            GradientCheck { path: ParamPath::default(), grads: &grads, case: &case, seen: 0 };
+        let mut check = GradientCheck { path: ParamPath::default(), grads: &grads, case: &case, seen: 0 };
         model.visit(&mut check);
         assert_eq!(check.seen, case.grads.len(), "{}", case.name);
     }
@@ -178,18 +165,11 @@ impl ModuleVisitor for GradientCheck<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let (case, name) = (self.case, self.path.name());
         let expected = &case.grads[&name];
-        let found = param
-            .val()
-            .grad(self.grads)
-            .unwrap_or_else(|| panic!("{}: {name} has no gradient", case.name));
+        let found = param.val().grad(self.grads).unwrap_or_else(|| panic!("{}: {name} has no gradient", case.name));
         assert_eq!(found.dims().to_vec(), expected.shape, "{name}");
         let difference = distance(&values(found), &expected.data);
         let largest = expected.data.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));
-        assert!(
-            difference < 5e-6 * largest,
-            "{}: gradient of {name} differs by {difference}",
-            case.name
-        );
+        assert!(difference < 5e-6 * largest, "{}: gradient of {name} differs by {difference}", case.name);
         self.seen += 1;
     }
 }

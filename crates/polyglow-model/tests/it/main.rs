@@ -55,10 +55,7 @@ fn variants() -> Vec<TransformerConfig> {
     ]
 }
 
-fn ids<const ROWS: usize, const LEN: usize>(
-    rows: [[i32; LEN]; ROWS],
-    device: &Device,
-) -> Tensor<2, Int> {
+fn ids<const ROWS: usize, const LEN: usize>(rows: [[i32; LEN]; ROWS], device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(rows.as_flattened().to_vec(), [ROWS, LEN]), device)
 }
 

@@ -81,8 +81,7 @@ fn a_row_in_a_batch_equals_a_batch_of_one() {
     let device = device();
     let model = Transformer::new(&small_config(), 9, &device);
     let alone = model.forward(ids([[7, 2]], &device), ids([[1, 10]], &device));
-    let batch = model
-        .forward(ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device), ids([[1, 8, 9], [1, 10, 0]], &device));
+    let batch = model.forward(ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device), ids([[1, 8, 9], [1, 10, 0]], &device));
     assert!(distance(&values(alone), &values(batch.slice(s![3..5]))) < 2e-6);
 }
 
@@ -92,11 +91,9 @@ fn without_positions_the_encoder_is_permutation_equivariant() {
     let config = small_config();
     let encoder = Encoder::new(&config, &mut ParamInit::new(4, &device));
     let mask = padding_mask(&ids([[5, 6, 7]], &device), 0);
-    let input =
-        Tensor::<3>::from_data([[[0.1f32, 0.9, -0.3, 0.2, 0.5, -0.7, 0.4, 0.0]; 3]], &device)
-            * Tensor::<3>::from_data([[[1.0f32], [-0.5], [2.0]]], &device);
-    let swap =
-        |x: Tensor<3>| Tensor::cat(vec![x.clone().narrow(1, 2, 1), x.clone().narrow(1, 0, 2)], 1);
+    let input = Tensor::<3>::from_data([[[0.1f32, 0.9, -0.3, 0.2, 0.5, -0.7, 0.4, 0.0]; 3]], &device)
+        * Tensor::<3>::from_data([[[1.0f32], [-0.5], [2.0]]], &device);
+    let swap = |x: Tensor<3>| Tensor::cat(vec![x.clone().narrow(1, 2, 1), x.clone().narrow(1, 0, 2)], 1);
     let output = encoder.forward(input.clone(), &mask, None);
     let swapped = encoder.forward(swap(input), &mask, None);
     assert!(distance(&values(swap(output)), &values(swapped)) < 1e-6);
@@ -107,8 +104,7 @@ fn the_same_seed_gives_the_same_model_and_another_seed_another() {
     let device = device();
     let src = || ids([[4, 5, 2]], &device);
     let tgt = || ids([[1, 7, 8]], &device);
-    let logits =
-        |seed| values(Transformer::new(&small_config(), seed, &device).forward(src(), tgt()));
+    let logits = |seed| values(Transformer::new(&small_config(), seed, &device).forward(src(), tgt()));
     assert!(logits(1) == logits(1), "bit for bit");
     assert!(distance(&logits(1), &logits(2)) > 1e-2);
 }

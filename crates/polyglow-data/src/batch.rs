@@ -1,0 +1,170 @@
+//! Examples become rectangles of ids: the only padding, and the only shift between decoder input and output.
+
+use crate::example::Example;
+use crate::special::SpecialIds;
+
+/// Padded sentence pairs, ready for a model.
+///
+/// With source ids `s1 s2` and target ids `t1 t2`, the rows are `s1 s2 </s>`, `<s> t1 t2` and `t1 t2 </s>`: at each
+/// target position the decoder sees what precedes it (teacher forcing). All rows are padded on the right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Source ids and end of sentence, `[batch_size, src_len]` row by row.
+    pub src: Vec<i32>,
+    /// Begin of sentence and target ids, `[batch_size, tgt_len]` row by row.
+    pub tgt_in: Vec<i32>,
+    /// Target ids and end of sentence, `[batch_size, tgt_len]` row by row.
+    pub tgt_out: Vec<i32>,
+    /// Source positions that are not padding, per row.
+    pub src_lengths: Vec<usize>,
+    /// Target positions that are not padding, per row.
+    pub tgt_lengths: Vec<usize>,
+    /// Rows.
+    pub batch_size: usize,
+    /// Padded source length.
+    pub src_len: usize,
+    /// Padded target length.
+    pub tgt_len: usize,
+    /// The example behind each row, as an index into the id cache.
+    pub example_indices: Vec<u32>,
+    /// Epoch from which the batch is, counted from 0.
+    pub epoch: u64,
+    /// Place of the batch in its epoch, counted from 0.
+    pub position: usize,
+    /// Batches in that epoch.
+    pub epoch_len: usize,
+}
+
+/// Padded source sentences, for translation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceBatch {
+    /// Source ids and end of sentence, `[batch_size, src_len]` row by row.
+    pub src: Vec<i32>,
+    /// Positions that are not padding, per row.
+    pub src_lengths: Vec<usize>,
+    /// Rows.
+    pub batch_size: usize,
+    /// Padded length.
+    pub src_len: usize,
+}
+
+impl Batch {
+    /// Pads `examples` to multiples of `pad_multiple`; place and origin are left at zero for the caller to fill.
+    pub fn new(
+        examples: &[Example],
+        src: SpecialIds,
+        tgt: SpecialIds,
+        pad_multiple: usize,
+    ) -> Self {
+        let source_rows: Vec<&[u32]> = examples.iter().map(|example| &*example.src).collect();
+        let SourceBatch { src, src_lengths, batch_size, src_len } =
+            SourceBatch::new(&source_rows, src, pad_multiple);
+        let tgt_len = padded_len(examples.iter().map(|example| example.tgt.len()), pad_multiple);
+        let mut tgt_in = Vec::with_capacity(batch_size * tgt_len);
+        let mut tgt_out = Vec::with_capacity(batch_size * tgt_len);
+        for example in examples {
+            push_row(&mut tgt_in, &[&[tgt.bos], &*example.tgt], tgt.pad, tgt_len);
+            push_row(&mut tgt_out, &[&*example.tgt, &[tgt.eos]], tgt.pad, tgt_len);
+        }
+        Self {
+            src,
+            tgt_in,
+            tgt_out,
+            src_lengths,
+            tgt_lengths: examples.iter().map(|example| example.tgt.len() + 1).collect(),
+            batch_size,
+            src_len,
+            tgt_len,
+            example_indices: Vec::new(),
+            epoch: 0,
+            position: 0,
+            epoch_len: 0,
+        }
+    }
+
+    /// Target positions that count in the loss: all tokens and the ends of sentence, no padding.
+    pub fn num_target_tokens(&self) -> usize {
+        self.tgt_lengths.iter().sum()
+    }
+
+    /// Source positions that are not padding.
+    pub fn num_source_tokens(&self) -> usize {
+        self.src_lengths.iter().sum()
+    }
+
+    /// All positions of source and target together, padding included.
+    pub fn num_positions(&self) -> usize {
+        self.batch_size * (self.src_len + self.tgt_len)
+    }
+}
+
+impl SourceBatch {
+    /// Ends and pads `rows` to a multiple of `pad_multiple`.
+    pub fn new<R: AsRef<[u32]>>(rows: &[R], special: SpecialIds, pad_multiple: usize) -> Self {
+        let src_len = padded_len(rows.iter().map(|row| row.as_ref().len()), pad_multiple);
+        let mut src = Vec::with_capacity(rows.len() * src_len);
+        for row in rows {
+            push_row(&mut src, &[row.as_ref(), &[special.eos]], special.pad, src_len);
+        }
+        let src_lengths = rows.iter().map(|row| row.as_ref().len() + 1).collect();
+        Self { src, src_lengths, batch_size: rows.len(), src_len }
+    }
+}
+
+/// The padded length of rows with these tokens, each of which gets one special token more.
+fn padded_len(lengths: impl Iterator<Item = usize>, pad_multiple: usize) -> usize {
+    lengths.max().map_or(0, |longest| (longest + 1).next_multiple_of(pad_multiple.max(1)))
+}
+
+fn push_row(rows: &mut Vec<i32>, pieces: &[&[u32]], pad: u32, len: usize) {
+    let end = rows.len() + len;
+    rows.extend(pieces.iter().copied().flatten().map(|&id| id as i32));
+    rows.resize(end, pad as i32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SRC: SpecialIds = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
+    const TGT: SpecialIds = SpecialIds { pad: 9, bos: 7, eos: 8, unk: 6 };
+
+    fn examples() -> Vec<Example> {
+        vec![
+            Example { src: vec![10, 11, 12], tgt: vec![20] },
+            Example { src: vec![13], tgt: vec![21, 22] },
+            Example { src: vec![], tgt: vec![] },
+        ]
+    }
+
+    #[test]
+    fn the_decoder_input_is_the_output_moved_right_by_one() {
+        let batch = Batch::new(&examples(), SRC, TGT, 1);
+        assert_eq!([batch.batch_size, batch.src_len, batch.tgt_len], [3, 4, 3]);
+        assert_eq!(batch.src, [10, 11, 12, 2, 13, 2, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(batch.tgt_in, [7, 20, 9, 7, 21, 22, 7, 9, 9]);
+        assert_eq!(batch.tgt_out, [20, 8, 9, 21, 22, 8, 8, 9, 9]);
+        assert_eq!(batch.src_lengths, [4, 2, 1]);
+        assert_eq!(batch.tgt_lengths, [2, 3, 1]);
+        assert_eq!(batch.num_source_tokens(), 7);
+        assert_eq!(batch.num_target_tokens(), 6);
+        assert_eq!(batch.num_positions(), 21);
+    }
+
+    #[test]
+    fn padded_lengths_are_multiples() {
+        let batch = Batch::new(&examples(), SRC, TGT, 8);
+        assert_eq!([batch.src_len, batch.tgt_len], [8, 8]);
+        assert_eq!(batch.src_lengths, [4, 2, 1]);
+        assert!(
+            batch.src[4..8].iter().all(|&id| id == 0)
+                && batch.tgt_out[2..8].iter().all(|&id| id == 9)
+        );
+    }
+
+    #[test]
+    fn no_rows_make_an_empty_batch() {
+        let batch = SourceBatch::new::<Vec<u32>>(&[], SRC, 8);
+        assert_eq!((batch.batch_size, batch.src_len, batch.src.len()), (0, 0, 0));
+    }
+}

@@ -1,0 +1,165 @@
+//! The plan of an epoch: which examples form which batch, as a pure function of lengths, seed and epoch.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::error::DataError;
+use crate::random::{below, mix, shuffle};
+
+/// How examples are put into batches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BatchingConfig {
+    /// Positions per batch, at most: rows times the longest padded side, source or target.
+    pub max_tokens: usize,
+    /// Padded lengths are rounded up to multiples of this; 1 wastes least, 8 suits GPUs.
+    pub pad_multiple: usize,
+    /// Seed of the order.
+    pub seed: u64,
+    /// Probability of BPE dropout; batches are planned for the longer rows that it makes.
+    pub dropout: f64,
+}
+
+/// The batches of one epoch, in their order.
+///
+/// Examples are sorted by their padded lengths, with a random order among equals, cut into batches, and the batches
+/// are shuffled. Every position can be reached directly, which is what resuming needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EpochPlan {
+    order: Vec<u32>,
+    batches: Vec<Range<u32>>,
+}
+
+// These keep apart the uses that random numbers are put to.
+const SELECTION: u64 = 1;
+const TIES: u64 = 2;
+const BATCH_ORDER: u64 = 3;
+
+/// By how much BPE dropout may lengthen a sentence, per unit of its probability: see [`BatchingConfig::planned_len`].
+const DROPOUT_GROWTH: f64 = 3.0;
+
+impl BatchingConfig {
+    /// The padded length of a side with `len` tokens, including the end (or begin) of sentence.
+    pub fn padded_len(&self, len: usize) -> usize {
+        (len + 1).next_multiple_of(self.pad_multiple.max(1))
+    }
+
+    /// How many tokens a side with `len` undropped tokens may have in a batch.
+    ///
+    /// With BPE dropout at probability p this is `len * (1 + 3 p)`, and at least one token more. Longer segmentations
+    /// are drawn again, so `max_tokens` holds strictly.
+    pub fn planned_len(&self, len: usize) -> usize {
+        if self.dropout > 0.0 && len > 0 {
+            len + (len as f64 * DROPOUT_GROWTH * self.dropout).ceil() as usize
+        } else {
+            len
+        }
+    }
+
+    fn positions(&self, (src, tgt): (usize, usize)) -> (usize, usize) {
+        (self.padded_len(self.planned_len(src)), self.padded_len(self.planned_len(tgt)))
+    }
+}
+
+impl EpochPlan {
+    /// Plans the epoch number `epoch`, counted from 0.
+    ///
+    /// `lengths` gives the source and target tokens of an example. `parts` are the examples of each corpus and how
+    /// often an epoch holds each of them: 2.0 is twice, 0.5 a random half that differs between epochs.
+    ///
+    /// # Errors
+    /// [`DataError::LargerThanBatch`] if one example alone exceeds `max_tokens`.
+    pub fn new(
+        lengths: impl Fn(u32) -> (usize, usize) + Sync,
+        parts: &[(Range<u32>, f64)],
+        config: &BatchingConfig,
+        epoch: u64,
+    ) -> Result<Self, DataError> {
+        let chosen = choose(parts, config.seed, epoch);
+        let mut keyed: Vec<(u64, u32)> = chosen
+            .into_par_iter()
+            .enumerate()
+            .map(|(entry, example)| {
+                let tie = mix(&[TIES, config.seed, epoch, entry as u64]);
+                (sort_key(config.positions(lengths(example)), tie), example)
+            })
+            .collect();
+        keyed.par_sort_unstable();
+        let order: Vec<u32> = keyed.into_iter().map(|(_, example)| example).collect();
+        let mut batches = cut(&order, &lengths, config)?;
+        shuffle(&mut batches, &[BATCH_ORDER, config.seed, epoch]);
+        Ok(Self { order, batches })
+    }
+
+    /// Number of batches.
+    pub fn len(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Whether there is no batch.
+    pub fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// The examples of the batch at `position`, which must be less than [`EpochPlan::len`].
+    pub fn batch(&self, position: usize) -> &[u32] {
+        let Range { start, end } = self.batches[position];
+        &self.order[start as usize..end as usize]
+    }
+}
+
+/// The examples of an epoch, by their weights.
+fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
+    let mut chosen = Vec::new();
+    for (range, weight) in parts {
+        for _ in 0..weight.floor() as u64 {
+            chosen.extend(range.clone());
+        }
+        let mut left = range.len() as u64;
+        let mut wanted = (left as f64 * weight.fract()).round() as u64;
+        // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) takes exactly as many as wanted, in one pass.
+        for example in range.clone().take_while(|_| weight.fract() > 0.0) {
+            if below(mix(&[SELECTION, seed, epoch, u64::from(example)]), left) < wanted {
+                chosen.push(example);
+                wanted -= 1;
+            }
+            left -= 1;
+        }
+    }
+    chosen
+}
+
+/// Orders by source length, then target length up and down in turn, so that neighbors are alike on both sides.
+fn sort_key((src, tgt): (usize, usize), tie: u64) -> u64 {
+    let tgt = if src % 2 == 0 { tgt } else { 0xF_FFFF - tgt };
+    (src as u64) << 44 | (tgt as u64) << 24 | tie >> 40
+}
+
+fn cut(
+    order: &[u32],
+    lengths: impl Fn(u32) -> (usize, usize),
+    config: &BatchingConfig,
+) -> Result<Vec<Range<u32>>, DataError> {
+    let mut batches = Vec::new();
+    let (mut start, mut longest) = (0, 0);
+    for (end, &example) in order.iter().enumerate() {
+        let (src, tgt) = config.positions(lengths(example));
+        let tokens = src.max(tgt);
+        if tokens > config.max_tokens {
+            return Err(DataError::LargerThanBatch {
+                example,
+                tokens,
+                max_tokens: config.max_tokens,
+            });
+        }
+        longest = tokens.max(longest);
+        if (end - start + 1) * longest > config.max_tokens {
+            batches.push(start as u32..end as u32);
+            (start, longest) = (end, tokens);
+        }
+    }
+    if start < order.len() {
+        batches.push(start as u32..order.len() as u32);
+    }
+    Ok(batches)
+}

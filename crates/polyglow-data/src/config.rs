@@ -1,0 +1,259 @@
+//! The `[data]` table of a run: which text is read, and which pairs of it are trained on.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::DataError;
+use crate::toy::Toy;
+
+/// Which text a run reads: either an embedded corpus or files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataConfig {
+    /// An embedded corpus, such as `mini-en-de`, in place of file names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub corpus: Option<String>,
+    /// Training text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train: Option<TrainFiles>,
+    /// Validation text, as a prefix or a TSV file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid: Option<PathBuf>,
+    /// Test text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<TestFiles>,
+    /// Source language: the ending of the source files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub src: Option<String>,
+    /// Target language: the ending of the target files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tgt: Option<String>,
+    /// Longest side, in tokens, of a pair that is trained on.
+    #[serde(default = "default_max_len")]
+    pub max_len: usize,
+    /// Largest ratio of the longer side to the shorter, in tokens, of a pair that is trained on.
+    #[serde(default = "default_max_length_ratio")]
+    pub max_length_ratio: f64,
+}
+
+/// Training text: one corpus, or several with weights.
+///
+/// A corpus is a prefix (`data/train` for `data/train.en` and `data/train.de`, plain or with `.gz`) or one file that
+/// ends in `.tsv` or `.tsv.gz`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a path, or a list of tables `{ path = \"...\", weight = 1.0 }`"
+)]
+pub enum TrainFiles {
+    /// One corpus, read once an epoch.
+    One(PathBuf),
+    /// Several corpora, each read `weight` times an epoch.
+    Weighted(Vec<WeightedPath>),
+}
+
+/// One of several training corpora.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WeightedPath {
+    /// Prefix or TSV file.
+    pub path: PathBuf,
+    /// How often an epoch holds each of its pairs: 2.0 is twice, 0.5 a random half.
+    #[serde(default = "default_weight")]
+    pub weight: f64,
+}
+
+/// Test text: one corpus, or several by name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a path, or a table of names and paths")]
+pub enum TestFiles {
+    /// One corpus, called `test`.
+    One(PathBuf),
+    /// Several corpora, by the name that `--split` takes.
+    Named(BTreeMap<String, PathBuf>),
+}
+
+/// A part of the data with a purpose of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Split<'a> {
+    /// What the parameters are learned from.
+    Train,
+    /// What training is watched on.
+    Valid,
+    /// A test set, by name; a single one is called `test`.
+    Test(&'a str),
+}
+
+const DEFAULT_MAX_LEN: usize = 256;
+const DEFAULT_MAX_LENGTH_RATIO: f64 = 9.0;
+
+impl Default for DataConfig {
+    fn default() -> Self {
+        Self {
+            corpus: None,
+            train: None,
+            valid: None,
+            test: None,
+            src: None,
+            tgt: None,
+            max_len: default_max_len(),
+            max_length_ratio: default_max_length_ratio(),
+        }
+    }
+}
+
+impl DataConfig {
+    /// The configuration that reads the embedded corpus `name` with all defaults.
+    pub fn embedded(name: &str) -> Self {
+        Self { corpus: Some(name.to_owned()), ..Self::default() }
+    }
+
+    /// Checks what the types cannot: which keys go together, and the ranges of numbers. Opens no file.
+    ///
+    /// # Errors
+    /// [`DataError::Config`] names the first key that does not fit.
+    pub fn validate(&self) -> Result<(), DataError> {
+        match &self.corpus {
+            Some(name) => self.validate_embedded(name)?,
+            None => self.validate_files()?,
+        }
+        if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
+            return Err(wrong(
+                "data.max_len",
+                format!("must lie in 1..=65535, not {}", self.max_len),
+            ));
+        }
+        if self.max_length_ratio.is_nan() || self.max_length_ratio < 1.0 {
+            return Err(wrong(
+                "data.max_length_ratio",
+                format!("must be at least 1, not {}", self.max_length_ratio),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The embedded corpus, if the configuration names one that exists.
+    pub fn toy(&self) -> Option<Toy> {
+        self.corpus.as_deref().and_then(Toy::from_name)
+    }
+
+    /// Source and target language.
+    ///
+    /// # Errors
+    /// [`DataError::Config`] if files are read and a language is missing.
+    pub fn languages(&self) -> Result<(&str, &str), DataError> {
+        let (src, tgt) = self.toy().map(Toy::languages).unzip();
+        let missing =
+            |key| move || wrong(key, "is missing: the ending of that side's files".to_owned());
+        let src = self.src.as_deref().or(src).ok_or_else(missing("data.src"))?;
+        let tgt = self.tgt.as_deref().or(tgt).ok_or_else(missing("data.tgt"))?;
+        Ok((src, tgt))
+    }
+
+    /// Names of the test sets, in the order in which they are evaluated.
+    pub fn test_names(&self) -> Vec<&str> {
+        if let Some(toy) = self.toy() {
+            return toy.splits().iter().copied().filter(|name| name.starts_with("test")).collect();
+        }
+        match &self.test {
+            None => Vec::new(),
+            Some(TestFiles::One(_)) => vec!["test"],
+            Some(TestFiles::Named(sets)) => sets.keys().map(String::as_str).collect(),
+        }
+    }
+
+    /// Paths and weights of the files of `split`.
+    pub(crate) fn files(&self, split: Split) -> Result<Vec<(&Path, f64)>, DataError> {
+        match split {
+            Split::Train => match &self.train {
+                Some(TrainFiles::One(path)) => Ok(vec![(path, 1.0)]),
+                Some(TrainFiles::Weighted(list)) => {
+                    Ok(list.iter().map(|entry| (&*entry.path, entry.weight)).collect())
+                }
+                None => Err(wrong("data.train", "is missing".to_owned())),
+            },
+            Split::Valid => match &self.valid {
+                Some(path) => Ok(vec![(path, 1.0)]),
+                None => Err(wrong("data.valid", "is missing".to_owned())),
+            },
+            Split::Test(name) => match &self.test {
+                Some(TestFiles::One(path)) if name == "test" => Ok(vec![(path, 1.0)]),
+                Some(TestFiles::Named(sets)) if sets.contains_key(name) => {
+                    Ok(vec![(&sets[name], 1.0)])
+                }
+                _ => Err(wrong("data.test", no_such_set(name, &self.test_names()))),
+            },
+        }
+    }
+
+    fn validate_embedded(&self, name: &str) -> Result<(), DataError> {
+        let Some(toy) = Toy::from_name(name) else {
+            let known: Vec<_> = Toy::ALL.iter().map(|toy| format!("\"{}\"", toy.name())).collect();
+            return Err(wrong(
+                "data.corpus",
+                format!("must be one of {}, not \"{name}\"", known.join(", ")),
+            ));
+        };
+        let (src, tgt) = toy.languages();
+        for (key, given, has) in [("data.src", &self.src, src), ("data.tgt", &self.tgt, tgt)] {
+            if given.as_deref().is_some_and(|given| given != has) {
+                return Err(wrong(
+                    key,
+                    format!("must be \"{has}\" for the corpus \"{name}\", or be left out"),
+                ));
+            }
+        }
+        if self.train.is_some() || self.valid.is_some() || self.test.is_some() {
+            return Err(wrong(
+                "data.corpus",
+                "replaces `data.train`, `data.valid` and `data.test`".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn validate_files(&self) -> Result<(), DataError> {
+        let missing = "is missing: name the training text, or an embedded corpus in `data.corpus`";
+        let train = self.train.as_ref().ok_or_else(|| wrong("data.train", missing.to_owned()))?;
+        self.languages()?;
+        let TrainFiles::Weighted(list) = train else { return Ok(()) };
+        if list.is_empty() {
+            return Err(wrong("data.train", "is an empty list".to_owned()));
+        }
+        match list.iter().find(|entry| !(entry.weight > 0.0 && entry.weight <= 1000.0)) {
+            Some(entry) => {
+                let (path, weight) = (entry.path.display(), entry.weight);
+                Err(wrong(
+                    "data.train",
+                    format!("gives `{path}` the weight {weight}; it must lie in (0, 1000]"),
+                ))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn no_such_set(name: &str, known: &[&str]) -> String {
+    if known.is_empty() {
+        return format!("has no set `{name}`, nor any other");
+    }
+    format!("has no set `{name}`; there is {}", known.join(", "))
+}
+
+pub(crate) fn wrong(key: &'static str, problem: String) -> DataError {
+    DataError::Config { key, problem }
+}
+
+fn default_max_len() -> usize {
+    DEFAULT_MAX_LEN
+}
+
+fn default_max_length_ratio() -> f64 {
+    DEFAULT_MAX_LENGTH_RATIO
+}
+
+fn default_weight() -> f64 {
+    1.0
+}

@@ -1,0 +1,274 @@
+//! Parallel text: files or an embedded corpus become a stream of sentence pairs.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::config::{DataConfig, Split, no_such_set, wrong};
+use crate::error::DataError;
+use crate::lines::Lines;
+use crate::toy::Toy;
+
+/// A sentence and its translation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// Source sentence.
+    pub src: String,
+    /// Target sentence.
+    pub tgt: String,
+}
+
+/// The parallel text of one split, opened but not held in memory.
+#[derive(Debug, Clone)]
+pub struct Corpus {
+    parts: Vec<Part>,
+}
+
+/// A corpus file (pair) with its weight.
+#[derive(Debug, Clone)]
+pub struct Part {
+    source: Source,
+    weight: f64,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Embedded { name: String, pairs: Arc<Vec<Pair>> },
+    TwoFiles { src: PathBuf, tgt: PathBuf },
+    Tsv(PathBuf),
+}
+
+impl Corpus {
+    /// Finds the files of `split`, or generates it if it is embedded.
+    ///
+    /// # Errors
+    /// [`DataError::MissingFile`] for a file that is not there, [`DataError::Config`] for a split that the
+    /// configuration lacks.
+    pub fn open(config: &DataConfig, split: Split) -> Result<Self, DataError> {
+        if let Some(toy) = config.toy() {
+            return Ok(Self { parts: vec![embedded(toy, split)?] });
+        }
+        let (src, tgt) = config.languages()?;
+        let parts = config.files(split)?.into_iter().map(|(path, weight)| {
+            let source = if is_tsv(path) {
+                Source::Tsv(existing(path)?)
+            } else {
+                Source::TwoFiles { src: side(path, src)?, tgt: side(path, tgt)? }
+            };
+            Ok(Part { source, weight })
+        });
+        Ok(Self { parts: parts.collect::<Result<_, _>>()? })
+    }
+
+    /// The corpora of a weighted list, in its order; otherwise a single one.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Streams all pairs, one part after the other, each part once whatever its weight.
+    ///
+    /// The stream ends at the first error.
+    pub fn pairs(&self) -> impl Iterator<Item = Result<Pair, DataError>> + Send + use<> {
+        let mut parts = self.parts.clone().into_iter();
+        let mut current: Option<Pairs> = None;
+        let mut failed = false;
+        std::iter::from_fn(move || {
+            while !failed {
+                if let Some(item) = current.as_mut().and_then(Iterator::next) {
+                    failed = item.is_err();
+                    return Some(item);
+                }
+                match parts.next()?.pairs() {
+                    Ok(pairs) => current = Some(pairs),
+                    Err(error) => {
+                        failed = true;
+                        return Some(Err(error));
+                    }
+                }
+            }
+            None
+        })
+    }
+
+    /// Hashes the content of every part, which identifies the text but not its weights.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if a file cannot be read.
+    pub fn content_hash(&self) -> Result<[u8; 32], DataError> {
+        let mut hash = Sha256::new();
+        for part in &self.parts {
+            part.add_to(&mut hash)?;
+        }
+        Ok(hash.finalize().into())
+    }
+}
+
+impl Part {
+    /// How often an epoch holds each pair of this part.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// What to call this part in messages: its source file, or the name of the embedded split.
+    pub fn name(&self) -> String {
+        match &self.source {
+            Source::Embedded { name, .. } => name.clone(),
+            Source::TwoFiles { src: path, .. } | Source::Tsv(path) => path.display().to_string(),
+        }
+    }
+
+    /// Streams the pairs of this part.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if a file cannot be opened. The stream itself yields errors for what is wrong inside.
+    pub fn pairs(&self) -> Result<Pairs, DataError> {
+        Ok(Pairs(match &self.source {
+            Source::Embedded { pairs, .. } => {
+                Reader::Embedded { pairs: Arc::clone(pairs), next: 0 }
+            }
+            Source::TwoFiles { src, tgt } => {
+                Reader::TwoFiles { src: Lines::open(src)?, tgt: Lines::open(tgt)? }
+            }
+            Source::Tsv(path) => Reader::Tsv(Lines::open(path)?),
+        }))
+    }
+
+    fn add_to(&self, hash: &mut Sha256) -> Result<(), DataError> {
+        match &self.source {
+            Source::Embedded { pairs, .. } => {
+                hash.update(b"embedded");
+                for pair in pairs.iter() {
+                    hash.update([pair.src.as_bytes(), b"\t", pair.tgt.as_bytes(), b"\n"].concat());
+                }
+                Ok(())
+            }
+            Source::TwoFiles { src, tgt } => {
+                hash.update(b"two files");
+                add_file(hash, src)?;
+                add_file(hash, tgt)
+            }
+            Source::Tsv(path) => {
+                hash.update(b"tsv");
+                add_file(hash, path)
+            }
+        }
+    }
+}
+
+/// The pairs of one part, in bounded memory.
+pub struct Pairs(Reader);
+
+enum Reader {
+    Embedded { pairs: Arc<Vec<Pair>>, next: usize },
+    TwoFiles { src: Lines, tgt: Lines },
+    Tsv(Lines),
+}
+
+impl Iterator for Pairs {
+    type Item = Result<Pair, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.0 {
+            Reader::Embedded { pairs, next } => {
+                *next += 1;
+                pairs.get(*next - 1).cloned().map(Ok)
+            }
+            Reader::TwoFiles { src, tgt } => next_of_two(src, tgt).transpose(),
+            Reader::Tsv(lines) => next_of_tsv(lines).transpose(),
+        }
+    }
+}
+
+fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataError> {
+    match (src.next().transpose()?, tgt.next().transpose()?) {
+        (Some(src), Some(tgt)) => Ok(Some(Pair { src, tgt })),
+        (None, None) if src.line() == 0 => Err(DataError::Empty { path: src.path().to_owned() }),
+        (None, None) => Ok(None),
+        _ => {
+            // Both counts tell more than the place of the break: an odd line out differs from a cut-off file.
+            let count = |lines: &mut Lines| lines.try_for_each(|line| line.map(drop));
+            count(src)?;
+            count(tgt)?;
+            Err(DataError::LineCount {
+                src: src.path().to_owned(),
+                src_lines: src.line(),
+                tgt: tgt.path().to_owned(),
+                tgt_lines: tgt.line(),
+            })
+        }
+    }
+}
+
+fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
+    let Some(line) = lines.next().transpose()? else {
+        return if lines.line() == 0 {
+            Err(DataError::Empty { path: lines.path().to_owned() })
+        } else {
+            Ok(None)
+        };
+    };
+    match *line.split('\t').collect::<Vec<_>>() {
+        [src, tgt] => Ok(Some(Pair { src: src.to_owned(), tgt: tgt.to_owned() })),
+        ref columns => {
+            let (path, line) = (lines.path().to_owned(), lines.line());
+            Err(DataError::Columns { path, line, found: columns.len() })
+        }
+    }
+}
+
+fn embedded(toy: Toy, split: Split) -> Result<Part, DataError> {
+    let split = match split {
+        Split::Train => "train",
+        Split::Valid => "valid",
+        Split::Test(name) => name,
+    };
+    let pairs =
+        toy.split(split).ok_or_else(|| wrong("data.corpus", no_such_set(split, toy.splits())))?;
+    let pairs = pairs.into_iter().map(|pair| Pair { src: pair.src, tgt: pair.tgt }).collect();
+    let name = format!("{} {split}", toy.name());
+    Ok(Part { source: Source::Embedded { name, pairs: Arc::new(pairs) }, weight: 1.0 })
+}
+
+fn is_tsv(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    Path::new(name.strip_suffix(".gz").unwrap_or(&name))
+        .extension()
+        .is_some_and(|ending| ending == "tsv")
+}
+
+fn side(prefix: &Path, language: &str) -> Result<PathBuf, DataError> {
+    existing(&with_ending(prefix, language))
+}
+
+fn existing(path: &Path) -> Result<PathBuf, DataError> {
+    [path.to_owned(), with_ending(path, "gz")]
+        .into_iter()
+        .find(|candidate| candidate.is_file())
+        .ok_or_else(|| DataError::MissingFile { path: path.to_owned() })
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    name.into()
+}
+
+fn add_file(hash: &mut Sha256, path: &Path) -> Result<(), DataError> {
+    let mut file = File::open(path).map_err(DataError::io(path))?;
+    let mut buffer = vec![0; 1 << 18];
+    let mut total = 0_u64;
+    loop {
+        let read = file.read(&mut buffer).map_err(DataError::io(path))?;
+        if read == 0 {
+            // The length keeps two files apart that are cut differently.
+            hash.update(total.to_le_bytes());
+            return Ok(());
+        }
+        hash.update(&buffer[..read]);
+        total += read as u64;
+    }
+}

@@ -1,0 +1,161 @@
+//! What can go wrong between a text file and a batch, with the place where it happened.
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Every error of this crate.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// The operating system refused to read or write a file.
+    #[error("cannot read or write `{path}`: {source}", path = .path.display())]
+    Io {
+        /// File or directory concerned.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// No file lies at any of the places where a corpus side may be.
+    #[error("no such file: `{path}` (nor `{path}.gz`)", path = .path.display())]
+    MissingFile {
+        /// The uncompressed name that was tried first.
+        path: PathBuf,
+    },
+    /// A line is not UTF-8.
+    #[error("`{path}` line {line}: invalid UTF-8 at byte {byte} of the line", path = .path.display())]
+    InvalidUtf8 {
+        /// File concerned.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: u64,
+        /// First bad byte of the line, counted from 1.
+        byte: usize,
+    },
+    /// The two sides of a corpus do not have the same number of lines.
+    #[error(
+        "`{src}` has {src_lines} lines but `{tgt}` has {tgt_lines}: line {line} has no partner",
+        src = .src.display(), tgt = .tgt.display(), line = .src_lines.min(.tgt_lines) + 1
+    )]
+    LineCount {
+        /// Source file.
+        src: PathBuf,
+        /// Lines in the source file.
+        src_lines: u64,
+        /// Target file.
+        tgt: PathBuf,
+        /// Lines in the target file.
+        tgt_lines: u64,
+    },
+    /// A line of a TSV file does not hold exactly a source and a target.
+    #[error("`{path}` line {line}: {found} tab-separated columns instead of 2", path = .path.display())]
+    Columns {
+        /// File concerned.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: u64,
+        /// Columns on that line.
+        found: usize,
+    },
+    /// A corpus or vocabulary holds no lines.
+    #[error("`{path}` is empty: it has no line 1", path = .path.display())]
+    Empty {
+        /// File, or name of the embedded corpus.
+        path: PathBuf,
+    },
+    /// Every pair of the training text was left out.
+    #[error("no pair is left to train on: {reasons}")]
+    NothingKept {
+        /// How many pairs were left out, by reason.
+        reasons: String,
+    },
+    /// A configuration key has a value that cannot be used.
+    #[error("`{key}` {problem}")]
+    Config {
+        /// Full name of the key, such as `data.max_len`.
+        key: &'static str,
+        /// What is wrong with it, to be read after the key.
+        problem: String,
+    },
+    /// A tokenizer could not be trained, read or applied.
+    #[error("tokenizer `{name}`: {problem}")]
+    Tokenizer {
+        /// Path of the file, or kind of the tokenizer.
+        name: String,
+        /// What the tokenizer library said.
+        problem: String,
+    },
+    /// A tokenizer lacks one of the four special tokens.
+    #[error("tokenizer `{path}` has no {role} token: none of {tried} is in its vocabulary", path = .path.display())]
+    MissingSpecial {
+        /// Tokenizer file.
+        path: PathBuf,
+        /// What the token is for.
+        role: &'static str,
+        /// Spellings that were looked for.
+        tried: String,
+    },
+    /// BPE dropout needs a BPE tokenizer whose merges fully explain its tokens.
+    #[error("BPE dropout is not possible with this tokenizer: {problem}")]
+    Dropout {
+        /// What stands in the way.
+        problem: String,
+    },
+    /// The id cache does not hold what its header says.
+    #[error("id cache `{path}` is damaged: {problem}", path = .path.display())]
+    Cache {
+        /// Cache file.
+        path: PathBuf,
+        /// What does not fit.
+        problem: String,
+    },
+    /// One pair alone is larger than a batch may be.
+    #[error(
+        "example {example} needs {tokens} positions on one side, more than `train.max_tokens` = {max_tokens}"
+    )]
+    LargerThanBatch {
+        /// Index of the example in the cache.
+        example: u32,
+        /// Positions of its longer side, padded.
+        tokens: usize,
+        /// The budget per batch.
+        max_tokens: usize,
+    },
+}
+
+impl DataError {
+    /// What the user can do about it, where that is not plain from the message.
+    pub fn hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::MissingFile { .. } => {
+                "a corpus is named by the part before the language: `train = \"data/train\"` with `src = \"en\"` reads `data/train.en`"
+            }
+            Self::InvalidUtf8 { .. } => {
+                "convert the file, for example with `iconv -f LATIN1 -t UTF-8`"
+            }
+            Self::LineCount { .. } => {
+                "line n of one side must translate line n of the other; look for lines that were split, joined or dropped"
+            }
+            Self::Columns { .. } => {
+                "a TSV corpus has `source<TAB>target` on each line; `cut -f1,2` drops further columns"
+            }
+            Self::NothingKept { .. } => {
+                "raise `data.max_len` or `data.max_length_ratio`, or look at the text"
+            }
+            Self::MissingSpecial { .. } => {
+                "add the token to the tokenizer's vocabulary, or let a new tokenizer be trained by leaving out `tokenizer.path`"
+            }
+            Self::Dropout { .. } => {
+                "set `tokenizer.dropout = 0.0`, or `tokenizer.kind` to \"bpe\" or \"word-bpe\""
+            }
+            Self::Cache { .. } => "delete the file; it is built again from the corpus",
+            Self::LargerThanBatch { .. } => "raise `train.max_tokens` or lower `data.max_len`",
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path, source }
+    }
+}

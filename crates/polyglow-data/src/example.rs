@@ -1,0 +1,150 @@
+//! A pair as ids, which pairs are trained on, and the account of a whole corpus.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::DataConfig;
+
+/// A sentence pair as token ids, without begin and end of sentence.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Example {
+    /// Source ids.
+    pub src: Vec<u32>,
+    /// Target ids.
+    pub tgt: Vec<u32>,
+}
+
+/// Which pairs are trained on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Longest side, in tokens.
+    pub max_len: usize,
+    /// Largest ratio of the longer side to the shorter, in tokens.
+    pub max_length_ratio: f64,
+}
+
+/// Why a pair is left out of training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// A side has no tokens.
+    Empty,
+    /// A side is longer than `max_len`.
+    TooLong,
+    /// The sides differ in length by more than `max_length_ratio`.
+    Ratio,
+}
+
+/// What was read from a corpus, and what of it is kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CorpusReport {
+    /// Pairs read.
+    pub pairs: u64,
+    /// Pairs kept.
+    pub kept: u64,
+    /// Pairs left out because a side is empty.
+    pub empty: u64,
+    /// Pairs left out because a side is longer than `max_len`.
+    pub too_long: u64,
+    /// Pairs left out because their lengths differ by more than `max_length_ratio`.
+    pub ratio: u64,
+    /// Source sides of the pairs kept.
+    pub src: SideReport,
+    /// Target sides of the pairs kept.
+    pub tgt: SideReport,
+    /// The corpora that were read, in their order.
+    pub parts: Vec<PartReport>,
+}
+
+/// One side of the pairs that are kept.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SideReport {
+    /// Tokens, without begin and end of sentence.
+    pub tokens: u64,
+    /// Tokens that are unknown to the vocabulary.
+    pub unknown: u64,
+    /// Length of the longest sentence, in tokens.
+    pub longest: usize,
+}
+
+/// One of the corpora that a split is read from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PartReport {
+    /// Its source file, or its name if it is embedded.
+    pub name: String,
+    /// Pairs read.
+    pub pairs: u64,
+    /// Pairs kept.
+    pub kept: u64,
+}
+
+impl Filter {
+    /// The filter that the `[data]` table asks for.
+    pub fn new(config: &DataConfig) -> Self {
+        Self { max_len: config.max_len, max_length_ratio: config.max_length_ratio }
+    }
+
+    /// Why a pair with these lengths, in tokens, is left out; `None` if it is kept.
+    pub fn reject(&self, src_len: usize, tgt_len: usize) -> Option<Reason> {
+        let (shorter, longer) = (src_len.min(tgt_len), src_len.max(tgt_len));
+        if shorter == 0 {
+            Some(Reason::Empty)
+        } else if longer > self.max_len {
+            Some(Reason::TooLong)
+        } else if longer as f64 > self.max_length_ratio * shorter as f64 {
+            Some(Reason::Ratio)
+        } else {
+            None
+        }
+    }
+}
+
+impl SideReport {
+    /// Mean length in tokens over `kept` sentences; 0 if there is none.
+    pub fn mean_len(&self, kept: u64) -> f64 {
+        if kept == 0 { 0.0 } else { self.tokens as f64 / kept as f64 }
+    }
+
+    /// Share of the tokens that are unknown, in 0 to 1.
+    pub fn unknown_rate(&self) -> f64 {
+        if self.tokens == 0 { 0.0 } else { self.unknown as f64 / self.tokens as f64 }
+    }
+}
+
+impl CorpusReport {
+    pub(crate) fn leave_out(&mut self, reason: Reason) {
+        match reason {
+            Reason::Empty => self.empty += 1,
+            Reason::TooLong => self.too_long += 1,
+            Reason::Ratio => self.ratio += 1,
+        }
+    }
+}
+
+/// One line: how many pairs are kept, and how many are not, by reason.
+impl fmt::Display for CorpusReport {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        write!(
+            formatter,
+            "{} of {} pairs kept; left out: {} with an empty side, {} too long, {} by length ratio",
+            self.kept, self.pairs, self.empty, self.too_long, self.ratio
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filter_keeps_its_limits_and_rejects_beyond_them() {
+        let filter = Filter { max_len: 20, max_length_ratio: 2.5 };
+        assert_eq!(filter.reject(20, 8), None);
+        assert_eq!(filter.reject(8, 20), None);
+        assert_eq!(filter.reject(21, 20), Some(Reason::TooLong));
+        assert_eq!(filter.reject(3, 8), Some(Reason::Ratio));
+        assert_eq!(filter.reject(8, 3), Some(Reason::Ratio));
+        assert_eq!(filter.reject(0, 3), Some(Reason::Empty));
+        assert_eq!(filter.reject(3, 0), Some(Reason::Empty));
+    }
+}

@@ -1,0 +1,203 @@
+//! Building the id cache: text is read in chunks, encoded on all cores, and its ids are appended to a file.
+
+use std::fs::File;
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Crc;
+use rayon::prelude::*;
+
+use super::format::{HEADER_BYTES, Header, IdWidth, damaged};
+use crate::corpus::{Corpus, Pair, Part};
+use crate::error::DataError;
+use crate::example::{CorpusReport, Example, Filter, PartReport, Reason};
+use crate::tokenizer::{Progress, Stage, Tokenizers, WORD_START};
+
+/// Pairs in memory at a time: enough to occupy all cores, few enough not to matter.
+const PAIRS_PER_CHUNK: usize = 8192;
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Writes the cache of `corpus` to `path`.
+pub(super) fn build(
+    path: &Path,
+    key: &[u8; 32],
+    corpus: &Corpus,
+    tokenizers: &Tokenizers,
+    filter: Option<&Filter>,
+    progress: &mut Progress,
+) -> Result<(), DataError> {
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir).map_err(DataError::io(dir))?;
+    }
+    let beside = beside(path);
+    let written = write(&beside, key, corpus, tokenizers, filter, progress)
+        .and_then(|()| std::fs::rename(&beside, path).map_err(DataError::io(path)));
+    if written.is_err() {
+        // What went wrong is worth more than whether the remains could be removed.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
+fn write(
+    path: &Path,
+    key: &[u8; 32],
+    corpus: &Corpus,
+    tokenizers: &Tokenizers,
+    filter: Option<&Filter>,
+    progress: &mut Progress,
+) -> Result<(), DataError> {
+    let file = File::create(path).map_err(DataError::io(path))?;
+    let vocab_size = tokenizers.src.vocab_size().max(tokenizers.tgt.vocab_size());
+    let mut builder = Builder {
+        tokenizers,
+        filter,
+        width: IdWidth::for_vocab(vocab_size),
+        output: Output {
+            writer: BufWriter::with_capacity(BUFFER_BYTES, file),
+            crc: Crc::new(),
+            path,
+        },
+        report: CorpusReport::default(),
+        src_lens: Vec::new(),
+        tgt_lens: Vec::new(),
+        lines: Vec::new(),
+    };
+    builder.output.writer.write_all(&[0; HEADER_BYTES]).map_err(DataError::io(path))?;
+    for part in corpus.parts() {
+        builder.add_part(part, progress)?;
+    }
+    builder.finish(key)
+}
+
+struct Builder<'a> {
+    tokenizers: &'a Tokenizers,
+    filter: Option<&'a Filter>,
+    width: IdWidth,
+    output: Output<'a>,
+    report: CorpusReport,
+    src_lens: Vec<u16>,
+    tgt_lens: Vec<u16>,
+    lines: Vec<u32>,
+}
+
+impl Builder<'_> {
+    fn add_part(&mut self, part: &Part, progress: &mut Progress) -> Result<(), DataError> {
+        self.report.parts.push(PartReport { name: part.name(), pairs: 0, kept: 0 });
+        let mut pairs = part.pairs()?.peekable();
+        while pairs.peek().is_some() {
+            let chunk: Vec<Pair> =
+                pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
+            let encode = |pair: &Pair| encode(pair, self.tokenizers);
+            let examples: Vec<Example> = chunk.par_iter().map(encode).collect::<Result<_, _>>()?;
+            let mut bytes = Vec::new();
+            for example in &examples {
+                self.add(example, &mut bytes);
+            }
+            self.output.write(&bytes)?;
+            progress(Stage::Encoding, self.report.pairs);
+        }
+        if self.src_lens.len() > u32::MAX as usize {
+            return Err(damaged(self.output.path, "it would hold more than 2^32 examples"));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, example: &Example, bytes: &mut Vec<u8>) {
+        let Example { src, tgt } = example;
+        let report = &mut self.report;
+        report.pairs += 1;
+        let part = report.parts.last_mut().expect("`add_part` begins a part before it adds to it");
+        part.pairs += 1;
+        let line = part.pairs;
+        let rejected = self.filter.and_then(|filter| filter.reject(src.len(), tgt.len()));
+        let (Ok(src_len), Ok(tgt_len)) = (u16::try_from(src.len()), u16::try_from(tgt.len()))
+        else {
+            // No model takes such a sentence, and two bytes per length keep the tables small.
+            return report.leave_out(Reason::TooLong);
+        };
+        if let Some(reason) = rejected {
+            return report.leave_out(reason);
+        }
+        part.kept += 1;
+        report.kept += 1;
+        for (side, ids, tokenizer) in [
+            (&mut report.src, src, &self.tokenizers.src),
+            (&mut report.tgt, tgt, &self.tokenizers.tgt),
+        ] {
+            let unk = tokenizer.special().unk;
+            side.tokens += ids.len() as u64;
+            side.unknown += ids.iter().filter(|&id| id & !WORD_START == unk).count() as u64;
+            side.longest = side.longest.max(ids.len());
+            self.width.write(ids, bytes);
+        }
+        self.src_lens.push(src_len);
+        self.tgt_lens.push(tgt_len);
+        self.lines.push(line as u32);
+    }
+
+    fn finish(mut self, key: &[u8; 32]) -> Result<(), DataError> {
+        if self.report.kept == 0 {
+            return Err(DataError::NothingKept { reasons: self.report.to_string() });
+        }
+        for lengths in [&self.src_lens, &self.tgt_lens] {
+            for chunk in lengths.chunks(BUFFER_BYTES) {
+                self.output.write(
+                    &chunk.iter().flat_map(|length| length.to_le_bytes()).collect::<Vec<_>>(),
+                )?;
+            }
+        }
+        for chunk in self.lines.chunks(BUFFER_BYTES) {
+            self.output
+                .write(&chunk.iter().flat_map(|line| line.to_le_bytes()).collect::<Vec<_>>())?;
+        }
+        let path = self.output.path;
+        let report = serde_json::to_vec(&self.report)
+            .map_err(|error| DataError::io(path)(std::io::Error::other(error)))?;
+        self.output.write(&report)?;
+        let header = Header {
+            key: *key,
+            width: self.width,
+            examples: self.report.kept,
+            ids: self.report.src.tokens + self.report.tgt.tokens,
+            report_bytes: report.len() as u64,
+            checksum: self.output.crc.sum(),
+        };
+        self.output.finish(&header).map_err(DataError::io(path))
+    }
+}
+
+struct Output<'a> {
+    writer: BufWriter<File>,
+    crc: Crc,
+    path: &'a Path,
+}
+
+impl Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
+        self.crc.update(bytes);
+        self.writer.write_all(bytes).map_err(DataError::io(self.path))
+    }
+
+    /// Puts the header, which is only known now, in its place.
+    fn finish(mut self, header: &Header) -> std::io::Result<()> {
+        self.writer.seek(SeekFrom::Start(0))?;
+        self.writer.write_all(&header.to_bytes())?;
+        self.writer.flush()?;
+        self.writer.get_ref().sync_all()
+    }
+}
+
+fn encode(pair: &Pair, tokenizers: &Tokenizers) -> Result<Example, DataError> {
+    Ok(Example {
+        src: tokenizers.src.encode_marked(&pair.src)?,
+        tgt: tokenizers.tgt.encode_marked(&pair.tgt)?,
+    })
+}
+
+/// A name beside `path` that no other process writes to.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    name.into()
+}

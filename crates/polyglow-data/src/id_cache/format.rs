@@ -1,0 +1,273 @@
+//! The bytes of the id cache: header, ids, lengths, line numbers, report. All numbers are little-endian.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use flate2::Crc;
+
+use crate::error::DataError;
+use crate::example::CorpusReport;
+use crate::tokenizer::WORD_START;
+
+const MAGIC: [u8; 8] = *b"polyids\x01";
+pub(super) const HEADER_BYTES: usize = 72;
+/// The highest bit of a narrow id marks the beginning of a word.
+const NARROW_WORD_START: u16 = 1 << 15;
+const LENGTH_BYTES: u64 = 2;
+const LINE_BYTES: u64 = 4;
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Bytes per id: two where the vocabulary and the mark fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum IdWidth {
+    Narrow,
+    Wide,
+}
+
+/// What the file says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) key: [u8; 32],
+    pub(super) width: IdWidth,
+    pub(super) examples: u64,
+    pub(super) ids: u64,
+    pub(super) report_bytes: u64,
+    /// CRC-32 of everything after the header.
+    pub(super) checksum: u32,
+}
+
+pub(super) struct Tables {
+    pub(super) src_lens: Vec<u16>,
+    pub(super) tgt_lens: Vec<u16>,
+    pub(super) report: CorpusReport,
+}
+
+impl IdWidth {
+    pub(super) fn for_vocab(vocab_size: usize) -> Self {
+        if vocab_size <= usize::from(NARROW_WORD_START) { Self::Narrow } else { Self::Wide }
+    }
+
+    pub(super) fn bytes(self) -> usize {
+        match self {
+            Self::Narrow => 2,
+            Self::Wide => 4,
+        }
+    }
+
+    pub(super) fn write(self, ids: &[u32], bytes: &mut Vec<u8>) {
+        for &id in ids {
+            match self {
+                Self::Narrow => {
+                    let mark = if id & WORD_START == 0 { 0 } else { NARROW_WORD_START };
+                    bytes.extend((id as u16 | mark).to_le_bytes());
+                }
+                Self::Wide => bytes.extend(id.to_le_bytes()),
+            }
+        }
+    }
+
+    fn read(self, bytes: &[u8]) -> Vec<u32> {
+        match self {
+            Self::Narrow => {
+                bytes.as_chunks().0.iter().map(|&two| widen(u16::from_le_bytes(two))).collect()
+            }
+            Self::Wide => {
+                bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four)).collect()
+            }
+        }
+    }
+}
+
+impl Header {
+    pub(super) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..40].copy_from_slice(&self.key);
+        bytes[40..48].copy_from_slice(&self.examples.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.ids.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.report_bytes.to_le_bytes());
+        bytes[64..68].copy_from_slice(&(self.width.bytes() as u32).to_le_bytes());
+        bytes[68..].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Reads the header and checks that it belongs to `key` and to a file of this length.
+    pub(super) fn read(file: &File, path: &Path, key: &[u8; 32]) -> Result<Self, DataError> {
+        let mut bytes = [0; HEADER_BYTES];
+        read_at(file, &mut bytes, 0).map_err(DataError::io(path))?;
+        let long = |start: usize| {
+            bytes[start..].first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight))
+        };
+        let short =
+            |start: usize| bytes[start..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four));
+        let width = match short(64) {
+            2 => IdWidth::Narrow,
+            4 => IdWidth::Wide,
+            _ => return Err(damaged(path, "its header is not ours")),
+        };
+        let header = Self {
+            key: *key,
+            width,
+            examples: long(40),
+            ids: long(48),
+            report_bytes: long(56),
+            checksum: short(68),
+        };
+        if header.to_bytes() != bytes {
+            return Err(damaged(path, "it belongs to another corpus, tokenizer or version"));
+        }
+        let length = file.metadata().map_err(DataError::io(path))?.len();
+        if header.lines_start().and_then(|start| start.checked_add(header.after_lengths()?))
+            != Some(length)
+        {
+            return Err(damaged(path, "its length does not fit its header"));
+        }
+        Ok(header)
+    }
+
+    /// Where the line numbers begin; `None` if the numbers in the header are absurd.
+    fn lines_start(&self) -> Option<u64> {
+        let ids = self.ids.checked_mul(self.width.bytes() as u64)?;
+        let lengths = self.examples.checked_mul(2 * LENGTH_BYTES)?;
+        ids.checked_add(lengths)?.checked_add(HEADER_BYTES as u64)
+    }
+
+    fn after_lengths(&self) -> Option<u64> {
+        self.examples.checked_mul(LINE_BYTES)?.checked_add(self.report_bytes)
+    }
+}
+
+/// Reads the whole body once, checks it against its checksum, and keeps the small tables.
+pub(super) fn read_tables(
+    mut file: &File,
+    path: &Path,
+    header: &Header,
+) -> Result<Tables, DataError> {
+    file.seek(SeekFrom::Start(HEADER_BYTES as u64)).map_err(DataError::io(path))?;
+    let mut body =
+        Body { reader: BufReader::with_capacity(BUFFER_BYTES, file), crc: Crc::new(), path };
+    body.skip(header.ids * header.width.bytes() as u64)?;
+    let src_lens = body.lengths(header.examples)?;
+    let tgt_lens = body.lengths(header.examples)?;
+    body.skip(header.examples * LINE_BYTES)?;
+    let mut report = vec![0; header.report_bytes as usize];
+    body.read(&mut report)?;
+    if body.crc.sum() != header.checksum {
+        return Err(damaged(path, "its checksum does not fit"));
+    }
+    let report =
+        serde_json::from_slice(&report).map_err(|_| damaged(path, "its report cannot be read"))?;
+    Ok(Tables { src_lens, tgt_lens, report })
+}
+
+/// Reads `count` ids that lie after `before` others.
+pub(super) fn read_ids(
+    file: &File,
+    path: &Path,
+    width: IdWidth,
+    before: u64,
+    count: usize,
+) -> Result<Vec<u32>, DataError> {
+    let mut bytes = vec![0; count * width.bytes()];
+    read_at(file, &mut bytes, HEADER_BYTES as u64 + before * width.bytes() as u64)
+        .map_err(DataError::io(path))?;
+    Ok(width.read(&bytes))
+}
+
+/// Reads the line number of `example`.
+pub(super) fn read_line(
+    file: &File,
+    path: &Path,
+    width: IdWidth,
+    report: &CorpusReport,
+    example: u32,
+) -> Result<u64, DataError> {
+    let ids = (report.src.tokens + report.tgt.tokens) * width.bytes() as u64;
+    let start = HEADER_BYTES as u64 + ids + report.kept * 2 * LENGTH_BYTES;
+    let mut bytes = [0; 4];
+    read_at(file, &mut bytes, start + u64::from(example) * LINE_BYTES)
+        .map_err(DataError::io(path))?;
+    Ok(u64::from(u32::from_le_bytes(bytes)))
+}
+
+pub(super) fn damaged(path: &Path, problem: &str) -> DataError {
+    DataError::Cache { path: path.to_owned(), problem: problem.to_owned() }
+}
+
+struct Body<'a> {
+    reader: BufReader<&'a File>,
+    crc: Crc,
+    path: &'a Path,
+}
+
+impl Body<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), DataError> {
+        self.reader.read_exact(bytes).map_err(DataError::io(self.path))?;
+        self.crc.update(bytes);
+        Ok(())
+    }
+
+    fn skip(&mut self, mut count: u64) -> Result<(), DataError> {
+        let mut buffer = vec![0; BUFFER_BYTES];
+        while count > 0 {
+            let part = count.min(BUFFER_BYTES as u64) as usize;
+            self.read(&mut buffer[..part])?;
+            count -= part as u64;
+        }
+        Ok(())
+    }
+
+    fn lengths(&mut self, count: u64) -> Result<Vec<u16>, DataError> {
+        let mut lengths = Vec::with_capacity(count as usize);
+        let mut buffer = vec![0; BUFFER_BYTES];
+        while lengths.len() < count as usize {
+            let part = (count as usize - lengths.len()).min(BUFFER_BYTES / 2) * 2;
+            self.read(&mut buffer[..part])?;
+            lengths.extend(buffer[..part].as_chunks().0.iter().map(|&two| u16::from_le_bytes(two)));
+        }
+        Ok(lengths)
+    }
+}
+
+fn widen(id: u16) -> u32 {
+    let mark = if id & NARROW_WORD_START == 0 { 0 } else { WORD_START };
+    u32::from(id & !NARROW_WORD_START) | mark
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> std::io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset)? {
+            0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                bytes = &mut bytes[read..];
+                offset += read as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_their_marks_survive_both_widths() {
+        for (vocab_size, width) in [(32_768, IdWidth::Narrow), (32_769, IdWidth::Wide)] {
+            assert_eq!(IdWidth::for_vocab(vocab_size), width);
+            let largest = vocab_size as u32 - 1;
+            let ids = [0, WORD_START, 7, largest, largest | WORD_START];
+            let mut bytes = Vec::new();
+            width.write(&ids, &mut bytes);
+            assert_eq!(bytes.len(), ids.len() * width.bytes());
+            assert_eq!(width.read(&bytes), ids);
+        }
+    }
+}

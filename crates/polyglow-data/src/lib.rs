@@ -1,0 +1,20 @@
+//! Parallel text becomes padded batches of token ids: `text -> ids -> batch`, in plain host memory.
+//!
+//! In the order in which data flows: [`config`] and [`corpus`] turn files into [`corpus::Pair`]s, [`tokenizer`] turns
+//! text into ids and back, [`id_cache`] keeps the ids of a corpus on disk, [`batching`] plans an epoch, [`batch`] pads
+//! and shifts, and [`prefetch`] does the last two ahead of time in the background.
+
+pub mod batch;
+pub mod batching;
+pub mod config;
+pub mod corpus;
+pub mod dropout;
+pub mod error;
+pub mod example;
+pub mod id_cache;
+pub mod lines;
+pub mod prefetch;
+pub mod random;
+pub mod special;
+pub mod tokenizer;
+pub mod toy;

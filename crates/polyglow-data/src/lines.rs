@@ -1,0 +1,143 @@
+//! A text file as lines: plain or gzip, with or without a byte-order mark, Unix or Windows line ends.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+
+use crate::error::DataError;
+
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// The lines of a file, without their ends, in bounded memory.
+///
+/// Only `\n` and `\r\n` end a line. Other characters that Unicode calls line or paragraph separators are content, as
+/// they are for the tools that made the corpora: to split there would shift one side against the other.
+pub struct Lines {
+    reader: Box<dyn BufRead + Send>,
+    path: PathBuf,
+    read: u64,
+    buffer: Vec<u8>,
+}
+
+impl Lines {
+    /// Opens `path`; gzip is recognized by its first bytes, whatever the name.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if the file cannot be opened.
+    pub fn open(path: &Path) -> Result<Self, DataError> {
+        let file = File::open(path).map_err(DataError::io(path))?;
+        Self::from_reader(file, path)
+    }
+
+    /// Reads lines from `reader`, for example standard input; `name` stands in error messages.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if the first bytes cannot be read.
+    pub fn from_reader(reader: impl Read + Send + 'static, name: &Path) -> Result<Self, DataError> {
+        let mut plain = BufReader::with_capacity(BUFFER_BYTES, reader);
+        let compressed = plain.fill_buf().map_err(DataError::io(name))?.starts_with(&GZIP_MAGIC);
+        let reader: Box<dyn BufRead + Send> = if compressed {
+            Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(plain)))
+        } else {
+            Box::new(plain)
+        };
+        Ok(Self { reader, path: name.to_owned(), read: 0, buffer: Vec::new() })
+    }
+
+    /// Lines read so far, which is also the number of the last one.
+    pub fn line(&self) -> u64 {
+        self.read
+    }
+
+    /// The name of the file, as it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_line(&mut self) -> Result<Option<String>, DataError> {
+        self.buffer.clear();
+        if self.reader.read_until(b'\n', &mut self.buffer).map_err(DataError::io(&self.path))? == 0
+        {
+            return Ok(None);
+        }
+        self.read += 1;
+        if self.buffer.ends_with(b"\n") {
+            self.buffer.pop();
+            if self.buffer.ends_with(b"\r") {
+                self.buffer.pop();
+            }
+        }
+        let text = str::from_utf8(&self.buffer).map_err(|error| DataError::InvalidUtf8 {
+            path: self.path.clone(),
+            line: self.read,
+            byte: error.valid_up_to() + 1,
+        })?;
+        let text =
+            if self.read == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
+        Ok(Some(text.to_owned()))
+    }
+}
+
+impl Iterator for Lines {
+    type Item = Result<String, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read_line().transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn lines(bytes: &[u8]) -> Result<Vec<String>, DataError> {
+        Lines::from_reader(std::io::Cursor::new(bytes.to_vec()), Path::new("text"))?.collect()
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn only_line_feeds_end_lines() {
+        let text = "a\u{2028}b\u{85}c\u{a0}d\te\x0bf\x0cg\rh\r\n\r\ni";
+        assert_eq!(
+            lines(text.as_bytes()).unwrap(),
+            ["a\u{2028}b\u{85}c\u{a0}d\te\x0bf\x0cg\rh", "", "i"]
+        );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_content_but_only_at_the_start() {
+        assert_eq!(lines("\u{feff}a\n\u{feff}b\n".as_bytes()).unwrap(), ["a", "\u{feff}b"]);
+    }
+
+    #[test]
+    fn every_member_of_a_gzip_file_is_read() {
+        let bytes = [gzip(b"a\nb"), gzip(b"c\n")].concat();
+        assert_eq!(lines(&bytes).unwrap(), ["a", "bc"]);
+    }
+
+    #[test]
+    fn a_truncated_gzip_file_is_an_error() {
+        let bytes = gzip(&b"some words\n".repeat(1000));
+        assert!(lines(&bytes[..bytes.len() - 9]).is_err());
+    }
+
+    #[test]
+    fn invalid_utf8_is_named_by_line_and_byte() {
+        let error = lines(b"fine\nab\xff\n").unwrap_err().to_string();
+        assert_eq!(error, "`text` line 2: invalid UTF-8 at byte 3 of the line");
+    }
+}

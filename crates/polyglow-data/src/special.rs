@@ -1,0 +1,100 @@
+//! The four ids that do not stand for text: the only place where they are fixed or looked up.
+
+use std::path::Path;
+
+use crate::error::DataError;
+
+/// Ids of the tokens that frame, fill and replace text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpecialIds {
+    /// Fills rows up to the length of the longest.
+    pub pad: u32,
+    /// Begins every decoder input.
+    pub bos: u32,
+    /// Ends every source and every target.
+    pub eos: u32,
+    /// Stands for text that the vocabulary lacks.
+    pub unk: u32,
+}
+
+/// The special tokens of the tokenizers trained here; a token's place is its id.
+pub(crate) const TOKENS: [&str; 4] = ["<pad>", "<s>", "</s>", "<unk>"];
+
+/// The unknown-word token of the tokenizers trained here.
+pub(crate) const UNK: &str = TOKENS[3];
+
+const PAD_SPELLINGS: &[&str] = &["<pad>", "[PAD]", "<|pad|>", "<PAD>", "<blank>"];
+const BOS_SPELLINGS: &[&str] = &[
+    "<s>",
+    "[BOS]",
+    "<bos>",
+    "<BOS>",
+    "<|startoftext|>",
+    "<|begin_of_text|>",
+    "<|bos|>",
+    "[CLS]",
+    "<sos>",
+];
+const EOS_SPELLINGS: &[&str] =
+    &["</s>", "[EOS]", "<eos>", "<EOS>", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "[SEP]"];
+const UNK_SPELLINGS: &[&str] = &["<unk>", "[UNK]", "<|unk|>", "<UNK>"];
+
+impl SpecialIds {
+    /// Finds the special tokens of the tokenizer in `path` by their usual spellings.
+    ///
+    /// # Errors
+    /// [`DataError::MissingSpecial`] for the first role that no token fills.
+    pub(crate) fn find(
+        path: &Path,
+        id_of: impl Fn(&str) -> Option<u32>,
+    ) -> Result<Self, DataError> {
+        let find = |role, spellings: &[&str]| {
+            spellings.iter().find_map(|token| id_of(token)).ok_or_else(|| {
+                DataError::MissingSpecial {
+                    path: path.to_owned(),
+                    role,
+                    tried: spellings
+                        .iter()
+                        .map(|token| format!("`{token}`"))
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                }
+            })
+        };
+        Ok(Self {
+            pad: find("padding", PAD_SPELLINGS)?,
+            bos: find("begin-of-sentence", BOS_SPELLINGS)?,
+            eos: find("end-of-sentence", EOS_SPELLINGS)?,
+            unk: find("unknown-word", UNK_SPELLINGS)?,
+        })
+    }
+
+    /// Whether `id` frames or fills text, so that decoding skips it.
+    pub fn is_silent(&self, id: u32) -> bool {
+        id == self.pad || id == self.bos || id == self.eos
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_spellings_are_found() {
+        let vocab = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "a"];
+        let id_of =
+            |token: &str| vocab.iter().position(|known| *known == token).map(|id| id as u32);
+        let special = SpecialIds::find(Path::new("t.json"), id_of).unwrap();
+        assert_eq!(special, SpecialIds { pad: 3, bos: 1, eos: 2, unk: 0 });
+    }
+
+    #[test]
+    fn a_missing_token_is_named_with_what_was_tried() {
+        let error = SpecialIds::find(Path::new("t.json"), |token| (token != "</s>").then_some(9))
+            .and_then(|_| {
+                SpecialIds::find(Path::new("t.json"), |token| (token == "<pad>").then_some(0))
+            });
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains("begin-of-sentence") && message.contains("`<s>`"), "{message}");
+    }
+}

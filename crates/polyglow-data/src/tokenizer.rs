@@ -1,0 +1,271 @@
+//! Text to ids and back, on top of Hugging Face's `tokenizers`: whatever is saved here, its Python library loads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde_json::Value;
+use tokenizers::{EncodeInput, Tokenizer as HuggingFaceTokenizer};
+
+use crate::corpus::Corpus;
+use crate::error::DataError;
+use crate::special::SpecialIds;
+
+mod config;
+mod pipeline;
+mod train;
+
+pub use config::{Kind, Normalization, TokenizerConfig, VocabFiles};
+use train::failed;
+
+const SHARED_FILE: &str = "tokenizer.json";
+const SRC_FILE: &str = "tokenizer.src.json";
+const TGT_FILE: &str = "tokenizer.tgt.json";
+
+/// Bit of a marked id that says that the token begins a word.
+pub(crate) const WORD_START: u32 = 1 << 31;
+
+/// What long work is busy with, for a progress display.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Words are counted; the number with it is lines read.
+    CountingWords,
+    /// A vocabulary is learned; the number with it is the size it will have.
+    LearningVocabulary,
+    /// Text is encoded; the number with it is pairs read.
+    Encoding,
+}
+
+/// Is told now and then how far long work has come.
+pub type Progress<'a> = dyn FnMut(Stage, u64) + 'a;
+
+/// Turns text of one language into ids, and ids into text.
+pub struct Tokenizer {
+    inner: HuggingFaceTokenizer,
+    /// The file or the kind, for messages.
+    name: String,
+    special: SpecialIds,
+    vocab_size: usize,
+}
+
+/// The tokenizers of both sides: one and the same where the vocabulary is shared.
+#[derive(Clone)]
+pub struct Tokenizers {
+    /// Source side.
+    pub src: Arc<Tokenizer>,
+    /// Target side.
+    pub tgt: Arc<Tokenizer>,
+}
+
+impl Tokenizer {
+    /// Learns a vocabulary from `lines`, which are read once and not kept.
+    ///
+    /// The result is a pure function of the configuration and the text. For `kind = "whitespace"` no line is read.
+    ///
+    /// # Errors
+    /// The first error of `lines`; [`DataError::Tokenizer`] if the text gives no vocabulary.
+    pub fn train(
+        config: &TokenizerConfig,
+        lines: impl Iterator<Item = Result<String, DataError>>,
+        progress: &mut Progress,
+    ) -> Result<Self, DataError> {
+        config.validate()?;
+        let inner = match &config.vocab {
+            Some(VocabFiles::One(path) | VocabFiles::Sides { src: path, .. }) => {
+                train::from_vocabulary(config, path)?
+            }
+            None => train::train(config, lines, progress)?,
+        };
+        Self::new(inner, Path::new(config.kind.name()))
+    }
+
+    /// Reads a `tokenizer.json`, ours or another's.
+    ///
+    /// Truncation, padding and dropout that it may ask for are switched off: they belong to batches and training here.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenizer`] if the file is no tokenizer, [`DataError::MissingSpecial`] if a special token lacks.
+    pub fn load(path: &Path) -> Result<Self, DataError> {
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(DataError::io(path))?;
+        let mut json: Value =
+            serde_json::from_slice(&bytes).map_err(|error| failed(&name)(error.into()))?;
+        for pointer in ["/truncation", "/padding", "/model/dropout"] {
+            if let Some(value) = json.pointer_mut(pointer) {
+                *value = Value::Null;
+            }
+        }
+        let inner = HuggingFaceTokenizer::from_bytes(json.to_string()).map_err(failed(&name))?;
+        Self::new(inner, path)
+    }
+
+    fn new(mut inner: HuggingFaceTokenizer, path: &Path) -> Result<Self, DataError> {
+        inner.set_encode_special_tokens(true);
+        let special = SpecialIds::find(path, |token| inner.token_to_id(token))?;
+        let largest = inner.get_vocab(true).into_values().max();
+        let vocab_size = largest.map_or(0, |id| id as usize + 1);
+        Ok(Self { inner, name: path.display().to_string(), special, vocab_size })
+    }
+
+    /// Writes the `tokenizer.json` to `path`.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if the file cannot be written.
+    pub fn save(&self, path: &Path) -> Result<(), DataError> {
+        std::fs::write(path, self.to_json()?).map_err(DataError::io(path))
+    }
+
+    /// The content of the `tokenizer.json`.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenizer`] if the library cannot write it.
+    pub fn to_json(&self) -> Result<String, DataError> {
+        self.inner.to_string(true).map_err(failed(&self.name))
+    }
+
+    /// The ids of `text`, without begin or end of sentence.
+    ///
+    /// Text that spells a special token is text: no text gives the ids of padding, begin or end.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenizer`] if a foreign tokenizer has no id for some text.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
+        let encoding =
+            self.inner.encode_fast(EncodeInput::from(text), false).map_err(failed(&self.name))?;
+        Ok(encoding.get_ids().iter().map(|&id| self.of_text(id)).collect())
+    }
+
+    /// The ids of all `texts`, computed on all cores.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_batch<S: AsRef<str> + Sync>(
+        &self,
+        texts: &[S],
+    ) -> Result<Vec<Vec<u32>>, DataError> {
+        texts.par_iter().map(|text| self.encode(text.as_ref())).collect()
+    }
+
+    /// The ids of `text`, with [`WORD_START`] set in those that begin a word.
+    pub(crate) fn encode_marked(&self, text: &str) -> Result<Vec<u32>, DataError> {
+        let encoding =
+            self.inner.encode(EncodeInput::from(text), false).map_err(failed(&self.name))?;
+        let mut previous = None;
+        let marked = encoding.get_ids().iter().zip(encoding.get_word_ids()).map(|(&id, &word)| {
+            let starts = previous != Some(word);
+            previous = Some(word);
+            if starts { self.of_text(id) | WORD_START } else { self.of_text(id) }
+        });
+        Ok(marked.collect())
+    }
+
+    /// The text of `ids`. Padding, begin and end of sentence are skipped; an unknown word reads `<unk>`.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenizer`] if a foreign decoder fails.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, DataError> {
+        let ids: Vec<u32> = ids.iter().copied().filter(|&id| !self.special.is_silent(id)).collect();
+        if ids.is_empty() {
+            // Some of the library's decoders do not expect an empty sequence.
+            return Ok(String::new());
+        }
+        self.inner.decode(&ids, false).map_err(failed(&self.name))
+    }
+
+    /// One more than the largest id.
+    pub fn vocab_size(&self) -> usize {
+        self.vocab_size
+    }
+
+    /// The ids that do not stand for text.
+    pub fn special(&self) -> SpecialIds {
+        self.special
+    }
+
+    /// How the token `id` is spelled in the vocabulary.
+    pub fn token(&self, id: u32) -> Option<String> {
+        self.inner.id_to_token(id)
+    }
+
+    fn of_text(&self, id: u32) -> u32 {
+        if self.special.is_silent(id) { self.special.unk } else { id }
+    }
+}
+
+impl Tokenizers {
+    /// Loads the tokenizers that the configuration names, or else trains them on `corpus`.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::load`] and [`Tokenizer::train`].
+    pub fn train(
+        config: &TokenizerConfig,
+        corpus: &Corpus,
+        progress: &mut Progress,
+    ) -> Result<Self, DataError> {
+        config.validate()?;
+        match &config.path {
+            Some(path) if path.is_dir() => return Self::load(path),
+            Some(path) => return Ok(Self::shared(Tokenizer::load(path)?)),
+            None => {}
+        }
+        if config.shared {
+            let lines = corpus.pairs().flat_map(|pair| match pair {
+                Ok(pair) => [Some(Ok(pair.src)), Some(Ok(pair.tgt))],
+                Err(error) => [Some(Err(error)), None],
+            });
+            return Ok(Self::shared(Tokenizer::train(config, lines.flatten(), progress)?));
+        }
+        let (src_config, tgt_config) = per_side(config);
+        let src =
+            Tokenizer::train(&src_config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?;
+        let tgt =
+            Tokenizer::train(&tgt_config, corpus.pairs().map(|pair| Ok(pair?.tgt)), progress)?;
+        Ok(Self { src: Arc::new(src), tgt: Arc::new(tgt) })
+    }
+
+    /// One tokenizer for both sides.
+    pub fn shared(tokenizer: Tokenizer) -> Self {
+        let tokenizer = Arc::new(tokenizer);
+        Self { src: Arc::clone(&tokenizer), tgt: tokenizer }
+    }
+
+    /// Whether both sides have one vocabulary.
+    pub fn is_shared(&self) -> bool {
+        Arc::ptr_eq(&self.src, &self.tgt)
+    }
+
+    /// Reads what [`Tokenizers::save`] wrote.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::load`].
+    pub fn load(dir: &Path) -> Result<Self, DataError> {
+        if dir.join(SHARED_FILE).is_file() {
+            return Ok(Self::shared(Tokenizer::load(&dir.join(SHARED_FILE))?));
+        }
+        let src = Tokenizer::load(&dir.join(SRC_FILE))?;
+        let tgt = Tokenizer::load(&dir.join(TGT_FILE))?;
+        Ok(Self { src: Arc::new(src), tgt: Arc::new(tgt) })
+    }
+
+    /// Writes `tokenizer.json` into `dir`, or `tokenizer.src.json` and `tokenizer.tgt.json` if they differ.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::save`].
+    pub fn save(&self, dir: &Path) -> Result<(), DataError> {
+        if self.is_shared() {
+            return self.src.save(&dir.join(SHARED_FILE));
+        }
+        self.src.save(&dir.join(SRC_FILE))?;
+        self.tgt.save(&dir.join(TGT_FILE))
+    }
+}
+
+/// The configurations that train the two sides apart.
+fn per_side(config: &TokenizerConfig) -> (TokenizerConfig, TokenizerConfig) {
+    let (mut src, mut tgt) = (config.clone(), config.clone());
+    if let Some(VocabFiles::Sides { src: src_vocab, tgt: tgt_vocab }) = &config.vocab {
+        src.vocab = Some(VocabFiles::One(src_vocab.clone()));
+        tgt.vocab = Some(VocabFiles::One(tgt_vocab.clone()));
+    }
+    (src, tgt)
+}

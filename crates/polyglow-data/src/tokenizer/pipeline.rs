@@ -1,0 +1,105 @@
+//! What surrounds the vocabulary of each kind of tokenizer: normalizer, splitter into words, decoder.
+
+use tokenizers::decoders::bpe::BPEDecoder;
+use tokenizers::decoders::fuse::Fuse;
+use tokenizers::decoders::sequence::Sequence as DecoderSequence;
+use tokenizers::decoders::strip::Strip;
+use tokenizers::normalizers::{Lowercase, NFC, NFKC, Prepend, Sequence as NormalizerSequence};
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::metaspace::Metaspace;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
+use tokenizers::{
+    AddedToken, DecoderWrapper, ModelWrapper, NormalizedString, Normalizer, NormalizerWrapper,
+    OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
+    SplitDelimiterBehavior, Tokenizer as HuggingFaceTokenizer,
+};
+
+use super::config::{Kind, Normalization, TokenizerConfig};
+use crate::special;
+
+/// Marks the last character of a word in `kind = "word-bpe"`.
+pub(super) const END_OF_WORD: &str = "</w>";
+
+/// Joins `model` with what surrounds it for the configured kind.
+pub(super) fn assemble(
+    config: &TokenizerConfig,
+    model: ModelWrapper,
+) -> tokenizers::Result<HuggingFaceTokenizer> {
+    let mut tokenizer = HuggingFaceTokenizer::new(model);
+    tokenizer.with_normalizer(normalizer(config))?;
+    tokenizer.with_pre_tokenizer(Some(pre_tokenizer(config.kind)?));
+    tokenizer.with_decoder(decoder(config.kind));
+    tokenizer.add_special_tokens(special_tokens())?;
+    Ok(tokenizer)
+}
+
+/// The special tokens as the library wants them, in the order of their ids.
+pub(super) fn special_tokens() -> Vec<AddedToken> {
+    special::TOKENS.iter().map(|token| AddedToken::from(*token, true)).collect()
+}
+
+/// Cuts `text` into the words inside which a vocabulary is trained.
+pub(super) fn words(
+    tokenizer: &HuggingFaceTokenizer,
+    text: &str,
+) -> tokenizers::Result<Vec<String>> {
+    let mut normalized = NormalizedString::from(text);
+    if let Some(normalizer) = tokenizer.get_normalizer() {
+        normalizer.normalize(&mut normalized)?;
+    }
+    let mut words = PreTokenizedString::from(normalized);
+    if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
+        pre_tokenizer.pre_tokenize(&mut words)?;
+    }
+    let splits = words.get_splits(OffsetReferential::Normalized, OffsetType::Byte);
+    Ok(splits
+        .into_iter()
+        .map(|(word, _, _)| word.to_owned())
+        .filter(|word| !word.is_empty())
+        .collect())
+}
+
+fn normalizer(config: &TokenizerConfig) -> Option<NormalizerWrapper> {
+    let mut steps: Vec<NormalizerWrapper> = Vec::new();
+    match config.normalization {
+        Normalization::Nfc => steps.push(NFC.into()),
+        Normalization::Nfkc => steps.push(NFKC.into()),
+        Normalization::None => {}
+    }
+    if config.lowercase {
+        steps.push(Lowercase.into());
+    }
+    if config.kind == Kind::Bpe {
+        // The first word gets the space that all others have, always and not only where none is: so that the
+        // decoder can take exactly one away and leading spaces survive.
+        steps.push(Prepend::new(" ".to_owned()).into());
+    }
+    (!steps.is_empty()).then(|| NormalizerSequence::new(steps).into())
+}
+
+fn pre_tokenizer(kind: Kind) -> tokenizers::Result<PreTokenizerWrapper> {
+    Ok(match kind {
+        Kind::Bpe => ByteLevel::new(false, false, true).into(),
+        Kind::Unigram => Metaspace::default().into(),
+        Kind::WordBpe | Kind::Word | Kind::Whitespace => WhitespaceSplit.into(),
+        Kind::Char => {
+            let any = SplitPattern::Regex(r"[\s\S]".to_owned());
+            Split::new(any, SplitDelimiterBehavior::Isolated, false)?.into()
+        }
+    })
+}
+
+fn decoder(kind: Kind) -> Option<DecoderWrapper> {
+    match kind {
+        Kind::Bpe => {
+            let bytes = ByteLevel::new(false, false, true).into();
+            Some(DecoderSequence::new(vec![bytes, Strip::new(' ', 1, 0).into()]).into())
+        }
+        Kind::WordBpe => Some(BPEDecoder::new(END_OF_WORD.to_owned()).into()),
+        Kind::Unigram => Some(Metaspace::default().into()),
+        Kind::Char => Some(Fuse::new().into()),
+        // Without a decoder, the library joins tokens with spaces.
+        Kind::Word | Kind::Whitespace => None,
+    }
+}

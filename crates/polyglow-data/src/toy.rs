@@ -1,0 +1,115 @@
+//! Embedded toy corpora: small tasks that are generated instead of fetched, each with gold word alignments.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::DataError;
+
+mod digits;
+mod mini_en_de;
+mod random;
+
+/// A corpus that ships as a generator, and therefore needs no download.
+///
+/// A generator is a pure function of fixed seeds: every machine gets the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Toy {
+    /// English to German from a small grammar with gender, case, adjective endings, separable verbs and
+    /// verb-final clauses. `test_comp` holds word pairs that training never combines, `test_deep` nests deeper.
+    MiniEnDe,
+    /// A string of digits and its reverse. `test_long` is longer than anything in training.
+    Digits,
+}
+
+/// One sentence, its translation, and which words translate which.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlignedPair {
+    /// The source sentence, words separated by single spaces.
+    pub src: String,
+    /// The target sentence, words separated by single spaces.
+    pub tgt: String,
+    /// Links (position in `src`, position in `tgt`), counted in words from zero, sorted (the Pharaoh format's order).
+    pub alignment: Vec<(usize, usize)>,
+}
+
+impl Toy {
+    /// Every toy corpus.
+    pub const ALL: [Self; 2] = [Self::MiniEnDe, Self::Digits];
+
+    /// Finds the corpus that a config or a command names, such as `mini-en-de`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|toy| toy.name() == name)
+    }
+
+    /// The name by which [`Toy::from_name`] finds the corpus.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MiniEnDe => "mini-en-de",
+            Self::Digits => "digits",
+        }
+    }
+
+    /// The source and the target language, which are also the endings of the files.
+    pub const fn languages(self) -> (&'static str, &'static str) {
+        match self {
+            Self::MiniEnDe => ("en", "de"),
+            Self::Digits => ("digits", "reversed"),
+        }
+    }
+
+    /// The names of the splits, `train` first.
+    pub const fn splits(self) -> &'static [&'static str] {
+        match self {
+            Self::MiniEnDe => &["train", "valid", "test", "test_comp", "test_deep"],
+            Self::Digits => &["train", "valid", "test", "test_long"],
+        }
+    }
+
+    /// Generates one split; `None` if the corpus has no split of that name.
+    ///
+    /// The splits of a corpus keep clear of each other, so this costs as much as [`Toy::generate`].
+    pub fn split(self, name: &str) -> Option<Vec<AlignedPair>> {
+        self.generate().into_iter().find_map(|(split, pairs)| (split == name).then_some(pairs))
+    }
+
+    /// Generates all splits, in the order of [`Toy::splits`].
+    pub fn generate(self) -> Vec<(&'static str, Vec<AlignedPair>)> {
+        let mut splits = match self {
+            Self::MiniEnDe => mini_en_de::draw(),
+            Self::Digits => digits::draw(),
+        };
+        splits.sort_by_key(|(name, _)| self.splits().iter().position(|split| split == name));
+        splits
+    }
+
+    /// Writes `<split>.<language>` for both languages and `<split>.align` for every split into `dir`, one pair
+    /// per line, and makes `dir` where it is missing.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] names the directory or the file that could not be written.
+    pub fn write(self, dir: &Path) -> Result<(), DataError> {
+        fs::create_dir_all(dir).map_err(DataError::io(dir))?;
+        let (src, tgt) = self.languages();
+        for (split, pairs) in self.generate() {
+            write_lines(&dir.join(format!("{split}.{src}")), pairs.iter().map(|pair| &*pair.src))?;
+            write_lines(&dir.join(format!("{split}.{tgt}")), pairs.iter().map(|pair| &*pair.tgt))?;
+            let alignments = pairs.iter().map(|pair| pharaoh(&pair.alignment));
+            write_lines(&dir.join(format!("{split}.align")), alignments)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_lines(path: &Path, lines: impl Iterator<Item = impl AsRef<str>>) -> Result<(), DataError> {
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(line.as_ref());
+        text.push('\n');
+    }
+    fs::write(path, text).map_err(DataError::io(path))
+}
+
+fn pharaoh(alignment: &[(usize, usize)]) -> String {
+    let links: Vec<String> = alignment.iter().map(|(src, tgt)| format!("{src}-{tgt}")).collect();
+    links.join(" ")
+}

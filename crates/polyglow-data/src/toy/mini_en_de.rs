@@ -1,0 +1,101 @@
+//! The `mini-en-de` corpus: English to German from a small grammar, split so that each split asks its own question.
+//!
+//! `test` asks for new sentences, `test_comp` for new combinations of known words, `test_deep` for deeper nesting.
+
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
+
+use sha2::{Digest, Sha256};
+
+use super::AlignedPair;
+use super::random::SplitMix64;
+use draft::{Combination, Draft, Phrase};
+use noun_phrase::Nesting;
+
+mod clause;
+mod draft;
+mod lexicon;
+mod morphology;
+mod noun_phrase;
+mod relative;
+mod sentence;
+mod verb_group;
+mod words;
+
+/// Longer sentences are not used, counted in words of either language.
+const MAX_WORDS: usize = 40;
+
+/// The English words that open a clause inside a sentence. Their number measures how deeply a sentence is nested.
+const SUBORDINATORS: [&str; 5] = ["who", "that", "because", "although", "if"];
+
+struct Recipe {
+    name: &'static str,
+    seed: u64,
+    size: usize,
+    nesting: Nesting,
+    /// Whether the sentences combine words that training never combines.
+    held_out: bool,
+    /// How many [`SUBORDINATORS`] a sentence may have.
+    subordinators: RangeInclusive<usize>,
+}
+
+/// In the order of drawing, in which no sentence comes twice; so training gets what the tests have left.
+#[rustfmt::skip]
+const RECIPES: [Recipe; 5] = [
+    Recipe { name: "test", seed: 101, size: 1_000, nesting: Nesting::Flat, held_out: false, subordinators: 0..=usize::MAX },
+    Recipe { name: "valid", seed: 102, size: 500, nesting: Nesting::Flat, held_out: false, subordinators: 0..=usize::MAX },
+    Recipe { name: "test_comp", seed: 103, size: 1_000, nesting: Nesting::Flat, held_out: true, subordinators: 0..=1 },
+    Recipe { name: "test_deep", seed: 104, size: 500, nesting: Nesting::Nested, held_out: false, subordinators: 3..=usize::MAX },
+    Recipe { name: "train", seed: 2024, size: 20_000, nesting: Nesting::Flat, held_out: false, subordinators: 0..=2 },
+];
+
+/// Draws all splits; an English sentence occurs once in the whole corpus.
+pub(super) fn draw() -> Vec<(&'static str, Vec<AlignedPair>)> {
+    let mut seen = HashSet::new();
+    RECIPES.iter().map(|recipe| (recipe.name, draw_split(recipe, &mut seen))).collect()
+}
+
+fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<AlignedPair> {
+    let mut random = SplitMix64::new(recipe.seed);
+    let mut pairs = Vec::with_capacity(recipe.size);
+    while pairs.len() < recipe.size {
+        let mut draft = Draft::new(&mut random);
+        let sentence = sentence::sentence(&mut draft, recipe.nesting);
+        if !recipe.accepts(&sentence, &draft.combinations) {
+            continue;
+        }
+        let pair = sentence::aligned(&sentence);
+        if seen.insert(pair.src.clone()) {
+            pairs.push(pair);
+        }
+    }
+    pairs
+}
+
+impl Recipe {
+    fn accepts(&self, sentence: &Phrase, combinations: &[Combination]) -> bool {
+        let subordinators =
+            sentence.english.iter().filter(|word| SUBORDINATORS.contains(&word.text)).count();
+        sentence.english.len() <= MAX_WORDS
+            && sentence.german.len() <= MAX_WORDS
+            && self.subordinators.contains(&subordinators)
+            && combinations.iter().any(is_held_out) == self.held_out
+    }
+}
+
+/// Holds out about one in ten combinations of an adjective and a noun, and one in ten of a verb and its object.
+fn is_held_out(combination: &Combination) -> bool {
+    match *combination {
+        Combination::AdjectiveNoun(adjective, noun) => tenth(adjective, noun) == 0,
+        Combination::VerbObject(verb, noun) => tenth(verb, noun) == 1,
+    }
+}
+
+/// Deals combinations out into ten parts of about the same size, by a hash that stays the same when words are added.
+fn tenth(left: &str, right: &str) -> u32 {
+    let digest = Sha256::new().chain_update(left).chain_update("|").chain_update(right).finalize();
+    u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]) % 10
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! The verbs of a clause. English keeps them together; German splits them into a finite verb and a closing part.
+//!
+//! The two German parts form the *sentence bracket*: *sie **ruft** die Frau **an***, *sie **hat** die Frau
+//! **angerufen***. Only subordinate clauses put both at the end.
+
+use super::clause::ClauseKind;
+use super::draft::{Draft, EnglishWord, GermanWord, Phrase, in_order};
+use super::lexicon::{Governor, Verb};
+use super::morphology::Agreement;
+use super::words::{CAN, DO, HAVE, MUST, NOT, VERBS, WANT, WILL};
+use crate::toy::random::SplitMix64;
+
+/// When the clause happens. A modal verb counts as a tense here, for the two exclude each other.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Tense {
+    Present,
+    Perfect,
+    Future,
+    Modal,
+}
+
+enum Modal {
+    Can,
+    Must,
+    Want,
+}
+
+/// Everything about a clause that shapes its verbs, except the subject.
+pub(super) struct Predicate {
+    pub(super) kind: ClauseKind,
+    pub(super) verb: &'static Verb,
+    pub(super) tense: Tense,
+    pub(super) negated: bool,
+}
+
+pub(super) struct VerbGroup {
+    /// The English words that a question puts before its subject; empty where there is no auxiliary.
+    pub(super) english_auxiliary: Vec<EnglishWord>,
+    pub(super) english_rest: Vec<EnglishWord>,
+    /// Opens the German bracket.
+    pub(super) finite: GermanWord,
+    /// *nicht*, or nothing.
+    pub(super) negation: Vec<GermanWord>,
+    /// Closes the German bracket: an infinitive, a participle, a separated prefix, or nothing.
+    pub(super) closing: Vec<GermanWord>,
+}
+
+impl Tense {
+    pub(super) const ALL: [Self; 4] = [Self::Present, Self::Perfect, Self::Future, Self::Modal];
+
+    fn draw(random: &mut SplitMix64) -> Self {
+        match random.below(100) {
+            0..40 => Self::Present,
+            40..65 => Self::Perfect,
+            65..80 => Self::Future,
+            _ => Self::Modal,
+        }
+    }
+}
+
+impl Predicate {
+    pub(super) fn draw(random: &mut SplitMix64, kind: ClauseKind) -> Self {
+        Self {
+            kind,
+            verb: random.choose(&VERBS),
+            tense: Tense::draw(random),
+            negated: random.chance(18),
+        }
+    }
+
+    /// Whether English asks for "do" where the verb has no auxiliary of its own.
+    fn needs_do(&self) -> bool {
+        self.negated || self.kind == ClauseKind::Question
+    }
+}
+
+pub(super) fn verb_group(
+    draft: &mut Draft,
+    predicate: &Predicate,
+    agreement: Agreement,
+) -> VerbGroup {
+    let verb = predicate.verb;
+    match predicate.tense {
+        Tense::Present => present(draft, predicate, agreement),
+        Tense::Perfect => with_auxiliary(
+            draft,
+            predicate,
+            agreement,
+            &HAVE,
+            (verb.english_participle, verb.participle()),
+        ),
+        Tense::Future => with_auxiliary(
+            draft,
+            predicate,
+            agreement,
+            &WILL,
+            (verb.english.base, verb.infinitive()),
+        ),
+        Tense::Modal => modal(draft, predicate, agreement),
+    }
+}
+
+/// "calls", *ruft ... an*; in a subordinate clause *anruft*; with "do" in questions and negations.
+fn present(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbGroup {
+    let verb = predicate.verb;
+    let link = draft.link();
+    let not = negation(draft, predicate);
+    let finite = verb.german.form(agreement);
+    let (finite, closing) = match (predicate.kind, verb.prefix) {
+        (ClauseKind::Subordinate, prefix) => (format!("{prefix}{finite}"), Vec::new()),
+        (_, "") => (finite.to_owned(), Vec::new()),
+        (_, prefix) => (finite.to_owned(), vec![link.german(prefix)]),
+    };
+    let (english_auxiliary, english_verb) = if predicate.needs_do() {
+        (link.english(DO.form(agreement)), verb.english.base)
+    } else {
+        (Vec::new(), verb.english.form(agreement))
+    };
+    VerbGroup {
+        english_auxiliary,
+        english_rest: in_order([not.english, link.english(english_verb)]),
+        finite: link.german(finite),
+        negation: not.german,
+        closing,
+    }
+}
+
+/// "has called", *hat ... angerufen*: an auxiliary in both languages, and the form of the verb that it governs.
+fn with_auxiliary(
+    draft: &mut Draft,
+    predicate: &Predicate,
+    agreement: Agreement,
+    auxiliary: &Governor,
+    (english, german): (&'static str, String),
+) -> VerbGroup {
+    let not = negation(draft, predicate);
+    let (finite, main) = (draft.link(), draft.link());
+    VerbGroup {
+        english_auxiliary: finite.english(auxiliary.english.form(agreement)),
+        english_rest: in_order([not.english, main.english(english)]),
+        finite: finite.german(auxiliary.german.form(agreement)),
+        negation: not.german,
+        closing: vec![main.german(german)],
+    }
+}
+
+/// "can call", *kann ... anrufen*. A negated "must" is left out, because *nicht müssen* means "need not".
+fn modal(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbGroup {
+    let modals: &[Modal] = if predicate.negated {
+        &[Modal::Can, Modal::Want]
+    } else {
+        &[Modal::Can, Modal::Must, Modal::Want]
+    };
+    let infinitive = (predicate.verb.english.base, predicate.verb.infinitive());
+    match draft.random.choose(modals) {
+        Modal::Can => with_auxiliary(draft, predicate, agreement, &CAN, infinitive),
+        Modal::Must => with_auxiliary(draft, predicate, agreement, &MUST, infinitive),
+        Modal::Want => want(draft, predicate, agreement),
+    }
+}
+
+/// "wants to call", *will ... anrufen*: a modal verb in German only, so that English needs "do" and "to".
+fn want(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbGroup {
+    let not = negation(draft, predicate);
+    let (finite, to, main) = (draft.link(), draft.link(), draft.link());
+    let (english_auxiliary, english_want) = if predicate.needs_do() {
+        (finite.english(DO.form(agreement)), WANT.english.base)
+    } else {
+        (Vec::new(), WANT.english.form(agreement))
+    };
+    let infinitive = in_order([to.english("to"), main.english(predicate.verb.english.base)]);
+    VerbGroup {
+        english_auxiliary,
+        english_rest: in_order([not.english, finite.english(english_want), infinitive]),
+        finite: finite.german(WANT.german.form(agreement)),
+        negation: not.german,
+        closing: vec![main.german(predicate.verb.infinitive())],
+    }
+}
+
+/// "not" and *nicht*, or nothing.
+fn negation(draft: &mut Draft, predicate: &Predicate) -> Phrase {
+    if predicate.negated { draft.translated(NOT.0, NOT.1) } else { Phrase::default() }
+}

@@ -1,0 +1,52 @@
+//! The random numbers behind the toy corpora: `SplitMix64`, the same on every machine and in every version.
+
+/// The `SplitMix64` generator (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number generators").
+pub(super) struct SplitMix64 {
+    state: u64,
+}
+
+impl SplitMix64 {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// The next 64 random bits.
+    pub(super) const fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.state;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+
+    /// A number in `0..bound`. The bias of the remainder is below `bound / 2^64`, nothing for bounds as small as ours.
+    pub(super) const fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    /// True in `percent` of 100 cases.
+    pub(super) const fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of the items, which must not be empty.
+    pub(super) const fn choose<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The values are those of the algorithm's published C code for the seed 1234567.
+    #[test]
+    fn numbers_equal_the_published_ones() {
+        let mut random = SplitMix64::new(1_234_567);
+        let drawn: Vec<u64> = (0..3).map(|_| random.next()).collect();
+        assert_eq!(
+            drawn,
+            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
+        );
+    }
+}

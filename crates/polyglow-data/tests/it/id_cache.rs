@@ -1,0 +1,190 @@
+//! The id cache gives back what was encoded, and notices when it must be built again.
+
+use std::path::PathBuf;
+
+use polyglow_data::config::{DataConfig, Split, TrainFiles, WeightedPath};
+use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::error::DataError;
+use polyglow_data::example::{CorpusReport, Example, Filter};
+use polyglow_data::id_cache::IdCache;
+use polyglow_data::tokenizer::{Kind, Stage, TokenizerConfig, Tokenizers};
+use tempfile::TempDir;
+
+const FILTER: Filter = Filter { max_len: 6, max_length_ratio: 3.0 };
+const LINES: &str =
+    "a b c\tA B C\n\tA\nb\tA B C D\nc b a\tC B\na a a a a a a\tA B C D\nzebra a\tA zebra\n";
+
+struct Setup {
+    dir: TempDir,
+    corpus: Corpus,
+    tokenizers: Tokenizers,
+}
+
+fn setup(lines: &str, vocab_size: usize) -> Setup {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("text.tsv");
+    std::fs::write(&path, lines).unwrap();
+    let data = DataConfig {
+        train: Some(TrainFiles::One(path)),
+        src: Some("en".to_owned()),
+        tgt: Some("de".to_owned()),
+        ..DataConfig::default()
+    };
+    let corpus = Corpus::open(&data, Split::Train).unwrap();
+    let config = TokenizerConfig { kind: Kind::Word, vocab_size, ..TokenizerConfig::default() };
+    let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {}).unwrap();
+    Setup { dir, corpus, tokenizers }
+}
+
+impl Setup {
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("cache/train.ids")
+    }
+
+    /// Opens the cache, and tells whether it was built.
+    fn open(&self, filter: Option<&Filter>) -> Result<(IdCache, CorpusReport, bool), DataError> {
+        let mut built = false;
+        let mut progress = |stage, _| built |= stage == Stage::Encoding;
+        let (cache, report) = IdCache::open_or_build(
+            &self.path(),
+            &self.corpus,
+            &self.tokenizers,
+            filter,
+            &mut progress,
+        )?;
+        Ok((cache, report, built))
+    }
+}
+
+fn examples(cache: &IdCache) -> Vec<Example> {
+    (0..cache.len() as u32).map(|example| cache.example(example).unwrap()).collect()
+}
+
+#[test]
+fn the_cache_holds_the_ids_of_the_pairs_that_are_kept() {
+    // Eleven tokens fit: four special ones, and every word but the zebra.
+    let setup = setup(LINES, 11);
+    let (cache, report, _) = setup.open(Some(&FILTER)).unwrap();
+    let encode = |pair: &Pair| Example {
+        src: setup.tokenizers.src.encode(&pair.src).unwrap(),
+        tgt: setup.tokenizers.tgt.encode(&pair.tgt).unwrap(),
+    };
+    let pairs: Vec<Pair> = setup.corpus.pairs().collect::<Result<_, _>>().unwrap();
+    assert_eq!(examples(&cache), [0, 3, 5].map(|line| encode(&pairs[line])));
+    assert_eq!([0, 1, 2].map(|example| cache.lengths(example)), [(3, 3), (3, 2), (2, 2)]);
+    assert_eq!([0, 1, 2].map(|example| cache.origin(example).unwrap().1), [1, 4, 6]);
+    assert!(cache.origin(0).unwrap().0.ends_with("text.tsv"));
+    assert_eq!(
+        (report.pairs, report.kept, report.empty, report.ratio, report.too_long),
+        (6, 3, 1, 1, 1)
+    );
+    assert_eq!((report.src.tokens, report.src.unknown, report.src.longest), (8, 1, 3));
+    assert_eq!((report.tgt.tokens, report.tgt.unknown, report.tgt.longest), (7, 1, 3));
+}
+
+#[test]
+fn the_examples_of_each_part_lie_together() {
+    let setup = setup(LINES, 12);
+    let second = setup.dir.path().join("more.tsv");
+    std::fs::write(&second, "\tA\nb\tB\nc\tC\n").unwrap();
+    let list = [("text.tsv", 1.0), ("more.tsv", 0.5)];
+    let list = list.map(|(name, weight)| WeightedPath { path: setup.dir.path().join(name), weight });
+    let data = DataConfig {
+        train: Some(TrainFiles::Weighted(list.to_vec())),
+        src: Some("en".to_owned()),
+        tgt: Some("de".to_owned()),
+        ..DataConfig::default()
+    };
+    let corpus = Corpus::open(&data, Split::Train).unwrap();
+    let setup = Setup { corpus, ..setup };
+    let (cache, report, _) = setup.open(Some(&FILTER)).unwrap();
+    assert_eq!(cache.parts(), [(0..3, 1.0), (3..5, 0.5)]);
+    let (name, line) = cache.origin(3).unwrap();
+    assert_eq!((name, line), (&*second.display().to_string(), 2));
+    assert_eq!((report.parts[1].pairs, report.parts[1].kept), (3, 2));
+}
+
+#[test]
+fn without_a_filter_every_pair_is_kept() {
+    let (cache, report, _) = setup(LINES, 12).open(None).unwrap();
+    assert_eq!((cache.len(), report.kept), (6, 6));
+    assert_eq!(cache.lengths(1), (0, 1));
+    assert!(cache.example(1).unwrap().src.is_empty());
+}
+
+#[test]
+fn a_second_opening_builds_nothing_and_reports_the_same() {
+    let setup = setup(LINES, 12);
+    let (first, report, built) = setup.open(Some(&FILTER)).unwrap();
+    let (second, again, rebuilt) = setup.open(Some(&FILTER)).unwrap();
+    assert!(built && !rebuilt);
+    assert_eq!(report, again);
+    assert_eq!(examples(&first), examples(&second));
+}
+
+#[test]
+fn other_text_tokens_or_limits_build_the_cache_again() {
+    let setup = setup(LINES, 12);
+    assert!(setup.open(Some(&FILTER)).unwrap().2);
+    assert!(setup.open(Some(&Filter { max_len: 7, ..FILTER })).unwrap().2);
+    assert!(setup.open(Some(&FILTER)).unwrap().2);
+    std::fs::write(setup.dir.path().join("text.tsv"), LINES.replace("c b a", "c a b")).unwrap();
+    assert!(setup.open(Some(&FILTER)).unwrap().2);
+    let config = TokenizerConfig { kind: Kind::Char, ..TokenizerConfig::default() };
+    let tokenizers = Tokenizers::train(&config, &setup.corpus, &mut |_, _| {}).unwrap();
+    let setup = Setup { tokenizers, ..setup };
+    assert!(setup.open(Some(&FILTER)).unwrap().2);
+}
+
+#[test]
+fn a_damaged_cache_is_built_again() {
+    let setup = setup(LINES, 12);
+    let (cache, _, _) = setup.open(Some(&FILTER)).unwrap();
+    let (expected, bytes) = (examples(&cache), std::fs::read(setup.path()).unwrap());
+    let mut damages: Vec<Vec<u8>> =
+        [0, 10, bytes.len() / 2, bytes.len() - 1].map(|end| bytes[..end].to_vec()).into();
+    for place in 0..bytes.len() {
+        let mut flipped = bytes.clone();
+        flipped[place] ^= 0x11;
+        damages.push(flipped);
+    }
+    for damaged in damages {
+        std::fs::write(setup.path(), &damaged).unwrap();
+        let (cache, _, built) = setup.open(Some(&FILTER)).unwrap();
+        assert!(built, "a damaged cache of {} bytes was accepted", damaged.len());
+        assert_eq!(examples(&cache), expected);
+    }
+}
+
+#[test]
+fn a_failed_build_leaves_nothing_behind() {
+    let setup = setup(LINES, 12);
+    std::fs::write(setup.dir.path().join("text.tsv"), "a\tA\nb\n").unwrap();
+    let error = setup.open(None).map(|_| ()).unwrap_err();
+    assert!(matches!(error, DataError::Columns { line: 2, .. }), "{error}");
+    assert_eq!(std::fs::read_dir(setup.dir.path().join("cache")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_corpus_of_which_nothing_is_left_is_an_error_with_numbers() {
+    let setup = setup("a b\tA\n\tB\n", 12);
+    let error = setup.open(Some(&Filter { max_len: 1, ..FILTER })).map(|_| ()).unwrap_err();
+    let message = error.to_string();
+    assert!(message.contains("0 of 2 pairs kept") && message.contains("1 too long"), "{message}");
+}
+
+#[test]
+fn a_large_vocabulary_and_many_examples_survive_too() {
+    let line = |number: usize| format!("w{number} w{}\tw{}\n", number % 977, number % 31);
+    let lines: String = (0..40_000).map(line).collect();
+    let setup = setup(&lines, 50_000);
+    let (cache, report, _) = setup.open(None).unwrap();
+    assert!(setup.tokenizers.src.vocab_size() > 1 << 15);
+    assert_eq!((report.kept, report.src.unknown), (40_000, 0));
+    for example in [0, 63, 64, 12_345, 39_999] {
+        let Example { src, tgt } = cache.example(example).unwrap();
+        let text = [src, tgt].map(|ids| setup.tokenizers.src.decode(&ids).unwrap()).join("\t");
+        assert_eq!(format!("{text}\n"), line(example as usize));
+        assert_eq!(cache.origin(example).unwrap().1, u64::from(example) + 1);
+    }
+}

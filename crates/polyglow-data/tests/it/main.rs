@@ -1,0 +1,11 @@
+//! Integration tests of polyglow-data: from files to batches.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+
+mod batching;
+mod corpus;
+mod dropout;
+mod id_cache;
+mod prefetch;
+mod tokenizer;
+mod toy;

@@ -1,0 +1,272 @@
+//! chrF: the F-score of character n-grams, and of word n-grams in chrF++ (Popović, 2015 and 2017).
+
+use std::fmt;
+
+use crate::{
+    arithmetic::{Arithmetic, ResampledScore},
+    error::MetricError,
+    metric::Metric,
+    ngram::{Vocabulary, clipped_matches, num_ngrams},
+    python,
+    score::{Score, write_score},
+    signature::{Signature, case_value, switch_value},
+};
+
+/// What stands for zero with epsilon smoothing.
+const EPSILON: f64 = 1e-16;
+
+/// How chrF is computed; the default is sacreBLEU's, which is chrF2.
+///
+/// A row of its [`Statistics`](crate::Statistics) holds three counts for each character order, then for each word
+/// order: n-grams in the hypothesis (none where the reference has none), in the reference, and in both.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChrfOptions {
+    /// The longest character n-grams; 6 by default.
+    pub char_order: usize,
+    /// The longest word n-grams; 0 by default, 2 in chrF++.
+    pub word_order: usize,
+    /// How many times as much recall counts as precision; 2 by default.
+    pub beta: u32,
+    /// Whether lines are lowercased first; off by default.
+    pub lowercase: bool,
+    /// Whether whitespace is kept in character n-grams; off by default.
+    pub whitespace: bool,
+    /// Whether the F-scores of all orders are averaged, with epsilon for zero, as in chrF++.py, NLTK and Moses.
+    ///
+    /// Off by default: precision and recall are then averaged over the orders that both sides have.
+    pub eps_smoothing: bool,
+}
+
+impl Default for ChrfOptions {
+    fn default() -> Self {
+        Self {
+            char_order: 6,
+            word_order: 0,
+            beta: 2,
+            lowercase: false,
+            whitespace: false,
+            eps_smoothing: false,
+        }
+    }
+}
+
+impl ChrfOptions {
+    /// The options of chrF++, which counts words and word pairs too.
+    pub fn plus_plus() -> Self {
+        Self { word_order: 2, ..Self::default() }
+    }
+}
+
+/// chrF with the options that its name tells.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChrfScore {
+    /// chrF, 0 to 100.
+    pub score: f64,
+    /// How many times as much recall counts as precision.
+    pub beta: u32,
+    /// The longest word n-grams.
+    pub word_order: usize,
+}
+
+impl Score for ChrfScore {
+    fn name(&self) -> String {
+        format!("chrF{}{}", self.beta, "+".repeat(self.word_order))
+    }
+
+    fn value(&self) -> f64 {
+        self.score
+    }
+}
+
+impl fmt::Display for ChrfScore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_score(self, formatter)
+    }
+}
+
+impl Metric for ChrfOptions {
+    type Score = ChrfScore;
+
+    fn validate(&self) -> Result<(), MetricError> {
+        match self.char_order + self.word_order {
+            0 => Err(MetricError::NoNgramOrder),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts against the reference with the highest score; of equally good ones, also of those without any match,
+    /// against the first.
+    fn count_segment(&self, hypothesis: &str, references: &[&str]) -> Vec<f64> {
+        let hypothesis = self.preprocess(hypothesis);
+        let mut best: Option<(f64, Vec<f64>)> = None;
+        for reference in references {
+            let counts = self.count_pair(&hypothesis, &self.preprocess(reference));
+            let score = self.score(&counts).score;
+            if best.as_ref().is_none_or(|(best_score, _)| score > *best_score) {
+                best = Some((score, counts));
+            }
+        }
+        best.map(|(_, counts)| counts).unwrap_or_default()
+    }
+
+    fn score(&self, sums: &[f64]) -> ChrfScore {
+        let score = self.resampled_score(sums, Arithmetic::Double).value;
+        ChrfScore { score, beta: self.beta, word_order: self.word_order }
+    }
+
+    fn resampled_score(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
+        if self.eps_smoothing {
+            self.mean_f_score(sums, arithmetic)
+        } else {
+            self.f_score_of_means(sums, arithmetic)
+        }
+    }
+
+    fn signature(&self, num_references: usize) -> Signature {
+        let entries = [
+            ("case", "c", case_value(self.lowercase)),
+            ("eff", "e", switch_value(!self.eps_smoothing)),
+            ("nc", "nc", self.char_order.to_string()),
+            ("nw", "nw", self.word_order.to_string()),
+            ("space", "s", switch_value(self.whitespace)),
+        ];
+        Signature::new(num_references, entries)
+    }
+}
+
+impl ChrfOptions {
+    fn preprocess(&self, line: &str) -> String {
+        if self.lowercase { line.to_lowercase() } else { line.to_owned() }
+    }
+
+    fn count_pair(&self, hypothesis: &str, reference: &str) -> Vec<f64> {
+        let (hypothesis_chars, reference_chars) = (self.chars(hypothesis), self.chars(reference));
+        let mut counts = count_orders(&hypothesis_chars, &reference_chars, self.char_order);
+        if self.word_order > 0 {
+            let mut vocabulary = Vocabulary::default();
+            let reference_words = vocabulary.number(split_punctuation(reference));
+            let hypothesis_words = vocabulary.number(split_punctuation(hypothesis));
+            counts.extend(count_orders(&hypothesis_words, &reference_words, self.word_order));
+        }
+        counts
+    }
+
+    fn chars(&self, line: &str) -> Vec<u32> {
+        line.chars().filter(|&c| self.whitespace || !python::is_space(c)).map(u32::from).collect()
+    }
+
+    /// The F-score of precision and recall, each averaged over the orders that both sides have.
+    fn f_score_of_means(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
+        let round = |value| arithmetic.round(value);
+        let (mut precision, mut recall, mut orders) = (0.0, 0.0, 0.0);
+        for order in sums.chunks_exact(3) {
+            let (in_hypothesis, in_reference, in_both) = (order[0], order[1], order[2]);
+            if in_hypothesis > 0.0 && in_reference > 0.0 {
+                precision = round(precision + round(in_both / in_hypothesis));
+                recall = round(recall + round(in_both / in_reference));
+                orders += 1.0;
+            }
+        }
+        if precision + recall == 0.0 {
+            return Arithmetic::Double.score(0.0);
+        }
+        let f_score = self.f_score(round(precision / orders), round(recall / orders), arithmetic);
+        arithmetic.score(round(100.0 * f_score))
+    }
+
+    /// The mean of the F-scores of all orders, where epsilon stands for what is not defined.
+    fn mean_f_score(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
+        let round = |value| arithmetic.round(value);
+        let ratio = |count, total| if total > 0.0 { round(count / total) } else { EPSILON };
+        // Until a count takes part in the sum, Python has it as its own number.
+        let mut sum_arithmetic = Arithmetic::Double;
+        let mut sum = 0.0;
+        for order in sums.chunks_exact(3) {
+            let (in_hypothesis, in_reference, in_both) = (order[0], order[1], order[2]);
+            let (precision, recall) = (ratio(in_both, in_hypothesis), ratio(in_both, in_reference));
+            if self.factor() * precision + recall == 0.0 {
+                sum = sum_arithmetic.round(sum + EPSILON);
+                continue;
+            }
+            if in_hypothesis > 0.0 || in_reference > 0.0 {
+                sum_arithmetic = arithmetic;
+            }
+            sum = sum_arithmetic.round(sum + self.f_score(precision, recall, sum_arithmetic));
+        }
+        let orders = (self.char_order + self.word_order) as f64;
+        let percent = sum_arithmetic.round(100.0 * sum);
+        sum_arithmetic.score(sum_arithmetic.round(percent / orders))
+    }
+
+    fn factor(&self) -> f64 {
+        f64::from(self.beta).powi(2)
+    }
+
+    /// `(1 + beta²) precision recall / (beta² precision + recall)`.
+    fn f_score(&self, precision: f64, recall: f64, arithmetic: Arithmetic) -> f64 {
+        let round = |value| arithmetic.round(value);
+        let factor = self.factor();
+        let dividend = round(round((1.0 + factor) * precision) * recall);
+        round(dividend / round(round(factor * precision) + recall))
+    }
+}
+
+/// Counts the n-grams of the hypothesis, of the reference and of both, order by order.
+fn count_orders(hypothesis: &[u32], reference: &[u32], max_order: usize) -> Vec<f64> {
+    let matches = clipped_matches(hypothesis, &[reference], max_order);
+    let count = |(order, matched)| {
+        let in_reference = num_ngrams(reference.len(), order);
+        let in_hypothesis = if in_reference > 0 { num_ngrams(hypothesis.len(), order) } else { 0 };
+        [in_hypothesis, in_reference, matched].map(|count| count as f64)
+    };
+    (1..).zip(matches).flat_map(count).collect()
+}
+
+/// The words of a line, each with one ASCII punctuation mark split off: the last character, or else the first.
+fn split_punctuation(line: &str) -> impl Iterator<Item = &str> {
+    python::words(line).flat_map(|word| {
+        let last = word.len() - 1;
+        let (left, right) = match word.as_bytes() {
+            [_] => (word, ""),
+            [.., end] if end.is_ascii_punctuation() => word.split_at(last),
+            [start, ..] if start.is_ascii_punctuation() => word.split_at(1),
+            _ => (word, ""),
+        };
+        [left, right].into_iter().filter(|part| !part.is_empty())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_punctuation_mark_is_split_off_each_word() {
+        let words: Vec<_> = split_punctuation("(hi) «a» \"b ... ä, -").collect();
+        assert_eq!(words, ["(hi", ")", "«a»", "\"", "b", "..", ".", "ä", ",", "-"]);
+    }
+
+    #[test]
+    fn without_any_match_the_first_reference_counts() {
+        let options = ChrfOptions { char_order: 1, ..ChrfOptions::default() };
+        assert_eq!(options.count_segment("a", &["xyz", "x"]), [1.0, 3.0, 0.0]);
+        assert_eq!(options.count_segment("a", &["xyz", "ab"]), [1.0, 2.0, 1.0]);
+    }
+
+    #[test]
+    fn no_order_at_all_is_an_error() {
+        let options = ChrfOptions { char_order: 0, ..ChrfOptions::default() };
+        assert_eq!(options.validate(), Err(MetricError::NoNgramOrder));
+    }
+
+    #[test]
+    fn the_name_and_the_signature_tell_the_options() {
+        let options = ChrfOptions::plus_plus();
+        assert_eq!(options.score(&[0.0; 24]).to_string(), "chrF2++ = 0.00");
+        let version = env!("CARGO_PKG_VERSION");
+        let expected = format!(
+            "nrefs:2|case:mixed|eff:yes|nc:6|nw:2|space:no|version:polyglow-metrics-{version}"
+        );
+        assert_eq!(options.signature(2).to_string(), expected);
+    }
+}

@@ -1,0 +1,111 @@
+//! Counting of n-grams that two sequences share, of words or of characters alike.
+
+use rustc_hash::FxHashMap;
+
+/// Marks the beginning of an n-gram that no reference contains, so that no longer one is looked up either.
+const UNSEEN: u32 = u32::MAX;
+
+/// Gives equal words equal numbers.
+#[derive(Default)]
+pub(crate) struct Vocabulary<'text> {
+    numbers: FxHashMap<&'text str, u32>,
+}
+
+impl<'text> Vocabulary<'text> {
+    pub(crate) fn number(&mut self, words: impl Iterator<Item = &'text str>) -> Vec<u32> {
+        let mut number = |word| {
+            let next = self.numbers.len() as u32;
+            *self.numbers.entry(word).or_insert(next)
+        };
+        words.map(&mut number).collect()
+    }
+}
+
+/// How many n-grams of an order a sequence of this length has.
+pub(crate) fn num_ngrams(len: usize, order: usize) -> usize {
+    (len + 1).saturating_sub(order)
+}
+
+/// Counts, for each order from 1 on, the n-grams of the hypothesis that the references contain too.
+///
+/// An n-gram counts at most as often as in the one reference that has it most often (Papineni et al., 2002,
+/// section 2.1). An n-gram is looked up by the number of the n-gram one shorter and its last symbol, so that the
+/// work per n-gram does not grow with the order.
+pub(crate) fn clipped_matches(
+    hypothesis: &[u32],
+    references: &[&[u32]],
+    max_order: usize,
+) -> Vec<usize> {
+    let mut hypothesis_prefixes = vec![0; hypothesis.len()];
+    let mut reference_prefixes: Vec<_> = references.iter().map(|r| vec![0; r.len()]).collect();
+    let mut numbers = FxHashMap::default();
+    let mut matches = vec![0; max_order];
+    for (order, matched) in (1..).zip(&mut matches) {
+        numbers.clear();
+        let mut limits: Vec<u32> = Vec::new();
+        for (reference, prefixes) in references.iter().zip(&mut reference_prefixes) {
+            raise_limits(&mut limits, reference, prefixes, order, &mut numbers);
+        }
+        for (prefix, &symbol) in
+            hypothesis_prefixes.iter_mut().zip(hypothesis.iter().skip(order - 1))
+        {
+            if *prefix == UNSEEN {
+                continue;
+            }
+            *prefix = numbers.get(&key(*prefix, symbol)).copied().unwrap_or(UNSEEN);
+            if let Some(limit @ 1..) = limits.get_mut(*prefix as usize) {
+                *limit -= 1;
+                *matched += 1;
+            }
+        }
+        if *matched == 0 {
+            break;
+        }
+    }
+    matches
+}
+
+/// Numbers the reference's n-grams of this order and raises each one's limit to its count.
+fn raise_limits(
+    limits: &mut Vec<u32>,
+    reference: &[u32],
+    prefixes: &mut [u32],
+    order: usize,
+    numbers: &mut FxHashMap<u64, u32>,
+) {
+    let mut counts = vec![0; limits.len()];
+    for (prefix, &symbol) in prefixes.iter_mut().zip(reference.iter().skip(order - 1)) {
+        let next = numbers.len() as u32;
+        *prefix = *numbers.entry(key(*prefix, symbol)).or_insert(next);
+        if *prefix == next {
+            counts.push(0);
+        }
+        counts[*prefix as usize] += 1;
+    }
+    limits.resize(counts.len(), 0);
+    for (limit, count) in limits.iter_mut().zip(counts) {
+        *limit = (*limit).max(count);
+    }
+}
+
+fn key(prefix: u32, symbol: u32) -> u64 {
+    u64::from(prefix) << 32 | u64::from(symbol)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_is_clipped_by_the_reference_that_has_it_most() {
+        let hypothesis = [1, 1, 1, 2];
+        assert_eq!(clipped_matches(&hypothesis, &[&[1, 1]], 3), [2, 1, 0]);
+        assert_eq!(clipped_matches(&hypothesis, &[&[1], &[1, 1, 3, 1, 2]], 3), [4, 2, 0]);
+    }
+
+    #[test]
+    fn longer_ngrams_match_only_as_a_whole() {
+        assert_eq!(clipped_matches(&[1, 2, 3], &[&[2, 3, 1, 2, 4]], 4), [3, 2, 0, 0]);
+        assert_eq!(clipped_matches(&[], &[&[1]], 2), [0, 0]);
+    }
+}

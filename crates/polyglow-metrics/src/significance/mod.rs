@@ -1,0 +1,184 @@
+//! Whether one system is better than another by more than chance: paired bootstrap resampling (Koehn, 2004) and
+//! approximate randomization (Riezler and Maxwell, 2005).
+//!
+//! Draws, number types and the order of additions are those of sacreBLEU on numpy 2, so that p-values and intervals
+//! are equal in every digit.
+
+mod random;
+mod scores;
+
+use crate::{
+    arithmetic::Arithmetic, error::MetricError, metric::Metric, score::Score,
+    statistics::Statistics,
+};
+use random::Pcg64;
+pub use scores::Confidence;
+use scores::Scores;
+
+/// The seed of sacreBLEU where the environment names no other.
+pub const DEFAULT_SEED: u64 = 12345;
+
+/// How many resamples sacreBLEU draws by default.
+pub const DEFAULT_BOOTSTRAP_SAMPLES: usize = 1000;
+
+/// How many trials sacreBLEU's approximate randomization makes by default.
+pub const DEFAULT_RANDOMIZATION_TRIALS: usize = 10_000;
+
+/// How a system compares with the baseline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    /// The system's score on the corpus itself.
+    pub score: f64,
+    /// The probability of a difference to the baseline at least this great if the systems were equal.
+    pub p_value: f64,
+    /// Where the system's resampled scores lie; none if no resamples were asked for.
+    pub confidence: Option<Confidence>,
+}
+
+/// Estimates where a corpus score lies, as `sacrebleu --confidence` does.
+///
+/// # Errors
+/// If no resamples are asked for.
+pub fn bootstrap_confidence(
+    metric: &impl Metric,
+    statistics: &Statistics,
+    num_samples: usize,
+    seed: u64,
+) -> Result<Confidence, MetricError> {
+    check_samples(num_samples)?;
+    let scores = bootstrap(metric, statistics, num_samples, &mut Pcg64::new(seed));
+    Ok(Confidence { mean: scores.exact_mean(), ..scores.confidence() })
+}
+
+/// Estimates where the baseline's score lies, as `sacrebleu --paired-bs` does: equal to [`bootstrap_confidence`] but
+/// for rounding.
+///
+/// # Errors
+/// If no resamples are asked for.
+pub fn baseline_confidence(
+    metric: &impl Metric,
+    statistics: &Statistics,
+    num_samples: usize,
+    seed: u64,
+) -> Result<Confidence, MetricError> {
+    check_samples(num_samples)?;
+    Ok(bootstrap(metric, statistics, num_samples, &mut Pcg64::new(seed)).confidence())
+}
+
+/// Compares a system with the baseline on the same resamples of the corpus.
+///
+/// # Errors
+/// If the two have different numbers of segments, or no resamples are asked for.
+pub fn paired_bootstrap(
+    metric: &impl Metric,
+    baseline: &Statistics,
+    system: &Statistics,
+    num_samples: usize,
+    seed: u64,
+) -> Result<Comparison, MetricError> {
+    check_pair(baseline, system)?;
+    check_samples(num_samples)?;
+    let score = metric.score(&system.sum()).value();
+    let difference = (metric.score(&baseline.sum()).value() - score).abs();
+    let baseline = bootstrap(metric, baseline, num_samples, &mut Pcg64::new(seed));
+    let system = bootstrap(metric, system, num_samples, &mut Pcg64::new(seed));
+    // If the systems were equal, the differences would lie around zero as they do here around their mean.
+    let centered = system.abs_differences(&baseline).centered();
+    let p_value = p_value(centered.iter(), centered.round(difference));
+    Ok(Comparison { score, p_value, confidence: Some(system.confidence()) })
+}
+
+/// Compares a system with the baseline by exchanging random segments between the two.
+///
+/// `num_resamples` are drawn for the system's confidence interval, if any.
+///
+/// # Errors
+/// If the two have different numbers of segments, or no trials or resamples are asked for.
+pub fn paired_randomization(
+    metric: &impl Metric,
+    baseline: &Statistics,
+    system: &Statistics,
+    num_trials: usize,
+    num_resamples: Option<usize>,
+    seed: u64,
+) -> Result<Comparison, MetricError> {
+    check_pair(baseline, system)?;
+    check_samples(num_trials)?;
+    let score = metric.score(&system.sum()).value();
+    let difference = (metric.score(&baseline.sum()).value() - score).abs();
+    let mut generator = Pcg64::new(seed);
+    let num_segments = baseline.num_segments();
+    let flips = generator.flips(num_trials * num_segments);
+    let trials = flips.chunks_exact(num_segments).map(|flips| {
+        let [kept, given] = partial_sums(baseline, flips);
+        let [taken, own] = partial_sums(system, flips);
+        let score_of = |left: &[f64], right: &[f64]| {
+            let sums: Vec<_> = left.iter().zip(right).map(|(left, right)| left + right).collect();
+            metric.resampled_score(&sums, Arithmetic::Integer).value
+        };
+        (score_of(&kept, &own) - score_of(&given, &taken)).abs()
+    });
+    let p_value = p_value(trials, difference);
+    let confidence = match num_resamples {
+        None => None,
+        Some(num_samples) => {
+            check_samples(num_samples)?;
+            Some(bootstrap(metric, system, num_samples, &mut generator).confidence())
+        }
+    };
+    Ok(Comparison { score, p_value, confidence })
+}
+
+/// Scores corpora of the same size made of segments drawn with replacement.
+fn bootstrap(
+    metric: &impl Metric,
+    statistics: &Statistics,
+    num_samples: usize,
+    generator: &mut Pcg64,
+) -> Scores {
+    let (width, num_segments) = (statistics.width(), statistics.num_segments());
+    let values: Vec<f32> = statistics.rows().flatten().map(|&value| value as f32).collect();
+    let mut resample = || {
+        let mut sums = vec![0.0_f32; width];
+        for _ in 0..num_segments {
+            let start = width * generator.below(num_segments as u32) as usize;
+            for (sum, value) in sums.iter_mut().zip(&values[start..start + width]) {
+                *sum += value;
+            }
+        }
+        let sums: Vec<_> = sums.into_iter().map(f64::from).collect();
+        metric.resampled_score(&sums, Arithmetic::Single)
+    };
+    let scores: Vec<_> = (0..num_samples).map(|_| resample()).collect();
+    Scores::new(&scores)
+}
+
+/// The sums of the segments whose coin shows true and of those whose coin shows false.
+fn partial_sums(statistics: &Statistics, flips: &[bool]) -> [Vec<f64>; 2] {
+    let zeros = vec![0.0; statistics.width()];
+    let mut sums = [zeros.clone(), zeros];
+    for (row, &flip) in statistics.rows().zip(flips) {
+        for (sum, value) in sums[usize::from(!flip)].iter_mut().zip(row) {
+            *sum += value;
+        }
+    }
+    sums
+}
+
+/// The share of trials with a difference greater than the real one, counting the real one as a trial.
+///
+/// A system compared with itself has p = 1 / (n + 1) at least and no difference greater than zero.
+fn p_value(differences: impl ExactSizeIterator<Item = f64>, real: f64) -> f64 {
+    let num_trials = differences.len();
+    let greater = differences.filter(|&difference| difference > real).count();
+    (greater + 1) as f64 / (num_trials + 1) as f64
+}
+
+fn check_pair(baseline: &Statistics, system: &Statistics) -> Result<(), MetricError> {
+    let (baseline, system) = (baseline.num_segments(), system.num_segments());
+    if baseline == system { Ok(()) } else { Err(MetricError::UnpairedSystems { baseline, system }) }
+}
+
+fn check_samples(num_samples: usize) -> Result<(), MetricError> {
+    if num_samples == 0 { Err(MetricError::NoSamples) } else { Ok(()) }
+}

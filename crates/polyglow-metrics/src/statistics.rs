@@ -1,0 +1,46 @@
+//! What is counted once per segment, and from which every score of the segments is computed.
+
+/// A table of sufficient statistics: one row per segment, one column per quantity that a metric counts.
+///
+/// All metrics here score a corpus from the sum of its rows, so a resampled corpus is scored by adding other rows.
+/// The columns are documented at each metric's options. Counts are whole numbers, exact in `f64` up to 2⁵³.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics {
+    width: usize,
+    values: Vec<f64>,
+}
+
+impl Statistics {
+    /// Makes a table of rows of equal length; `None` if the lengths differ or there is no column.
+    pub(crate) fn from_rows(rows: &[Vec<f64>]) -> Option<Self> {
+        let width = rows.first().map(Vec::len).filter(|&width| width > 0)?;
+        let rectangular = rows.iter().all(|row| row.len() == width);
+        rectangular.then(|| Self { width, values: rows.concat() })
+    }
+
+    /// How many segments were counted.
+    pub fn num_segments(&self) -> usize {
+        self.values.len() / self.width
+    }
+
+    /// How many quantities were counted.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The rows, in the order of the segments.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
+        self.values.chunks_exact(self.width)
+    }
+
+    /// The sum of all rows, added from first to last.
+    pub fn sum(&self) -> Vec<f64> {
+        let mut total = vec![0.0; self.width];
+        for row in self.rows() {
+            for (sum, value) in total.iter_mut().zip(row) {
+                *sum += value;
+            }
+        }
+        total
+    }
+}

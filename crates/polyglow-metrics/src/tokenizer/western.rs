@@ -1,0 +1,34 @@
+//! `13a`: the tokenization of mteval-v13a.pl, for text in which words are written apart.
+
+use super::rewrite::{split_off_first, split_off_second, surround};
+
+/// What XML writes differently, in the order in which it is put back.
+const ENTITIES: [(&str, &str); 4] =
+    [("&quot;", "\""), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")];
+
+pub(super) fn tokenize(line: &str) -> String {
+    let line = line.replace("<skipped>", "").replace("-\n", "").replace('\n', " ");
+    let line = format!(" {} ", replace_entities(line));
+    split_periods_and_dashes(&split_western_symbols(&line))
+}
+
+/// Puts back the four characters that XML writes as entities.
+pub(crate) fn replace_entities(line: String) -> String {
+    if !line.contains('&') {
+        return line;
+    }
+    ENTITIES.iter().fold(line, |line, (entity, character)| line.replace(entity, character))
+}
+
+/// Makes a token of each ASCII punctuation mark and symbol but the apostrophe, comma, dash and period.
+pub(crate) fn split_western_symbols(line: &str) -> String {
+    surround(line, |c| c == ' ' || c.is_ascii_punctuation() && !matches!(c, '\'' | ',' | '-' | '.'))
+}
+
+/// Splits off periods and commas except between digits, then dashes after a digit.
+pub(crate) fn split_periods_and_dashes(line: &str) -> String {
+    let is_mark = |c| matches!(c, '.' | ',');
+    let line = split_off_second(line, |first, second| !first.is_ascii_digit() && is_mark(second));
+    let line = split_off_first(&line, |first, second| is_mark(first) && !second.is_ascii_digit());
+    split_off_second(&line, |first, second| first.is_ascii_digit() && second == '-')
+}

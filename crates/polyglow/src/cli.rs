@@ -1,0 +1,200 @@
+//! The command line. The only file that knows clap: every command gets a plain struct of its arguments.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
+
+use crate::commands::{average, check, corpus, devices, evaluate, info, train, translate};
+use crate::logging;
+
+/// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
+#[derive(Parser)]
+#[command(name = "polyglow", version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Say more (twice: even more)
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+
+    /// Say less: warnings only (twice: errors only)
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "verbose")]
+    quiet: u8,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Try a config: read all its files, report on the data, and run one step on the longest batch
+    Check {
+        #[command(flatten)]
+        source: Source,
+        /// Print the report as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Train a model, or resume its training; ends with a test of the result
+    Train {
+        #[command(flatten)]
+        source: Source,
+        /// Directory of the run [default: runs/<name of the config>]
+        #[arg(long, value_name = "DIR")]
+        run: Option<PathBuf>,
+        /// Show a dashboard in the terminal
+        #[arg(long)]
+        tui: bool,
+    },
+    /// Score a trained model: BLEU, chrF, exact match, token accuracy, loss and perplexity
+    Evaluate {
+        #[command(flatten)]
+        model: Model,
+        /// The set to score: `valid`, `test`, or a name of `[data.test]`
+        #[arg(long, value_name = "NAME", default_value = "test")]
+        split: String,
+        /// Print the scores as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Translate lines from a file or stdin to stdout
+    Translate {
+        #[command(flatten)]
+        model: Model,
+        /// Text to translate, one sentence a line [default: stdin]
+        file: Option<PathBuf>,
+        /// Write here in place of stdout
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Average the newest checkpoints of a run into its checkpoint `average`
+    Average {
+        /// Directory of the run
+        run: PathBuf,
+        /// Number of checkpoints, the newest first [default: all that were kept]
+        #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+        last: Option<usize>,
+    },
+    /// Show the config, parameters, training state and results of a run
+    Info {
+        /// Directory of the run
+        run: PathBuf,
+        /// Print all of it as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write the files of an embedded corpus
+    Corpus {
+        /// `mini-en-de` or `digits`
+        name: String,
+        /// Directory to write to; made if it is not there
+        out: PathBuf,
+    },
+    /// List the backends of this build and the devices found
+    Devices {
+        /// Print the list as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a completion script for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the man page
+    #[command(hide = true)]
+    Man,
+}
+
+/// What `check` and `train` start from.
+#[derive(Args)]
+struct Source {
+    /// The config, a TOML file
+    config: PathBuf,
+    /// Override a key of the config, as in `train.lr=3e-4`; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+    /// Device to run on, as `polyglow devices` lists it [default: the config's]
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+}
+
+/// What `evaluate` and `translate` start from.
+#[derive(Args)]
+struct Model {
+    /// Directory of the run
+    run: PathBuf,
+    /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint
+    #[arg(long, value_name = "NAME", default_value = "best")]
+    checkpoint: String,
+    /// Hypotheses to keep at each position, 1 for greedy search [default: the config's]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    beam_size: Option<usize>,
+    /// Device to run on, as `polyglow devices` lists it [default: the config's]
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+}
+
+/// Reads the arguments of this process and does what they ask for.
+///
+/// Help and version are printed here, and so is wrong usage, in clap's own words and with its exit codes.
+///
+/// # Errors
+/// Whatever stops the command.
+pub fn run() -> anyhow::Result<ExitCode> {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(message) => {
+            message.print()?;
+            return Ok(ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(1)));
+        }
+    };
+    logging::init(i16::from(cli.verbose) - i16::from(cli.quiet));
+    dispatch(cli.command)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn dispatch(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Check { source: Source { config, overrides, device }, json } => {
+            check::run(&check::CheckArgs { config, overrides, device, json })
+        }
+        Command::Train { source: Source { config, overrides, device }, run, tui } => {
+            train::run(&train::TrainArgs { config, overrides, device, run, tui })
+        }
+        Command::Evaluate { model: Model { run, checkpoint, beam_size, device }, split, json } => {
+            evaluate::run(&evaluate::EvaluateArgs { run, checkpoint, beam_size, device, split, json })
+        }
+        Command::Translate { model: Model { run, checkpoint, beam_size, device }, file, output } => {
+            translate::run(&translate::TranslateArgs { run, checkpoint, beam_size, device, file, output })
+        }
+        Command::Average { run, last } => average::run(&average::AverageArgs { run, last }),
+        Command::Info { run, json } => info::run(&info::InfoArgs { run, json }),
+        Command::Corpus { name, out } => corpus::run(&corpus::CorpusArgs { name, out }),
+        Command::Devices { json } => devices::run(&devices::DevicesArgs { json }),
+        Command::Completions { shell } => print_completions(shell),
+        Command::Man => print_man_page(),
+    }
+}
+
+/// Writes the script to memory first: clap's generator panics where stdout is closed.
+fn print_completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "polyglow", &mut script);
+    Ok(io::Write::write_all(&mut io::stdout(), &script)?)
+}
+
+fn print_man_page() -> anyhow::Result<()> {
+    Ok(clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

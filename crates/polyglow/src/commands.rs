@@ -1,0 +1,10 @@
+//! One verb of the command line per file: each wires rooms of the house together and prints the result.
+
+pub mod average;
+pub mod check;
+pub mod corpus;
+pub mod devices;
+pub mod evaluate;
+pub mod info;
+pub mod train;
+pub mod translate;

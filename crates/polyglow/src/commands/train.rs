@@ -1,0 +1,169 @@
+//! `polyglow train`: from a config to a trained model.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::anyhow;
+use burn::tensor::Device;
+use polyglow_data::config::Split;
+use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::example::Filter;
+use polyglow_data::id_cache::IdCache;
+use polyglow_data::tokenizer::{Stage, Tokenizers};
+
+use crate::config::{Config, Difference};
+use crate::evaluation::{Evaluation, evaluate};
+use crate::failure::{usage, with_hint};
+use crate::run_directory::RunDirectory;
+use crate::train::{self, Ending, Setup, Stop};
+use crate::{device, logging};
+
+/// Translations that are shown at the end.
+const SAMPLES: usize = 5;
+
+/// What `polyglow train` is asked to do.
+#[derive(Clone, Debug)]
+pub struct TrainArgs {
+    /// The config file.
+    pub config: PathBuf,
+    /// Keys to override, as `section.key=value`.
+    pub overrides: Vec<String>,
+    /// Device to run on, in place of the config's.
+    pub device: Option<String>,
+    /// Directory of the run, in place of `runs/<name of the config>`.
+    pub run: Option<PathBuf>,
+    /// Whether to show a dashboard in the terminal.
+    pub tui: bool,
+}
+
+/// Prepares the data, trains to the end or until it is asked to stop, and tests the result.
+///
+/// The run's directory is made once everything that can be checked without training is known to be right. The same
+/// command goes on where a run was stopped.
+///
+/// # Errors
+/// The config is wrong (exit code 2) or another than the run's; the device is not there; the data cannot be read; the
+/// disk fails; a loss is not finite.
+pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
+    let mut config = Config::load(&args.config, &args.overrides)?;
+    if let Some(device) = &args.device {
+        config.device.clone_from(device);
+    }
+    let device = device::open(&config.device)?;
+    let run = RunDirectory::new(args.run.clone().unwrap_or_else(|| default_run(&args.config)));
+    let train = Corpus::open(&config.data, Split::Train)?;
+    let valid = valid_pairs(&config)?;
+    check_same_config(&run, &config)?;
+    run.create(&config)?;
+    logging::log_to_file(&run.log_path())?;
+    tracing::info!("run directory: {}", run.root().display());
+
+    let stop = Stop::on_signals()?;
+    let tokenizers = tokenizers(&run, &config, &train)?;
+    let filter = Filter::new(&config.data);
+    let path = run.cache_path("train");
+    let (cache, report) =
+        IdCache::open_or_build(&path, &train, &tokenizers, Some(&filter), &mut |stage, count| preparing(stage, count))?;
+    tracing::info!("training text: {report}");
+    let cache = Arc::new(cache);
+    let setup =
+        Setup { config: &config, run: &run, device: &device, tokenizers: &tokenizers, cache: &cache, valid: &valid };
+    let (ending, state) = train::train(&setup, &stop)?;
+    match ending {
+        Ending::Stopped => {
+            tracing::info!("stopped after step {}; the same command goes on from there", state.step);
+            return Ok(());
+        }
+        Ending::OutOfPatience => {
+            tracing::info!("ended after step {}: nothing better in {} validations", state.step, config.train.patience)
+        }
+        Ending::Done => tracing::info!("trained {} steps on {} target tokens", state.step, state.tokens),
+    }
+    finish(&run, &config, &device)
+}
+
+/// `runs/<name of the config>`.
+fn default_run(config: &Path) -> PathBuf {
+    Path::new("runs").join(config.file_stem().unwrap_or_default())
+}
+
+fn valid_pairs(config: &Config) -> anyhow::Result<Vec<Pair>> {
+    if config.data.corpus.is_none() && config.data.valid.is_none() {
+        tracing::warn!("no `data.valid`: training goes on blindly, without `best` and without patience");
+        return Ok(Vec::new());
+    }
+    Ok(Corpus::open(&config.data, Split::Valid)?.pairs().collect::<Result<_, _>>()?)
+}
+
+/// A run goes on only with the config it began with, but for what cannot change its result.
+fn check_same_config(run: &RunDirectory, config: &Config) -> anyhow::Result<()> {
+    if !run.config_path().is_file() {
+        return Ok(());
+    }
+    let mut old = run.config()?;
+    old.train.log_every = config.train.log_every;
+    if old.device != config.device {
+        let (old, new) = (&old.device, &config.device);
+        tracing::warn!("the run began on `{old}`; on `{new}` results agree to rounding only");
+    }
+    old.device.clone_from(&config.device);
+    let Some(difference) = config.difference(&old)? else { return Ok(()) };
+    let Difference { key, ours, theirs } = difference;
+    let root = run.root().display();
+    let error = anyhow!("`{root}` was trained with `{key} = {theirs}`, and the config now says `{ours}`");
+    Err(with_hint(usage(error), "set it back to go on, or give another directory with `--run`"))
+}
+
+/// The run's tokenizers, learned from the training text if it has none yet.
+fn tokenizers(run: &RunDirectory, config: &Config, train: &Corpus) -> anyhow::Result<Tokenizers> {
+    if let Ok(tokenizers) = Tokenizers::load(run.root()) {
+        return Ok(tokenizers);
+    }
+    let tokenizers = Tokenizers::train(&config.tokenizer, train, &mut |stage, count| preparing(stage, count))?;
+    tokenizers.save(run.root())?;
+    let (src, tgt) = (tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size());
+    match tokenizers.is_shared() {
+        true => tracing::info!("vocabulary: {src} tokens, shared"),
+        false => tracing::info!("vocabularies: {src} source and {tgt} target tokens"),
+    }
+    Ok(tokenizers)
+}
+
+fn preparing(stage: Stage, count: u64) {
+    match stage {
+        Stage::CountingWords => tracing::debug!("counting words: {count} lines"),
+        Stage::LearningVocabulary => tracing::info!("learning a vocabulary of {count} tokens"),
+        Stage::Encoding => tracing::debug!("encoding: {count} pairs"),
+    }
+}
+
+/// Tests the best checkpoint on every test set, shows some translations, and says how to go on.
+fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Result<()> {
+    let trained = run.load("best", device)?;
+    let translator = trained.translator(&config.search, device);
+    let mut out = io::stdout().lock();
+    for name in config.data.test_names() {
+        let pairs: Vec<Pair> = Corpus::open(&config.data, Split::Test(name))?.pairs().collect::<Result<_, _>>()?;
+        let Evaluation { scores, hypotheses } = evaluate(&translator, &pairs, config.train.tokenize)?;
+        writeln!(
+            out,
+            "{name}: BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  perplexity {:.2}",
+            scores.bleu, scores.chrf, scores.exact_match, scores.token_accuracy, scores.perplexity
+        )?;
+        if name == "test" {
+            for (pair, hypothesis) in pairs.iter().zip(&hypotheses).take(SAMPLES) {
+                writeln!(out, "  {}\n    -> {hypothesis}", pair.src)?;
+                if *hypothesis != pair.tgt {
+                    writeln!(out, "       {} (reference)", pair.tgt)?;
+                }
+            }
+        }
+    }
+    let root = run.root().display();
+    writeln!(out, "\nnext:")?;
+    writeln!(out, "  polyglow translate {root}              type sentences, one a line")?;
+    writeln!(out, "  polyglow evaluate {root} --beam-size 8")?;
+    writeln!(out, "  polyglow info {root}")?;
+    Ok(())
+}

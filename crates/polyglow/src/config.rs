@@ -1,0 +1,148 @@
+//! One TOML file is one run: the whole configuration, read strictly and checked before anything else happens.
+
+mod overrides;
+mod unknown;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use polyglow_data::config::DataConfig;
+use polyglow_data::tokenizer::TokenizerConfig;
+use polyglow_model::ModelConfig;
+use polyglow_model::search::SearchConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::usage;
+use crate::train::TrainConfig;
+
+/// All that a run depends on; `configs/reference.toml` explains every key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Decides initial weights, dropout and the order of the data; default 1.
+    pub seed: u64,
+    /// Name of the device, as `polyglow devices` lists it; default `"flex"`.
+    pub device: String,
+    /// The parallel text.
+    pub data: DataConfig,
+    /// How text becomes ids.
+    pub tokenizer: TokenizerConfig,
+    /// The size and the variant of the model.
+    pub model: ModelConfig,
+    /// How the model is trained.
+    pub train: TrainConfig,
+    /// How a translation is looked for.
+    pub search: SearchConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            device: "flex".to_owned(),
+            data: DataConfig::default(),
+            tokenizer: TokenizerConfig::default(),
+            model: ModelConfig::default(),
+            train: TrainConfig::default(),
+            search: SearchConfig::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Reads a config file, applies overrides (`train.lr=3e-4`), fills in what presets decide, and checks every value.
+    ///
+    /// # Errors
+    /// Everything that is wrong is the user's to correct (exit code 2): a file that cannot be read, an unknown key or
+    /// a value of the wrong type with its line and a caret, an override that does not fit, a value out of range.
+    pub fn load(path: &Path, overrides: &[String]) -> anyhow::Result<Self> {
+        let file = path.display();
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read the config `{file}`"));
+        let text = text.map_err(usage)?;
+        let config = Self::parse(&text).with_context(|| format!("in the config `{file}`"))?;
+        let config = if overrides.is_empty() { config } else { overrides::apply(&text, overrides)? }.resolve();
+        config.validate().map_err(usage)?;
+        Ok(config)
+    }
+
+    /// Reads a config strictly, without checking its values.
+    ///
+    /// # Errors
+    /// An unknown key, a misspelt name or a value of the wrong type, with its line, a caret, and what may be meant.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        toml::from_str(text).map_err(|error| unknown::explain(&error))
+    }
+
+    /// Fills in every key that a preset decides, so that the result says all it means.
+    #[must_use]
+    pub fn resolve(self) -> Self {
+        Self { model: self.model.resolve(), ..self }
+    }
+
+    /// Checks every section's values.
+    ///
+    /// # Errors
+    /// The message names the key, its value and what is allowed.
+    pub fn validate(&self) -> anyhow::Result<()> {
+        // TOML's integers end here, and the seed is written into the run's own config.
+        anyhow::ensure!(i64::try_from(self.seed).is_ok(), "`seed = {}`: must be at most {}", self.seed, i64::MAX);
+        self.data.validate()?;
+        self.tokenizer.validate()?;
+        self.model.validate()?;
+        self.train.validate()?;
+        self.search.validate()?;
+        Ok(())
+    }
+
+    /// The config as TOML that reads back to the same config.
+    ///
+    /// # Errors
+    /// A number is beyond TOML's integers, which [`Config::validate`] rules out.
+    pub fn to_toml(&self) -> anyhow::Result<String> {
+        toml::to_string(self).context("the config cannot be written as TOML")
+    }
+
+    /// The first key, in alphabetical order, whose value is not the same in both configs.
+    ///
+    /// # Errors
+    /// As [`Config::to_toml`].
+    pub fn difference(&self, other: &Self) -> anyhow::Result<Option<Difference>> {
+        let (ours, theirs) = (self.flatten()?, other.flatten()?);
+        let keys: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
+        let value_of = |values: &BTreeMap<_, _>, key| values.get(key).cloned().unwrap_or_else(|| "unset".to_owned());
+        let mut differences = keys.into_iter().map(|key| Difference {
+            key: key.clone(),
+            ours: value_of(&ours, key),
+            theirs: value_of(&theirs, key),
+        });
+        Ok(differences.find(|difference| difference.ours != difference.theirs))
+    }
+
+    /// Every key that is set, with its section, and its value as TOML.
+    fn flatten(&self) -> anyhow::Result<BTreeMap<String, String>> {
+        let table = toml::Table::try_from(self).context("the config cannot be written as TOML")?;
+        let mut pairs = BTreeMap::new();
+        for (section, value) in table {
+            match value {
+                toml::Value::Table(keys) => {
+                    pairs.extend(keys.into_iter().map(|(key, value)| (format!("{section}.{key}"), value.to_string())));
+                }
+                value => pairs.extend([(section, value.to_string())]),
+            }
+        }
+        Ok(pairs)
+    }
+}
+
+/// A key that has different values in two configs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The key with its section: `train.lr`.
+    pub key: String,
+    /// Its value in the config that was asked, or `unset`.
+    pub ours: String,
+    /// Its value in the other config, or `unset`.
+    pub theirs: String,
+}

@@ -1,0 +1,177 @@
+//! How an error reaches the user: one `error:` line, a `hint:` where one helps, and an exit code.
+
+use std::fmt::{self, Display};
+use std::io::{self, Write};
+use std::panic;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+
+use polyglow_data::error::DataError;
+use polyglow_model::ModelError;
+
+/// Exit code of a command that was understood and failed.
+const FAILED: u8 = 1;
+/// Exit code for wrong usage or a wrong configuration.
+const USAGE: u8 = 2;
+
+/// The first panic that has not been reported, as `message at file:line:column`.
+static PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// An error with an exit code and advice; anywhere in a chain of causes.
+#[derive(Debug)]
+struct Failure {
+    error: anyhow::Error,
+    exit_code: u8,
+    hint: Option<String>,
+}
+
+impl Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:#}", self.error)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Failure {
+    /// Takes an error that already carries advice apart, so that advice is never nested.
+    fn from(error: anyhow::Error) -> Self {
+        error.downcast().unwrap_or_else(|error| Self { error, exit_code: FAILED, hint: None })
+    }
+}
+
+/// Marks an error as the user's to correct in the command or the configuration: exit code 2.
+pub fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
+    Failure { exit_code: USAGE, ..Failure::from(error.into()) }.into()
+}
+
+/// Adds what the user can do about an error; printed on a line of its own after it.
+pub fn with_hint(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
+    Failure { hint: Some(hint.into()), ..Failure::from(error.into()) }.into()
+}
+
+/// Prints an error with its hint to stderr and returns the exit code it stands for.
+///
+/// A reader of our output that stops reading (`polyglow translate RUN | head`) has what it wants: that is no error.
+pub fn report(error: &anyhow::Error) -> ExitCode {
+    if error.chain().any(is_closed_pipe) {
+        return ExitCode::SUCCESS;
+    }
+    let Advice { exit_code, hint } = advice(error);
+    print(&format!("error: {}", format!("{error:#}").trim_end()));
+    if let Some(hint) = hint {
+        print(&format!("hint: {hint}"));
+    }
+    if let Some(panic) = take_panic() {
+        print(&format!("hint: another thread stopped before that with an internal error: {panic}"));
+    }
+    ExitCode::from(exit_code)
+}
+
+/// Reports a panic that reached the outermost boundary as the internal error it is.
+pub fn report_panic() -> ExitCode {
+    let panic = take_panic().unwrap_or_else(|| "a panic without a message".to_owned());
+    print(&format!("error: internal error: {panic}"));
+    print("hint: this is a bug in polyglow; please report it with the command, the configuration and this message");
+    ExitCode::from(FAILED)
+}
+
+/// Keeps panics for [`report`] and [`report_panic`] in place of the default message on stderr.
+///
+/// With `RUST_BACKTRACE` set the default message and its stack trace are printed as well.
+pub fn record_panics() {
+    let default = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let message = info.payload_as_str().unwrap_or("no message");
+        let place = info.location().map(|location| format!(" at {location}")).unwrap_or_default();
+        PANIC.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| format!("{message}{place}"));
+        if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
+            default(info);
+        }
+    }));
+}
+
+/// The first panic since the last call, for code that catches panics of a library and reports them itself.
+pub fn take_panic() -> Option<String> {
+    PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// What an error means for the exit code, and what can be done about it.
+struct Advice {
+    exit_code: u8,
+    hint: Option<String>,
+}
+
+/// The advice given where the error arose, completed by what the libraries' own errors know about themselves.
+fn advice(error: &anyhow::Error) -> Advice {
+    let mut advice = Advice { exit_code: FAILED, hint: None };
+    let mut causes = error;
+    if let Some(failure) = error.downcast_ref::<Failure>() {
+        advice = Advice { exit_code: failure.exit_code, hint: failure.hint.clone() };
+        causes = &failure.error;
+    }
+    for cause in causes.chain() {
+        if let Some(cause) = cause.downcast_ref::<DataError>() {
+            advice.hint = advice.hint.or_else(|| cause.hint().map(str::to_owned));
+            if matches!(cause, DataError::Config { .. }) {
+                advice.exit_code = USAGE;
+            }
+        }
+        if let Some(ModelError::Config { .. }) = cause.downcast_ref::<ModelError>() {
+            advice.exit_code = USAGE;
+        }
+    }
+    advice
+}
+
+fn is_closed_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Writes a line to stderr; there is nobody left to tell when that fails.
+fn print(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    #[test]
+    fn advice_is_kept_in_any_order_and_below_context() {
+        let error = usage(with_hint(anyhow!("no such key"), "try another"));
+        let error = Err::<(), _>(error).context("reading the config").expect_err("it is an error");
+        assert_eq!(format!("{error:#}"), "reading the config: no such key");
+        let Advice { exit_code, hint } = advice(&error);
+        assert_eq!((exit_code, hint.as_deref()), (USAGE, Some("try another")));
+
+        let error = with_hint(usage(anyhow!("no such key")), "try another");
+        let Advice { exit_code, hint } = advice(&error);
+        assert_eq!((exit_code, hint.as_deref()), (USAGE, Some("try another")));
+    }
+
+    #[test]
+    fn the_causes_of_a_marked_error_are_printed_once() {
+        let error = usage(anyhow!("no such file").context("cannot read `a.toml`"));
+        assert_eq!(format!("{error:#}"), "cannot read `a.toml`: no such file");
+    }
+
+    #[test]
+    fn a_library_error_keeps_its_hint_and_its_exit_code() {
+        let missing = || DataError::MissingFile { path: "a.en".into() };
+        let Advice { exit_code, hint } = advice(&anyhow::Error::from(missing()).context("reading"));
+        assert_eq!((exit_code, hint.as_deref()), (FAILED, missing().hint()));
+        let Advice { exit_code, hint } = advice(&usage(missing()));
+        assert_eq!((exit_code, hint.as_deref()), (USAGE, missing().hint()));
+        let wrong = DataError::Config { key: "data.src", problem: "is missing".to_owned() };
+        assert_eq!(advice(&wrong.into()).exit_code, USAGE);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_found_below_context() {
+        let error = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("cannot write");
+        assert!(error.chain().any(is_closed_pipe));
+    }
+}

@@ -1,0 +1,35 @@
+//! The wiring of the `polyglow` program: command line, configuration, the training loop, files and words.
+//!
+//! Text becomes ids in `polyglow-data`, ids become losses and hypotheses in `polyglow-model`, and text is scored in
+//! `polyglow-metrics`; only this crate knows all three. Read [`cli`] and [`commands`] first,
+//! then [`config`] and [`device`], then [`mod@train`].
+
+pub mod allocator;
+pub mod cli;
+pub mod commands;
+pub mod config;
+pub mod device;
+pub mod evaluation;
+pub mod failure;
+pub mod logging;
+pub mod run_directory;
+pub mod suggestion;
+pub mod train;
+pub mod translate;
+pub mod weights;
+
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+
+/// Runs the program with the arguments of this process and says how it should end.
+///
+/// Exit codes: 0 when all went well, 1 when something failed, 2 for wrong usage or a wrong configuration. A panic
+/// anywhere below becomes an error message here, because a user can do nothing with a stack trace.
+pub fn run() -> ExitCode {
+    failure::record_panics();
+    match panic::catch_unwind(AssertUnwindSafe(cli::run)) {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => failure::report(&error),
+        Err(_) => failure::report_panic(),
+    }
+}

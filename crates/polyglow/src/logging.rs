@@ -1,0 +1,175 @@
+//! Messages for people: to stderr, and to a run's `train.log` once there is one.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::fmt::FmtContext;
+use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt as layers};
+
+/// What stands in for stderr while a progress bar or a dashboard owns the terminal.
+type Printer = Arc<dyn Fn(&str) + Send + Sync>;
+
+static LOG_FILE: Mutex<Option<File>> = Mutex::new(None);
+static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
+
+/// Starts logging to stderr; call it once.
+///
+/// `verbosity` is the number of `-v` less the number of `-q`: -2 and below errors only, -1 warnings, 0 what happens,
+/// 1 debugging of polyglow, 2 and above everything polyglow does and the debugging of its libraries. `RUST_LOG`
+/// overrides it. There is no color where stderr is no terminal, nor where `NO_COLOR` is set.
+pub fn init(verbosity: i16) {
+    let default = match verbosity {
+        ..=-2 => "error",
+        -1 => "warn",
+        0 => "warn,polyglow=info",
+        1 => "warn,polyglow=debug,polyglow_data=debug,polyglow_model=debug",
+        _ => "debug,polyglow=trace,polyglow_data=trace,polyglow_model=trace",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let stderr = layers::layer()
+        .with_ansi(io::stderr().is_terminal() && !no_color)
+        .event_format(Short)
+        .with_writer(|| Terminal)
+        .with_filter(filter);
+    let file = layers::layer()
+        .compact()
+        .with_ansi(false)
+        .with_target(false)
+        .with_writer(|| LogFile)
+        .with_filter(EnvFilter::new("warn,polyglow=info"));
+    // A second call, as in tests, keeps the first subscriber.
+    let _ = tracing_subscriber::registry().with(stderr).with(file).try_init();
+}
+
+/// Copies every message from now on, with its time, to the end of the file at `path`.
+///
+/// # Errors
+/// The file cannot be opened for writing.
+pub fn log_to_file(path: &Path) -> anyhow::Result<()> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    *lock(&LOG_FILE) = Some(file.with_context(|| format!("cannot write to `{}`", path.display()))?);
+    Ok(())
+}
+
+/// Hands every line meant for stderr to `printer` until the returned guard is dropped.
+///
+/// A progress bar must take itself away before a line is printed, and under a dashboard nothing may be printed.
+#[must_use = "lines go back to stderr when the guard is dropped"]
+pub fn redirect(printer: impl Fn(&str) + Send + Sync + 'static) -> Redirect {
+    *lock(&PRINTER) = Some(Arc::new(printer));
+    Redirect(())
+}
+
+/// While it lives, messages go where [`redirect`] sent them.
+#[derive(Debug)]
+pub struct Redirect(());
+
+impl Drop for Redirect {
+    fn drop(&mut self) {
+        *lock(&PRINTER) = None;
+    }
+}
+
+/// A message as a tool speaks: `warning: ...`, and nothing before plain information.
+struct Short;
+
+impl<S, N> FormatEvent<S, N> for Short
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let (color, word) = match *event.metadata().level() {
+            Level::ERROR => ("31", "error: "),
+            Level::WARN => ("33", "warning: "),
+            Level::INFO => ("", ""),
+            Level::DEBUG => ("34", "debug: "),
+            Level::TRACE => ("35", "trace: "),
+        };
+        match (word, writer.has_ansi_escapes()) {
+            ("", _) => {}
+            (word, true) => write!(writer, "\x1b[{color}m{word}\x1b[0m")?,
+            (word, false) => write!(writer, "{word}")?,
+        }
+        context.field_format().format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+/// Stderr, or what stands in for it. The formatter writes one whole line at a time.
+struct Terminal;
+
+impl Write for Terminal {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let printer = lock(&PRINTER).clone();
+        match printer {
+            Some(printer) => {
+                printer(String::from_utf8_lossy(bytes).trim_end_matches('\n'));
+                Ok(bytes.len())
+            }
+            None => io::stderr().write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// The file given to [`log_to_file`], or nothing.
+struct LogFile;
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match lock(&LOG_FILE).as_mut() {
+            Some(file) => file.write(bytes),
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Locks even where another thread panicked: a log line of one thread says nothing about another's.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_reaches_what_stands_in_for_stderr_and_the_file_of_the_run() {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let path = directory.path().join("train.log");
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        init(0);
+        log_to_file(&path).expect("the file can be made");
+        let seen = Arc::clone(&lines);
+        let guard = redirect(move |line| lock(&seen).push(line.to_owned()));
+        tracing::info!(step = 3, "saved a checkpoint");
+        tracing::warn!("the loss is high");
+        tracing::debug!("only with -v");
+        drop(guard);
+        assert_eq!(*lock(&lines), ["saved a checkpoint step=3", "warning: the loss is high"]);
+        let text = std::fs::read_to_string(&path).expect("the file was written");
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines[0].contains(" INFO saved a checkpoint step=3"), "{text}");
+        assert!(lines[1].contains(" WARN the loss is high"), "{text}");
+    }
+}

@@ -1,0 +1,181 @@
+//! A run directory: what is where in it, and how a trained model comes back out of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use burn::tensor::Device;
+use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::search::SearchConfig;
+use polyglow_model::{Transformer, TransformerConfig, Vocabulary, parameter};
+
+use crate::config::Config;
+use crate::failure::with_hint;
+use crate::train::checkpoint::{Checkpoint, Checkpoints};
+use crate::translate::Translator;
+use crate::weights::Weights;
+
+/// A run directory.
+///
+/// It explains itself: `config.toml` (with everything a preset decided), the tokenizers, `metrics.jsonl`, `train.log`,
+/// `checkpoints/`, `validation/` with the output of each validation, and `cache/`, which may be deleted.
+#[derive(Clone, Debug)]
+pub struct RunDirectory {
+    root: PathBuf,
+}
+
+/// A trained model with all that is needed to use it.
+pub struct TrainedModel {
+    /// The run's configuration.
+    pub config: Config,
+    /// Both sides' tokenizers.
+    pub tokenizers: Tokenizers,
+    /// The model, on a device that does not differentiate.
+    pub model: Transformer,
+    /// The checkpoint that the weights came from.
+    pub checkpoint: Checkpoint,
+}
+
+impl TrainedModel {
+    /// What translates with this model.
+    pub fn translator<'a>(&'a self, search: &'a SearchConfig, device: &'a Device) -> Translator<'a> {
+        let max_tokens = self.config.train.max_tokens;
+        Translator { model: &self.model, tokenizers: &self.tokenizers, search, device, max_tokens }
+    }
+}
+
+impl RunDirectory {
+    /// The directory at `root`, which may not be there yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// A directory that a training has written to.
+    ///
+    /// # Errors
+    /// There is no run in `root`.
+    pub fn existing(root: &Path) -> anyhow::Result<Self> {
+        let run = Self::new(root);
+        if run.config_path().is_file() {
+            return Ok(run);
+        }
+        let error = anyhow::anyhow!("no run in `{}`: it has no `config.toml`", root.display());
+        Err(with_hint(
+            error,
+            "a run is the directory that `polyglow train` names at its start, such as `runs/quickstart`",
+        ))
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The resolved configuration.
+    pub fn config_path(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+
+    /// One JSON object a line: training, validation and test records.
+    pub fn metrics_path(&self) -> PathBuf {
+        self.root.join("metrics.jsonl")
+    }
+
+    /// Everything that was said, with times.
+    pub fn log_path(&self) -> PathBuf {
+        self.root.join("train.log")
+    }
+
+    /// The id cache of a split.
+    pub fn cache_path(&self, split: &str) -> PathBuf {
+        self.root.join("cache").join(format!("{split}.ids"))
+    }
+
+    /// The translations of the validation set after a step.
+    pub fn validation_path(&self, step: u64) -> PathBuf {
+        self.root.join("validation").join(format!("step-{step}.txt"))
+    }
+
+    /// The checkpoints, of which the newest `keep_last` are kept.
+    pub fn checkpoints(&self, keep_last: usize) -> Checkpoints {
+        Checkpoints::new(self.root.join("checkpoints"), keep_last)
+    }
+
+    /// The configuration of the run.
+    ///
+    /// # Errors
+    /// It cannot be read, or not as this version's configuration.
+    pub fn config(&self) -> anyhow::Result<Config> {
+        Config::load(&self.config_path(), &[])
+    }
+
+    /// Makes the directory and writes the configuration into it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(&self, config: &Config) -> anyhow::Result<()> {
+        let make = |path: &Path| fs::create_dir_all(path).with_context(|| format!("cannot make `{}`", path.display()));
+        make(&self.root)?;
+        make(&self.root.join("cache"))?;
+        make(&self.root.join("validation"))?;
+        let (path, beside) = (self.config_path(), self.root.join("config.toml.tmp"));
+        let text = config.to_toml()?;
+        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path));
+        written.with_context(|| format!("cannot write `{}`", path.display()))
+    }
+
+    /// The tokenizers of the run.
+    ///
+    /// # Errors
+    /// They are missing or damaged.
+    pub fn tokenizers(&self) -> anyhow::Result<Tokenizers> {
+        Tokenizers::load(&self.root).with_context(|| format!("the tokenizer of the run `{}`", self.root.display()))
+    }
+
+    /// Loads the model of a checkpoint: `best`, `last`, `step-N`, `average`, `ema` (the moving average in the last
+    /// checkpoint), or a path. A run without validation has no `best`; its last checkpoint stands in.
+    ///
+    /// # Errors
+    /// There is no such checkpoint, it is damaged, or it does not fit the configuration.
+    pub fn load(&self, checkpoint: &str, device: &Device) -> anyhow::Result<TrainedModel> {
+        let config = self.config()?;
+        let tokenizers = self.tokenizers()?;
+        let checkpoints = self.checkpoints(1);
+        let found = match checkpoint {
+            "ema" => checkpoints.find("last")?,
+            "best" => checkpoints.find("best").or_else(|error| checkpoints.find("last").map_err(|_| error))?,
+            name => checkpoints.find(name)?,
+        };
+        let shape = model_config(&config, &tokenizers)?;
+        let model = Transformer::new(&shape, config.seed, device);
+        let weights = if checkpoint == "ema" { found.average()? } else { found.model()? };
+        let model = load_weights(model, weights)?;
+        Ok(TrainedModel { config, tokenizers, model, checkpoint: found })
+    }
+}
+
+/// The shape of the model that a configuration and its tokenizers ask for.
+///
+/// # Errors
+/// A size does not fit, such as tied embeddings over separate vocabularies.
+pub fn model_config(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<TransformerConfig> {
+    let vocabulary = Vocabulary {
+        src_size: tokenizers.src.vocab_size(),
+        tgt_size: tokenizers.tgt.vocab_size(),
+        shared: tokenizers.is_shared(),
+        pad_id: tokenizers.tgt.special().pad,
+        // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
+        max_len: ((config.data.max_len as f64 * (1.0 + 3.0 * config.tokenizer.dropout)).ceil() as usize) + 1,
+    };
+    Ok(config.model.transformer(vocabulary)?)
+}
+
+/// Gives every parameter its value from a file.
+///
+/// # Errors
+/// A tensor is missing, left over, or of another shape.
+pub fn load_weights(model: Transformer, mut weights: Weights) -> anyhow::Result<Transformer> {
+    let model = parameter::replace(model, |name, shape| weights.take(name, shape))?;
+    weights.finish()?;
+    Ok(model)
+}

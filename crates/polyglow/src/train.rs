@@ -1,0 +1,103 @@
+//! The training loop and everything only it needs.
+
+pub mod checkpoint;
+mod config;
+mod monitor;
+mod optimizer;
+mod progress;
+mod schedule;
+mod session;
+mod step;
+mod stop;
+
+use std::sync::Arc;
+
+use burn::tensor::Device;
+use polyglow_data::batching::BatchingConfig;
+use polyglow_data::corpus::Pair;
+use polyglow_data::id_cache::IdCache;
+use polyglow_data::prefetch::{BatchStream, Position};
+use polyglow_data::tokenizer::Tokenizers;
+
+pub use checkpoint::TrainState;
+pub use config::{BestMetric, BleuTokenizer, OptimizerKind, ScheduleKind, TrainConfig};
+pub use progress::Progress;
+pub use schedule::Schedule;
+pub use session::Session;
+pub use step::{StepConfig, StepRecord, step};
+pub use stop::Stop;
+
+use crate::config::Config;
+use crate::run_directory::RunDirectory;
+
+/// Everything that a training is made from.
+pub struct Setup<'a> {
+    /// The resolved configuration.
+    pub config: &'a Config,
+    /// Where everything is written.
+    pub run: &'a RunDirectory,
+    /// Where the model is, without autodiff.
+    pub device: &'a Device,
+    /// Both sides' tokenizers.
+    pub tokenizers: &'a Tokenizers,
+    /// The training examples.
+    pub cache: &'a Arc<IdCache>,
+    /// The validation pairs; without any there is no validation and no `best`.
+    pub valid: &'a [Pair],
+}
+
+/// How a training ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// At `max_steps` or `max_epochs`.
+    Done,
+    /// `patience` validations brought nothing better.
+    OutOfPatience,
+    /// Somebody asked for it; the same command goes on.
+    Stopped,
+}
+
+/// Trains from the newest checkpoint, or from the start where there is none, to the end.
+///
+/// # Errors
+/// What is wrong with the data or the disk; a loss or gradient that is not finite.
+pub fn train(setup: &Setup<'_>, stop: &Stop) -> anyhow::Result<(Ending, TrainState)> {
+    let config = &setup.config.train;
+    let mut session = Session::start(setup)?;
+    let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
+    let mut batches = BatchStream::start(Arc::clone(setup.cache), batching(setup.config), start)?;
+    let mut progress = Progress::start(&setup.run.metrics_path(), session.state.step, session.last_step())?;
+    let ending = loop {
+        if let Some(ending) = session.ending() {
+            break ending;
+        }
+        session.step(&mut batches)?;
+        let step = session.state.step;
+        progress.advance(step);
+        let due = |every: u64| step.is_multiple_of(every) || session.is_last();
+        let (log, validate, save) = (due(config.log_every), due(config.validate_every), due(config.save_every));
+        if log {
+            session.report(&mut progress)?;
+        }
+        let improved = validate && session.validate(&mut progress)?;
+        if save || improved || stop.asked() {
+            session.save()?;
+        }
+        if stop.asked() {
+            break Ending::Stopped;
+        }
+    };
+    Ok((ending, session.state))
+}
+
+/// How the configuration wants examples put into batches.
+pub fn batching(config: &Config) -> BatchingConfig {
+    // GPU kernels are tuned and compiled for each shape, so there are few of them; a CPU does only what is asked.
+    let on_cpu = config.device == "flex" || config.device == "ndarray";
+    BatchingConfig {
+        max_tokens: config.train.max_tokens,
+        pad_multiple: if on_cpu { 1 } else { 8 },
+        seed: config.seed,
+        dropout: config.tokenizer.dropout,
+    }
+}

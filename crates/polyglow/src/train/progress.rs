@@ -1,0 +1,193 @@
+//! What a training shows while it runs: a bar or plain lines on stderr, and always `metrics.jsonl`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::monitor::Interval;
+use crate::evaluation::Scores;
+use crate::logging::{self, Redirect};
+
+/// A report on the steps since the last one.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainReport<'a> {
+    /// Steps done.
+    pub step: u64,
+    /// Epoch of the next batch, from 0.
+    pub epoch: u64,
+    /// Learning rate of the last step.
+    pub lr: f64,
+    /// Sums over the steps.
+    pub interval: &'a Interval,
+    /// Time they took, without validation and checkpoints.
+    pub elapsed: Duration,
+}
+
+/// The display of one training.
+pub struct Progress {
+    metrics: Metrics,
+    bar: Option<ProgressBar>,
+    _redirect: Option<Redirect>,
+    last_step: u64,
+    started: Instant,
+    start_step: u64,
+}
+
+impl Progress {
+    /// Starts to show a training that continues after `step` and ends with `last_step`.
+    ///
+    /// Records of later steps, from a part of the run that is done again, are removed from `metrics`.
+    ///
+    /// # Errors
+    /// `metrics` cannot be written.
+    pub fn start(metrics: &Path, step: u64, last_step: u64) -> anyhow::Result<Self> {
+        let bar = std::io::stderr().is_terminal().then(|| bar(step, last_step));
+        let redirect = bar.as_ref().map(|bar| {
+            let bar = bar.clone();
+            logging::redirect(move |line| bar.suspend(|| drop(writeln!(std::io::stderr(), "{line}"))))
+        });
+        let metrics = Metrics::open(metrics, step)?;
+        Ok(Self { metrics, bar, _redirect: redirect, last_step, started: Instant::now(), start_step: step })
+    }
+
+    /// Shows that a step is done.
+    pub fn advance(&self, step: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(step);
+        }
+    }
+
+    /// Shows and records what the last steps gave.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn train(&mut self, report: TrainReport<'_>) -> anyhow::Result<()> {
+        let TrainReport { step, epoch, lr, interval, elapsed } = report;
+        let (loss, perplexity) = (interval.loss(), interval.perplexity());
+        let seconds = elapsed.as_secs_f64().max(1e-9);
+        let tokens_per_second = interval.tokens as f64 / seconds;
+        let words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {tokens_per_second:.0} tok/s");
+        match &self.bar {
+            Some(bar) => bar.set_message(words),
+            None => {
+                let (last, left) = (self.last_step, self.time_left(step));
+                tracing::info!("step {step}/{last}  epoch {}  {words}  left {left}", epoch + 1);
+            }
+        }
+        self.metrics.write(&json!({
+            "kind": "train", "step": step, "epoch": epoch, "loss": loss, "perplexity": perplexity, "lr": lr,
+            "grad_norm": interval.grad_norm(), "tokens": interval.tokens, "padding": interval.padding(),
+            "seconds": seconds, "tokens_per_second": tokens_per_second,
+        }))
+    }
+
+    /// Shows and records the scores of a set: `valid`, or a test set at the end.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn scores(&mut self, kind: &str, split: &str, step: u64, scores: &Scores) -> anyhow::Result<()> {
+        tracing::info!(
+            "{split} after step {step}: BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  loss {:.3}  ppl {:.2}",
+            scores.bleu,
+            scores.chrf,
+            scores.exact_match,
+            scores.token_accuracy,
+            scores.loss,
+            scores.perplexity
+        );
+        #[derive(Serialize)]
+        struct Record<'a> {
+            kind: &'a str,
+            split: &'a str,
+            step: u64,
+            #[serde(flatten)]
+            scores: &'a Scores,
+        }
+        self.metrics.write(&Record { kind, split, step, scores })
+    }
+
+    /// Says how long the steps to come will take at the pace so far: `4m10s`.
+    fn time_left(&self, step: u64) -> String {
+        let done = (step - self.start_step).max(1) as f64;
+        let left = self.started.elapsed().as_secs_f64() / done * (self.last_step.saturating_sub(step)) as f64;
+        let seconds = left.round() as u64;
+        match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+            (0, 0, seconds) => format!("{seconds}s"),
+            (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+            (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(step: u64, last_step: u64) -> ProgressBar {
+    let template = "{bar:24.cyan/dim} {pos}/{len}  {msg}  left {eta}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::with_draw_target(Some(last_step), ProgressDrawTarget::stderr());
+    bar.set_style(style);
+    bar.set_position(step);
+    bar.reset_eta();
+    bar
+}
+
+/// `metrics.jsonl`: one JSON object a line.
+struct Metrics {
+    path: PathBuf,
+    file: File,
+}
+
+impl Metrics {
+    /// Opens the file, without what stands in it about steps after `step` or was cut off in the middle.
+    fn open(path: &Path, step: u64) -> anyhow::Result<Self> {
+        let context = || format!("cannot write `{}`", path.display());
+        let old = fs::read(path).unwrap_or_default();
+        let keep: Vec<u8> =
+            old.split_inclusive(|&byte| byte == b'\n').filter(|line| is_of(line, step)).flatten().copied().collect();
+        if keep != old {
+            let beside = path.with_extension("jsonl.tmp");
+            fs::write(&beside, keep).and_then(|()| fs::rename(&beside, path)).with_context(context)?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path).with_context(context)?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    fn write(&mut self, record: &impl Serialize) -> anyhow::Result<()> {
+        let line = serde_json::to_string(record)? + "\n";
+        self.file.write_all(line.as_bytes()).with_context(|| format!("cannot write `{}`", self.path.display()))
+    }
+}
+
+/// Whether a line is a whole record of a step up to `step`.
+fn is_of(line: &[u8], step: u64) -> bool {
+    let record: Option<Value> = serde_json::from_slice(line).ok();
+    let of = record.and_then(|record| record.get("step").and_then(Value::as_u64));
+    line.ends_with(b"\n") && of.is_some_and(|of| of <= step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_will_be_made_again_and_torn_lines_are_removed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("metrics.jsonl");
+        fs::write(&path, "{\"step\":1}\n{\"step\":2}\nnonsense\n{\"step\":3}\n{\"step\":1,\"lo")
+            .expect("it can be written");
+        Metrics::open(&path, 2).expect("it opens").write(&json!({"step": 4})).expect("it can be written");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "{\"step\":1}\n{\"step\":2}\n{\"step\":4}\n");
+    }
+}

@@ -1,0 +1,251 @@
+//! A training under way: the model, the optimizer, and where it stands.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use burn::module::Module;
+use burn::tensor::Device;
+use polyglow_data::batch::Batch;
+use polyglow_data::prefetch::{self, BatchStream};
+use polyglow_model::search::SearchConfig;
+use polyglow_model::{Transformer, parameter};
+
+use super::checkpoint::{Best, Checkpoints, Content, TrainState};
+use super::config::BestMetric;
+use super::monitor::Monitor;
+use super::optimizer::Optimizer;
+use super::progress::{Progress, TrainReport};
+use super::schedule::Schedule;
+use super::step::{StepConfig, step};
+use super::{Ending, Setup, batching};
+use crate::evaluation::{Scores, evaluate};
+use crate::run_directory::{load_weights, model_config};
+use crate::translate::Translator;
+
+/// Translations that are shown after each validation.
+const SAMPLES: usize = 3;
+
+/// A training under way.
+pub struct Session<'a> {
+    /// Where it stands.
+    pub state: TrainState,
+    setup: &'a Setup<'a>,
+    device: Device,
+    model: Option<Transformer>,
+    optimizer: Optimizer,
+    schedule: Schedule,
+    last_step: u64,
+    monitor: Monitor,
+    checkpoints: Checkpoints,
+    stepping: Duration,
+}
+
+impl<'a> Session<'a> {
+    /// Takes up the newest whole checkpoint of the run, or starts with fresh weights.
+    ///
+    /// # Errors
+    /// The checkpoint does not fit the configuration; the training text gives no batch.
+    pub fn start(setup: &'a Setup<'a>) -> anyhow::Result<Self> {
+        let config = setup.config;
+        let device = setup.device.clone().autodiff();
+        let shape = model_config(config, setup.tokenizers)?;
+        let checkpoints = setup.run.checkpoints(config.train.keep_last);
+        let mut model = Transformer::new(&shape, config.seed, &device);
+        let mut optimizer = Optimizer::new(&config.train, &model);
+        let mut state = TrainState::default();
+        if let Some(checkpoint) = checkpoints.newest()? {
+            model = load_weights(model, checkpoint.model()?)?;
+            let mut moments = checkpoint.optimizer()?;
+            optimizer.restore_state(setup.device, |name, shape| moments.take(name, shape))?;
+            if config.train.ema_decay > 0.0 {
+                let mut average = checkpoint.average()?;
+                optimizer.restore_average(setup.device, |name, shape| average.take(name, shape))?;
+            }
+            state = checkpoint.state;
+            tracing::info!("resuming after step {} from `{}`", state.step, checkpoint.path.display());
+        }
+        let last_step = last_step(setup)?;
+        let schedule = Schedule::new(&config.train, last_step, shape.d_model);
+        Ok(Self {
+            state,
+            setup,
+            device,
+            model: Some(model),
+            optimizer,
+            schedule,
+            last_step,
+            monitor: Monitor::default(),
+            checkpoints,
+            stepping: Duration::ZERO,
+        })
+    }
+
+    /// The step that training ends with.
+    pub fn last_step(&self) -> u64 {
+        self.last_step
+    }
+
+    /// Whether the last step is done.
+    pub fn is_last(&self) -> bool {
+        self.state.step >= self.last_step || self.epochs_are_over()
+    }
+
+    /// Whether there is a reason to end, and which.
+    pub fn ending(&self) -> Option<Ending> {
+        let patience = self.setup.config.train.patience;
+        if self.is_last() {
+            Some(Ending::Done)
+        } else if patience > 0 && self.state.stale_validations >= patience {
+            Some(Ending::OutOfPatience)
+        } else {
+            None
+        }
+    }
+
+    /// Takes the next window of micro-batches and moves the weights once.
+    ///
+    /// # Errors
+    /// A batch cannot be read.
+    pub fn step(&mut self, batches: &mut BatchStream) -> anyhow::Result<()> {
+        let started = Instant::now();
+        let config = &self.setup.config.train;
+        let window = next_window(batches, config.accumulate_steps)?;
+        let number = self.state.step + 1;
+        let step_config = StepConfig {
+            seed: self.setup.config.seed,
+            step: number,
+            lr: self.schedule.learning_rate(number),
+            label_smoothing: config.label_smoothing,
+        };
+        let model = self.model.take().context("a step failed before this one")?;
+        let (model, record) = step(model, &mut self.optimizer, &window, &self.device, step_config);
+        self.model = Some(model);
+        self.state.step = number;
+        self.state.tokens += record.num_tokens as u64;
+        if let Some(last) = window.last() {
+            let epoch_ends = last.position + 1 == last.epoch_len;
+            self.state.epoch = if epoch_ends { last.epoch + 1 } else { last.epoch };
+            self.state.position = if epoch_ends { 0 } else { last.position as u64 + 1 };
+        }
+        let examples = window.into_iter().flat_map(|batch| batch.example_indices).collect();
+        self.monitor.push(record, examples);
+        self.stepping += started.elapsed();
+        Ok(())
+    }
+
+    /// Reads what the steps left on the device.
+    ///
+    /// # Errors
+    /// Something in it is not finite.
+    fn check(&mut self) -> anyhow::Result<()> {
+        let started = Instant::now();
+        self.monitor.check(&mut self.state.interval, self.setup.cache)?;
+        self.stepping += started.elapsed();
+        Ok(())
+    }
+
+    /// Shows and records the steps since the last report.
+    ///
+    /// # Errors
+    /// A loss or gradient is not finite; the record cannot be written.
+    pub fn report(&mut self, progress: &mut Progress) -> anyhow::Result<()> {
+        self.check()?;
+        let interval = std::mem::take(&mut self.state.interval);
+        let (step, epoch) = (self.state.step, self.state.epoch);
+        let lr = self.schedule.learning_rate(step);
+        let elapsed = std::mem::take(&mut self.stepping);
+        progress.train(TrainReport { step, epoch, lr, interval: &interval, elapsed })
+    }
+
+    /// Scores the validation set by greedy search and keeps the translations; returns whether it is the best so far.
+    ///
+    /// # Errors
+    /// A loss or gradient before it is not finite; something cannot be written.
+    pub fn validate(&mut self, progress: &mut Progress) -> anyhow::Result<bool> {
+        self.check()?;
+        let (setup, step) = (self.setup, self.state.step);
+        if setup.valid.is_empty() {
+            return Ok(false);
+        }
+        let config = &setup.config.train;
+        let model = self.model.as_ref().context("a step failed before this")?.valid();
+        let search = SearchConfig { beam_size: 1, ..setup.config.search.clone() };
+        let translator = Translator {
+            model: &model,
+            tokenizers: setup.tokenizers,
+            search: &search,
+            device: setup.device,
+            max_tokens: config.max_tokens,
+        };
+        let evaluation = evaluate(&translator, setup.valid, config.tokenize)?;
+        let path = setup.run.validation_path(step);
+        fs::write(&path, evaluation.hypotheses.join("\n") + "\n")
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
+        progress.scores("valid", "valid", step, &evaluation.scores)?;
+        for (pair, hypothesis) in setup.valid.iter().zip(&evaluation.hypotheses).take(SAMPLES) {
+            tracing::info!("  source      {}\n  reference   {}\n  hypothesis  {hypothesis}", pair.src, pair.tgt);
+        }
+        Ok(self.compare(&evaluation.scores))
+    }
+
+    /// Whether these scores are the best so far; remembers them if so.
+    fn compare(&mut self, scores: &Scores) -> bool {
+        let (score, sign) = match self.setup.config.train.best_metric {
+            BestMetric::Bleu => (scores.bleu, 1.0),
+            BestMetric::Chrf => (scores.chrf, 1.0),
+            BestMetric::Loss => (scores.loss, -1.0),
+        };
+        let improved = self.state.best.is_none_or(|best| score * sign > best.score * sign);
+        if improved {
+            self.state.best = Some(Best { step: self.state.step, score });
+            self.state.stale_validations = 0;
+        } else {
+            self.state.stale_validations += 1;
+        }
+        improved
+    }
+
+    /// Writes a checkpoint of this step.
+    ///
+    /// # Errors
+    /// A loss or gradient before it is not finite (then nothing is written); the checkpoint cannot be written.
+    pub fn save(&mut self) -> anyhow::Result<()> {
+        self.check()?;
+        let model = self.model.as_ref().context("a step failed before this")?;
+        let content = Content {
+            model: parameter::read(model),
+            optimizer: self.optimizer.state(),
+            average: self.optimizer.average(),
+        };
+        self.checkpoints.save(&content, &self.state)?;
+        Ok(())
+    }
+
+    fn epochs_are_over(&self) -> bool {
+        self.setup.config.train.max_epochs.is_some_and(|epochs| self.state.epoch >= epochs)
+    }
+}
+
+/// The micro-batches of the next step: `accumulate_steps` of them, or fewer where the epoch ends.
+fn next_window(batches: &mut BatchStream, accumulate_steps: usize) -> anyhow::Result<Vec<Batch>> {
+    let mut window = Vec::with_capacity(accumulate_steps);
+    while window.len() < accumulate_steps {
+        let batch = batches.next().context("the stream of batches ended")??;
+        let epoch_ends = batch.position + 1 == batch.epoch_len;
+        window.push(batch);
+        if epoch_ends {
+            break;
+        }
+    }
+    Ok(window)
+}
+
+/// The step that training ends with: `max_steps`, or where `max_epochs` epochs end if that is earlier.
+fn last_step(setup: &Setup<'_>) -> anyhow::Result<u64> {
+    let config = &setup.config.train;
+    let Some(epochs) = config.max_epochs else { return config.max_steps.context("`train.max_steps` is missing") };
+    let plan = prefetch::plan(setup.cache, &batching(setup.config), 0)?;
+    let steps = epochs * plan.len().div_ceil(config.accumulate_steps) as u64;
+    Ok(config.max_steps.map_or(steps, |max_steps| max_steps.min(steps)))
+}

@@ -1,0 +1,82 @@
+//! One step: teacher forcing on every micro-batch of the window, then one move of the weights.
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use polyglow_data::batch::Batch;
+use polyglow_data::random::mix;
+use polyglow_model::{Transformer, cross_entropy};
+
+use super::optimizer::{GradientSum, Optimizer};
+
+/// What a step needs beside the model and the data.
+#[derive(Clone, Copy, Debug)]
+pub struct StepConfig {
+    /// Seed of the run; with the step it decides the dropout.
+    pub seed: u64,
+    /// The step's number, from 1.
+    pub step: u64,
+    /// The learning rate of this step.
+    pub lr: f64,
+    /// Share of the target's probability that is spread over all tokens.
+    pub label_smoothing: f64,
+}
+
+/// What a step leaves behind, still on the device.
+#[derive(Clone, Debug)]
+pub struct StepRecord {
+    /// The step's number, from 1.
+    pub step: u64,
+    /// The learning rate it was made with.
+    pub lr: f64,
+    /// Smoothed cross-entropy over the window in nats, `[1]`.
+    pub loss_sum: Tensor<1>,
+    /// Cross-entropy without smoothing over the window in nats, `[1]`.
+    pub nll_sum: Tensor<1>,
+    /// Norm of the mean gradient before clipping, `[1]`.
+    pub grad_norm: Tensor<1>,
+    /// Target tokens in the window, without padding.
+    pub num_tokens: usize,
+    /// Positions in the window, source and target, with padding.
+    pub num_positions: usize,
+    /// Source and target tokens in the window, without padding.
+    pub num_real_positions: usize,
+}
+
+/// Runs the micro-batches of a window and moves the weights once, by the gradient of the mean over all their target
+/// tokens together. Nothing is read from the device.
+pub fn step(
+    model: Transformer,
+    optimizer: &mut Optimizer,
+    window: &[Batch],
+    device: &Device,
+    config: StepConfig,
+) -> (Transformer, StepRecord) {
+    let mut gradients = GradientSum::default();
+    let (mut loss_sums, mut nll_sums) = (Vec::new(), Vec::new());
+    for (micro_batch, batch) in window.iter().enumerate() {
+        device.seed(mix(&[config.seed, config.step, micro_batch as u64]));
+        let ids = |values: &[i32], len| upload(values, batch.batch_size, len, device);
+        let logits = model.forward(ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
+        let targets = ids(&batch.tgt_out, batch.tgt_len).flatten(0, 1);
+        let loss = cross_entropy(logits, targets, config.label_smoothing, model.config().pad_id);
+        gradients.add(&model, loss.loss_sum.backward());
+        loss_sums.push(loss.loss_sum.inner());
+        nll_sums.push(loss.nll_sum.inner());
+    }
+    let num_tokens = window.iter().map(Batch::num_target_tokens).sum();
+    let (model, grad_norm) = optimizer.step(model, gradients, num_tokens, config.lr, config.step);
+    let record = StepRecord {
+        step: config.step,
+        lr: config.lr,
+        loss_sum: Tensor::cat(loss_sums, 0).sum(),
+        nll_sum: Tensor::cat(nll_sums, 0).sum(),
+        grad_norm,
+        num_tokens,
+        num_positions: window.iter().map(Batch::num_positions).sum(),
+        num_real_positions: window.iter().map(|batch| batch.num_source_tokens() + batch.num_target_tokens()).sum(),
+    };
+    (model, record)
+}
+
+fn upload(values: &[i32], batch_size: usize, len: usize, device: &Device) -> Tensor<2, Int> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [batch_size, len]), device)
+}

@@ -1,0 +1,117 @@
+//! Named tensors in safetensors files: a format that is data and nothing else.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use burn::tensor::{DType, TensorData};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+
+/// The tensors of one file, read whole.
+#[derive(Debug)]
+pub struct Weights {
+    path: PathBuf,
+    tensors: BTreeMap<String, TensorData>,
+}
+
+impl Weights {
+    /// Reads every tensor of a file; sizes and offsets are checked against the file before anything is made of them.
+    ///
+    /// # Errors
+    /// A file that cannot be read, is no safetensors file, or holds numbers of another kind than `F32`.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        Self::parse(&bytes, path)
+    }
+
+    /// Reads every tensor of a file's content; `path` is for error messages.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(bytes: &[u8], path: &Path) -> anyhow::Result<Self> {
+        let file = path.display();
+        let parsed = SafeTensors::deserialize(bytes).with_context(|| format!("`{file}` is damaged"))?;
+        let mut tensors = BTreeMap::new();
+        for (name, view) in parsed.iter() {
+            let dtype = view.dtype();
+            ensure!(dtype == Dtype::F32, "`{file}`: tensor `{name}` holds {dtype:?}, not F32");
+            let values: Vec<f32> =
+                view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            tensors.insert(name.to_owned(), TensorData::new(values, view.shape().to_vec()));
+        }
+        Ok(Self { path: path.to_owned(), tensors })
+    }
+
+    /// Takes the tensor of this name and shape out.
+    ///
+    /// # Errors
+    /// It is not there, or has another shape: the message names both.
+    pub fn take(&mut self, name: &str, shape: &[usize]) -> anyhow::Result<TensorData> {
+        let file = self.path.display();
+        let data = self.tensors.remove(name).with_context(|| format!("`{file}` has no tensor `{name}`"))?;
+        let found = data.shape().to_vec();
+        ensure!(found == shape, "`{file}`: tensor `{name}` is {found:?}, not {shape:?} as the config asks for");
+        Ok(data)
+    }
+
+    /// What has not been taken, by name.
+    pub fn rest(&self) -> impl Iterator<Item = (&String, &TensorData)> {
+        self.tensors.iter()
+    }
+
+    /// Checks that everything has been taken.
+    ///
+    /// # Errors
+    /// Names a tensor that nobody asked for.
+    pub fn finish(self) -> anyhow::Result<()> {
+        match self.tensors.keys().next() {
+            None => Ok(()),
+            Some(name) => anyhow::bail!("`{}` holds `{name}`, which the config has no place for", self.path.display()),
+        }
+    }
+}
+
+/// Writes tensors to a new file and has the disk confirm it.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write<'a>(path: &Path, tensors: &'a [(String, TensorData)]) -> anyhow::Result<()> {
+    let view = |(name, data): &'a (String, TensorData)| {
+        ensure!(data.dtype() == DType::F32, "tensor `{name}` holds {:?}, not F32", data.dtype());
+        Ok((name.as_str(), TensorView::new(Dtype::F32, data.shape().to_vec(), data.as_bytes())?))
+    };
+    let views: Vec<(&str, TensorView)> = tensors.iter().map(view).collect::<anyhow::Result<_>>()?;
+    let written = safetensors::serialize_to_file(views, None, path).map_err(anyhow::Error::from);
+    let synced = written.and_then(|()| Ok(File::open(path)?.sync_all()?));
+    synced.with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_come_back_bit_for_bit() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("a.safetensors");
+        let values = vec![0.1f32, -0.0, f32::MIN_POSITIVE, 3.0e38, 1.0, 2.0];
+        write(&path, &[("b".to_owned(), TensorData::new(values.clone(), [2, 3]))]).expect("it can be written");
+        let mut read = Weights::read(&path).expect("it can be read");
+        assert!(read.take("b", &[3, 2]).expect_err("wrong shape").to_string().contains("[2, 3]"));
+        let mut read2 = Weights::read(&path).expect("it can be read");
+        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
+        let found: Vec<f32> = read2.take("b", &[2, 3]).expect("it is there").iter::<f32>().collect();
+        assert_eq!(bits(&found), bits(&values));
+        read2.finish().expect("nothing is left");
+    }
+
+    #[test]
+    fn a_header_that_claims_too_much_is_an_error_at_once() {
+        let header = br#"{"a":{"dtype":"F32","shape":[1000000000000000],"data_offsets":[0,4000000000000000]}}"#;
+        let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(header);
+        let error = Weights::parse(&bytes, Path::new("a.safetensors")).expect_err("it lies").to_string();
+        assert_eq!(error, "`a.safetensors` is damaged");
+    }
+}

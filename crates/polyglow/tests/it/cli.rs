@@ -1,0 +1,168 @@
+//! Exit codes and messages of the built program.
+
+use std::process::{Command, Output, Stdio};
+
+fn polyglow(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_polyglow"))
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .env_remove("RUST_BACKTRACE")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program starts")
+}
+
+/// What a command that must fail says on stderr; nothing may stand on stdout.
+fn failure(exit_code: i32, arguments: &[&str]) -> String {
+    let output = polyglow(arguments);
+    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {stderr}");
+    assert!(output.stdout.is_empty(), "{arguments:?} wrote to stdout");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    stderr
+}
+
+/// What a command that must succeed writes to stdout.
+fn success(arguments: &[&str]) -> String {
+    let output = polyglow(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+#[test]
+fn wrong_usage_ends_with_exit_code_2() {
+    assert!(failure(2, &["trian"]).contains("similar subcommands exist: 'translate', 'train'"));
+    assert!(failure(2, &["train"]).contains("<CONFIG>"));
+    assert!(failure(2, &["evaluate", "run", "--beam-size", "0"]).contains("--beam-size"));
+    assert!(failure(2, &[]).contains("Usage: polyglow"));
+}
+
+#[test]
+fn help_lists_every_command_on_stdout() {
+    let help = success(&["--help"]);
+    for command in ["check", "train", "evaluate", "translate", "average", "info", "corpus", "devices", "completions"] {
+        assert!(help.contains(&format!("\n  {command}")), "{command} in {help}");
+        assert!(success(&[command, "--help"]).contains("Usage: polyglow"));
+    }
+    assert!(success(&["--version"]).starts_with("polyglow "));
+}
+
+#[test]
+fn devices_are_listed_as_a_table_and_as_json() {
+    assert!(success(&["devices"]).starts_with("DEVICE"));
+    let json: serde_json::Value = serde_json::from_str(&success(&["devices", "--json"])).expect("the output is JSON");
+    let devices = json["devices"].as_array().expect("there is a list of devices");
+    for device in devices {
+        for key in ["backend", "name", "adapter", "kind"] {
+            assert!(device[key].is_string(), "{device}");
+        }
+        assert!(json["backends"].as_array().expect("a list").contains(&device["backend"]));
+    }
+    assert_eq!(devices.iter().any(|device| device["name"] == "flex"), cfg!(feature = "flex"));
+}
+
+/// A directory with a valid `good.toml` and a `bad.toml` whose third line has a misspelt key.
+fn configs() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    for (name, key) in [("good", "lr"), ("bad", "learning_rat")] {
+        let text = format!("data.corpus = 'digits'\n[train]\n{key} = 1e-3\nmax_steps = 1\n");
+        std::fs::write(directory.path().join(name).with_extension("toml"), text).expect("a file can be written there");
+    }
+    directory
+}
+
+#[test]
+fn a_wrong_config_ends_with_exit_code_2_its_line_and_a_suggestion() {
+    let directory = configs();
+    let path = |name: &str| directory.path().join(name).to_str().expect("the path is UTF-8").to_owned();
+    for command in ["check", "train"] {
+        let message = failure(2, &[command, &path("bad.toml")]);
+        assert!(message.contains("bad.toml"), "{message}");
+        assert!(message.contains("\n3 | learning_rat = 1e-3\n  | ^^^^^^^^^^^^\n"), "{message}");
+        assert!(message.contains("hint: "), "{message}");
+        assert!(failure(2, &[command, &path("none.toml")]).contains("none.toml"));
+        let message = failure(2, &[command, &path("good.toml"), "--set", "train.warmup=1"]);
+        assert!(message.contains("in `--set train.warmup=1`"), "{message}");
+        assert!(message.contains("hint: did you mean `warmup_steps`?"), "{message}");
+        assert!(failure(2, &[command, &path("good.toml"), "--set", "train.lr=0"]).contains("`train.lr = 0`"));
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_an_error_before_a_run_is_made() {
+    let directory = configs();
+    let config = directory.path().join("good.toml");
+    let run = directory.path().join("run");
+    let train = |device: &str| {
+        let paths = [&config, &run].map(|path| path.to_str().expect("the path is UTF-8"));
+        failure(2, &["train", paths[0], "--run", paths[1], "--device", device])
+    };
+    let message = train("flexx");
+    assert!(message.contains("unknown device `flexx`") && message.contains("did you mean `flex`?"), "{message}");
+    if cfg!(feature = "flex") {
+        assert!(train("flex:3").contains("device `flex:3`: there is only `flex`"));
+    }
+    if !cfg!(feature = "cuda") {
+        let message = train("cuda:1");
+        assert!(message.contains("`cuda` is not in this build"), "{message}");
+        assert!(message.contains("hint: build it in: `cargo run --release --features cuda -- ...`"), "{message}");
+    }
+    assert!(!run.exists());
+}
+
+#[test]
+fn an_unknown_corpus_is_wrong_usage_with_a_suggestion() {
+    let message = failure(2, &["corpus", "mini-en-ed", "nowhere"]);
+    assert!(message.contains("error: unknown corpus `mini-en-ed`"), "{message}");
+    assert!(message.contains("hint: did you mean `mini-en-de`?"), "{message}");
+}
+
+#[test]
+fn an_embedded_corpus_is_written_in_as_many_lines_on_both_sides() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let out = directory.path().join("new/digits");
+    assert_eq!(success(&["corpus", "digits", out.to_str().expect("the path is UTF-8")]), "");
+    for split in ["train", "valid", "test", "test_long"] {
+        let lines = |ending: &str| {
+            let text = std::fs::read_to_string(out.join(format!("{split}.{ending}"))).expect("the file was written");
+            text.lines().count()
+        };
+        assert!(lines("digits") >= 100);
+        assert_eq!(lines("digits"), lines("reversed"));
+        assert_eq!(lines("digits"), lines("align"));
+    }
+}
+
+#[test]
+fn messages_go_to_stderr_and_quiet_silences_them() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let out = directory.path().to_str().expect("the path is UTF-8");
+    assert!(String::from_utf8_lossy(&polyglow(&["corpus", "digits", out]).stderr).starts_with("wrote digits to `"));
+    assert!(polyglow(&["-q", "corpus", "digits", out]).stderr.is_empty());
+}
+
+#[test]
+fn completions_and_the_man_page_name_the_commands() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        assert!(success(&["completions", shell]).contains("translate"));
+    }
+    assert!(success(&["man"]).contains("polyglow\\-translate"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_nobody_reads_is_neither_an_error_nor_a_panic() {
+    for arguments in [&["completions", "bash"][..], &["devices"], &["--help"]] {
+        // The reading end of the pipe is closed before the program starts.
+        let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+        drop(reader);
+        let output = Command::new(env!("CARGO_BIN_EXE_polyglow"))
+            .args(arguments)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .expect("the program starts");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+    }
+}

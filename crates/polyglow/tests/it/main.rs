@@ -1,0 +1,4 @@
+//! The built program and its configuration, as a user meets them.
+
+mod cli;
+mod config;
