@@ -1,0 +1,87 @@
+//! Every backend of this build computes what flex computes: logits, loss and gradients.
+//!
+//! On GPUs f32 products may run in lower precision (tf32), so these tests belong on CPUs and software drivers.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Gradients, Tensor};
+use polyglow_model::{Transformer, TransformerConfig, cross_entropy};
+
+use crate::{distance, ids, values, variants};
+
+/// What a model computes on a device: logits, loss, and every gradient.
+fn compute(config: &TransformerConfig, device: &Device) -> (Vec<f32>, f32, Vec<f32>) {
+    let device = device.clone().autodiff();
+    let model = Transformer::new(config, 3, &device);
+    let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device);
+    let tgt_in = ids([[1, 7, 8], [1, 9, 0]], &device);
+    let tgt_out = ids([[7, 8, 2], [9, 2, 0]], &device);
+    let logits = model.forward(src, tgt_in);
+    let loss = cross_entropy(logits.clone(), tgt_out.flatten(0, 1), 0.1, 0);
+    let grads = loss.loss_sum.backward();
+    let mut all = AllGradients { grads: &grads, values: Vec::new() };
+    model.visit(&mut all);
+    (values(logits.inner()), values(loss.loss_sum)[0], all.values)
+}
+
+struct AllGradients<'a> {
+    grads: &'a Gradients,
+    values: Vec<f32>,
+}
+
+impl ModuleVisitor for AllGradients<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.values.extend(values(param.val().grad(self.grads).unwrap()));
+    }
+}
+
+fn equals_flex(device: &Device) {
+    for config in variants() {
+        let (logits, loss, gradients) = compute(&config, &Device::flex());
+        let (other_logits, other_loss, other_gradients) = compute(&config, device);
+        assert!(distance(&logits, &other_logits) < 1e-4);
+        assert!((loss - other_loss).abs() < 1e-4);
+        assert!(distance(&gradients, &other_gradients) < 1e-4);
+    }
+}
+
+fn search_equals_flex(device: &Device) {
+    use polyglow_model::search::{Incremental, Marks, SearchConfig, beam_search};
+    let translate = |device: &Device, beam_size| {
+        let model = Transformer::new(&variants()[0], 3, device);
+        let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], device);
+        let config = SearchConfig { beam_size, ..SearchConfig::default() };
+        let mut next = Incremental::new(&model, src, &[0, 1]);
+        let found = beam_search(&mut next, &[6, 6], &config, Marks { bos: 1, eos: 2 });
+        found.into_iter().map(|hypotheses| hypotheses.into_iter().map(|found| found.ids).collect()).collect()
+    };
+    for beam_size in [1, 3] {
+        let expected: Vec<Vec<Vec<u32>>> = translate(&Device::flex(), beam_size);
+        assert_eq!(translate(device, beam_size), expected);
+    }
+}
+
+#[cfg(feature = "ndarray")]
+#[test]
+fn ndarray_equals_flex() {
+    #[expect(deprecated, reason = "offered as long as Burn has it")]
+    let device = Device::ndarray();
+    equals_flex(&device);
+    search_equals_flex(&device);
+}
+
+#[cfg(feature = "wgpu")]
+#[test]
+fn wgpu_equals_flex() {
+    let device = Device::wgpu(burn::tensor::DeviceKind::DefaultDevice);
+    equals_flex(&device);
+    search_equals_flex(&device);
+}
+
+#[test]
+fn flex_equals_itself_bit_for_bit() {
+    for config in variants() {
+        let device = Device::flex();
+        assert!(compute(&config, &device) == compute(&config, &device));
+        search_equals_flex(&device);
+    }
+}

@@ -1,0 +1,243 @@
+//! Trainings from start to end: learning, resuming, stopping, failing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A model that is far too small, trained far too shortly, on data that needs no file.
+const TINY: &str = r#"
+[data]
+corpus = "digits"
+[tokenizer]
+kind = "word"
+[model]
+d_model = 16
+d_ff = 24
+num_heads = 2
+num_encoder_layers = 1
+num_decoder_layers = 1
+dropout = 0.2
+attention_dropout = 0.1
+[train]
+max_tokens = 256
+accumulate_steps = 2
+max_steps = 20
+lr = 5e-3
+warmup_steps = 10
+ema_decay = 0.9
+validate_every = 7
+save_every = 5
+log_every = 3
+keep_last = 10
+[search]
+beam_size = 2
+"#;
+
+fn polyglow(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_polyglow"));
+    command.args(arguments).env_remove("RUST_LOG").env_remove("RUST_BACKTRACE").stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    polyglow(arguments).output().expect("the program starts")
+}
+
+fn succeed(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("output is UTF-8")
+}
+
+fn fail(exit_code: i32, arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    stderr
+}
+
+/// A directory with the config `tiny.toml`.
+fn directory() -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    fs::write(dir.path().join("tiny.toml"), TINY).expect("it can be written");
+    dir
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().expect("temporary paths are UTF-8").to_owned()
+}
+
+/// Trains `tiny.toml` with overrides into `run` below `dir`.
+fn train(dir: &Path, overrides: &[&str]) -> PathBuf {
+    let (config, run) = (text(&dir.join("tiny.toml")), dir.join("run"));
+    let mut arguments = vec!["train".to_owned(), config, "--run".to_owned(), text(&run)];
+    arguments.extend(overrides.iter().flat_map(|set| ["--set".to_owned(), (*set).to_owned()]));
+    succeed(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    run
+}
+
+/// One finished run, shared by the tests that only look at it.
+static TRAINED: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
+    let dir = directory();
+    let run = train(dir.path(), &[]);
+    (dir, run)
+});
+
+/// The lines of `metrics.jsonl` without what depends on the clock.
+fn metrics(run: &Path) -> Vec<Value> {
+    let lines = fs::read_to_string(run.join("metrics.jsonl")).expect("it was written");
+    let parse = |line: &str| {
+        let mut record: Value = serde_json::from_str(line).expect("every line is JSON");
+        let fields = record.as_object_mut().expect("every line is an object");
+        fields.remove("seconds");
+        fields.remove("tokens_per_second");
+        record
+    };
+    lines.lines().map(parse).collect()
+}
+
+#[test]
+fn digits_are_learned_to_a_sequence_accuracy_of_098() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let run = text(dir.path());
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/digits.toml");
+    succeed(&["train", config, "--run", &run]);
+    let scores: Value = serde_json::from_str(&succeed(&["evaluate", &run, "--json"])).expect("the scores are JSON");
+    assert!(scores["exact_match"].as_f64().expect("a number") >= 0.98, "{scores}");
+    assert!(scores["signatures"]["bleu"].as_str().expect("a string").starts_with("nrefs:1|case:mixed|eff:no|tok:13a"));
+}
+
+#[test]
+fn a_resumed_run_is_the_straight_run_byte_for_byte() {
+    let straight = &TRAINED.1;
+    let dir = directory();
+    let run = train(dir.path(), &[]);
+    // The state of a process that was killed after step 12: its newest checkpoint is that of step 10.
+    for step in ["step-15", "step-20", "step-14"] {
+        let _ = fs::remove_dir_all(run.join("checkpoints").join(step));
+    }
+    train(dir.path(), &[]);
+    for file in ["model.safetensors", "optimizer.safetensors", "ema.safetensors", "state.json"] {
+        let read = |run: &Path| fs::read(run.join("checkpoints/step-20").join(file)).expect("it was written");
+        assert!(read(straight) == read(&run), "{file}");
+    }
+    assert_eq!(metrics(straight), metrics(&run));
+    assert!(metrics(&run).len() > 8);
+}
+
+#[test]
+fn a_changed_config_is_refused_by_naming_the_key() {
+    let (dir, run) = &*TRAINED;
+    let config = text(&dir.path().join("tiny.toml"));
+    let message = fail(2, &["train", &config, "--run", &text(run), "--set", "train.lr=1e-2"]);
+    assert!(message.contains("`train.lr = 0.005`") && message.contains("`0.01`"), "{message}");
+}
+
+#[test]
+fn a_loss_that_is_not_finite_stops_the_run_and_names_the_step_and_its_lines() {
+    let dir = directory();
+    let (config, run) = (text(&dir.path().join("tiny.toml")), dir.path().join("run"));
+    let overrides = ["--set", "train.lr=1e38", "--set", "train.schedule=constant", "--set", "train.warmup_steps=0"];
+    let mut arguments = vec!["train", &config, "--run"];
+    let run_text = text(&run);
+    arguments.push(&run_text);
+    arguments.extend(overrides);
+    let message = fail(1, &arguments);
+    assert!(message.contains("step 2 is not finite"), "{message}");
+    assert!(message.contains("digits") && message.contains("hint:"), "{message}");
+    assert!(!run.join("checkpoints").exists(), "nothing is saved from an interval with a bad step");
+}
+
+#[cfg(unix)]
+#[test]
+fn sigterm_saves_and_the_same_command_goes_on() {
+    let dir = directory();
+    let (config, run) = (text(&dir.path().join("tiny.toml")), dir.path().join("run"));
+    let run_text = text(&run);
+    let sets = ["train.max_steps=1000000", "train.validate_every=1000000", "train.save_every=1000000"];
+    let mut arguments = vec!["train", &config, "--run", &run_text];
+    arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let mut reached = 0;
+    for _ in 0..2 {
+        let mut child = polyglow(&arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+        let begun = Instant::now();
+        let newest = || metrics_step(&run.join("metrics.jsonl"));
+        while newest().is_none_or(|step| step <= reached) {
+            assert!(begun.elapsed() < Duration::from_secs(120), "no step was made");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
+        assert!(killed.success());
+        assert_eq!(child.wait().expect("it ends").code(), Some(0));
+        let state = fs::read_to_string(run.join("checkpoints/last/state.json")).expect("a checkpoint was written");
+        let state: Value = serde_json::from_str(&state).expect("it is JSON");
+        let step = state["step"].as_u64().expect("a number");
+        assert!(step > reached);
+        reached = step;
+    }
+}
+
+/// The step of the last whole record.
+#[cfg(unix)]
+fn metrics_step(path: &Path) -> Option<u64> {
+    let lines = fs::read_to_string(path).ok()?;
+    lines.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()?.get("step")?.as_u64())
+}
+
+#[test]
+fn translate_keeps_the_order_the_count_and_blank_lines() {
+    let (dir, run) = &*TRAINED;
+    let input = dir.path().join("input.txt");
+    fs::write(&input, "1 2 3\n\n  \n4 5\u{a0}6 unknown words\n9").expect("it can be written");
+    let run = text(run);
+    let output = succeed(&["translate", &run, &text(&input)]);
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines.len(), 5, "{output}");
+    assert!(lines[1].is_empty() && lines[2].is_empty());
+    let alone = |line: &str| {
+        fs::write(&input, format!("{line}\n")).expect("it can be written");
+        succeed(&["translate", &run, &text(&input)])
+    };
+    assert_eq!(alone("1 2 3").trim_end_matches('\n'), lines[0]);
+    assert_eq!(alone("9").trim_end_matches('\n'), lines[4]);
+}
+
+#[test]
+fn every_name_of_a_checkpoint_can_be_evaluated_and_a_wrong_one_is_an_error_that_lists_them() {
+    let run = text(&TRAINED.1);
+    for checkpoint in ["best", "last", "step-15", "ema"] {
+        let scores = succeed(&["evaluate", &run, "--split", "valid", "--json", "--checkpoint", checkpoint]);
+        let scores: Value = serde_json::from_str(&scores).expect("the scores are JSON");
+        for field in ["bleu", "chrf", "exact_match", "token_accuracy", "loss", "perplexity"] {
+            assert!(scores[field].as_f64().is_some_and(f64::is_finite), "{checkpoint}: {field}");
+        }
+    }
+    let message = fail(1, &["evaluate", &run, "--checkpoint", "step-3"]);
+    assert!(message.contains("step-15") && message.contains("last"), "{message}");
+    let message = fail(2, &["evaluate", &run, "--split", "nothing"]);
+    assert!(message.contains("test_long"), "{message}");
+    let message = fail(1, &["evaluate", "/nowhere"]);
+    assert!(message.contains("no run in `/nowhere`"), "{message}");
+}
+
+#[test]
+fn the_validation_record_holds_what_evaluate_says() {
+    let run = &TRAINED.1;
+    let records = metrics(run);
+    let valid = records.iter().rfind(|record| record["kind"] == "valid").expect("there was a validation");
+    let step = valid["step"].as_u64().expect("a number");
+    let arguments = ["evaluate", &text(run), "--split", "valid", "--json", "--beam-size", "1", "--checkpoint"];
+    let scores = succeed(&[&arguments[..], &[&format!("step-{step}")]].concat());
+    let scores: Value = serde_json::from_str(&scores).expect("the scores are JSON");
+    for field in ["bleu", "chrf", "exact_match", "token_accuracy"] {
+        assert_eq!(scores[field], valid[field], "{field}");
+    }
+    let difference = scores["loss"].as_f64().expect("a number") - valid["loss"].as_f64().expect("a number");
+    assert!(difference.abs() < 1e-6);
+}
