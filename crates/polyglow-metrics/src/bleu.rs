@@ -6,7 +6,7 @@ use crate::{
     arithmetic::{Arithmetic, ResampledScore},
     error::MetricError,
     metric::Metric,
-    ngram::{Vocabulary, clipped_matches, num_ngrams},
+    ngram::{Vocabulary, check_orders, clipped_matches, num_ngrams},
     python,
     score::{Score, write_score},
     signature::{Signature, case_value, switch_value},
@@ -101,9 +101,7 @@ impl Metric for BleuOptions {
     type Score = BleuScore;
 
     fn validate(&self) -> Result<(), MetricError> {
-        if self.max_order == 0 {
-            return Err(MetricError::NoNgramOrder);
-        }
+        check_orders(&[self.max_order])?;
         self.smoothing.validate()
     }
 
@@ -111,8 +109,7 @@ impl Metric for BleuOptions {
         let hypothesis = self.tokenize(hypothesis);
         let references: Vec<_> = references.iter().map(|line| self.tokenize(line)).collect();
         let mut vocabulary = Vocabulary::default();
-        let references: Vec<_> =
-            references.iter().map(|line| vocabulary.number(python::words(line))).collect();
+        let references: Vec<_> = references.iter().map(|line| vocabulary.number(python::words(line))).collect();
         let hypothesis = vocabulary.number(python::words(&hypothesis));
         let references: Vec<&[u32]> = references.iter().map(Vec::as_slice).collect();
 
@@ -167,12 +164,7 @@ impl BleuOptions {
     }
 
     /// The smoothed precisions, 0 to 100, and how many orders their mean is taken over: none where nothing matches.
-    fn precisions(
-        &self,
-        matches: &[f64],
-        totals: &[f64],
-        arithmetic: Arithmetic,
-    ) -> (Vec<f64>, usize) {
+    fn precisions(&self, matches: &[f64], totals: &[f64], arithmetic: Arithmetic) -> (Vec<f64>, usize) {
         let mut precisions = vec![0.0; self.max_order];
         if matches.iter().all(|&matched| matched == 0.0) {
             return (precisions, 0);
@@ -253,9 +245,7 @@ mod tests {
     fn the_signature_names_every_option_that_changes_the_score() {
         let signature = BleuOptions::default().signature(1);
         let version = env!("CARGO_PKG_VERSION");
-        let expected = format!(
-            "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:polyglow-metrics-{version}"
-        );
+        let expected = format!("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:polyglow-metrics-{version}");
         assert_eq!(signature.to_string(), expected);
         let expected = format!("#:1|c:mixed|e:no|tok:13a|s:exp|v:polyglow-metrics-{version}");
         assert_eq!(signature.short(), expected);

@@ -6,7 +6,7 @@ use crate::{
     arithmetic::{Arithmetic, ResampledScore},
     error::MetricError,
     metric::Metric,
-    ngram::{Vocabulary, clipped_matches, num_ngrams},
+    ngram::{Vocabulary, check_orders, clipped_matches, num_ngrams},
     python,
     score::{Score, write_score},
     signature::{Signature, case_value, switch_value},
@@ -39,14 +39,7 @@ pub struct ChrfOptions {
 
 impl Default for ChrfOptions {
     fn default() -> Self {
-        Self {
-            char_order: 6,
-            word_order: 0,
-            beta: 2,
-            lowercase: false,
-            whitespace: false,
-            eps_smoothing: false,
-        }
+        Self { char_order: 6, word_order: 0, beta: 2, lowercase: false, whitespace: false, eps_smoothing: false }
     }
 }
 
@@ -88,10 +81,7 @@ impl Metric for ChrfOptions {
     type Score = ChrfScore;
 
     fn validate(&self) -> Result<(), MetricError> {
-        match self.char_order + self.word_order {
-            0 => Err(MetricError::NoNgramOrder),
-            _ => Ok(()),
-        }
+        check_orders(&[self.char_order, self.word_order])
     }
 
     /// Counts against the reference with the highest score; of equally good ones, also of those without any match,
@@ -115,11 +105,7 @@ impl Metric for ChrfOptions {
     }
 
     fn resampled_score(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
-        if self.eps_smoothing {
-            self.mean_f_score(sums, arithmetic)
-        } else {
-            self.f_score_of_means(sums, arithmetic)
-        }
+        if self.eps_smoothing { self.mean_f_score(sums, arithmetic) } else { self.f_score_of_means(sums, arithmetic) }
     }
 
     fn signature(&self, num_references: usize) -> Signature {
@@ -254,9 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn no_order_at_all_is_an_error() {
+    fn an_order_of_zero_or_millions_is_an_error() {
         let options = ChrfOptions { char_order: 0, ..ChrfOptions::default() };
         assert_eq!(options.validate(), Err(MetricError::NoNgramOrder));
+        let options = ChrfOptions { word_order: usize::MAX, ..options };
+        let error = MetricError::NgramOrderTooHigh { order: usize::MAX, limit: 100 };
+        assert_eq!(options.validate(), Err(error));
     }
 
     #[test]
@@ -264,9 +253,7 @@ mod tests {
         let options = ChrfOptions::plus_plus();
         assert_eq!(options.score(&[0.0; 24]).to_string(), "chrF2++ = 0.00");
         let version = env!("CARGO_PKG_VERSION");
-        let expected = format!(
-            "nrefs:2|case:mixed|eff:yes|nc:6|nw:2|space:no|version:polyglow-metrics-{version}"
-        );
+        let expected = format!("nrefs:2|case:mixed|eff:yes|nc:6|nw:2|space:no|version:polyglow-metrics-{version}");
         assert_eq!(options.signature(2).to_string(), expected);
     }
 }

@@ -25,6 +25,14 @@ pub enum MetricError {
     /// All n-gram orders of a metric are zero, so there is nothing to count.
     #[error("the highest n-gram order must be at least 1")]
     NoNgramOrder,
+    /// An n-gram order for which the counts would not fit into memory.
+    #[error("the highest n-gram order must be at most {limit}, but it is {order}")]
+    NgramOrderTooHigh {
+        /// The order given.
+        order: usize,
+        /// The highest one accepted.
+        limit: usize,
+    },
     /// A smoothing value below zero or not finite, for which the logarithm of a precision is not defined.
     #[error("the smoothing value must be a finite number not below 0, but it is {value}")]
     InvalidSmoothingValue {

@@ -6,10 +6,7 @@ use crate::{error::MetricError, metric::check_streams};
 ///
 /// # Errors
 /// If there are no hypotheses, or not as many references.
-pub fn exact_match(
-    hypotheses: &[impl AsRef<str>],
-    references: &[impl AsRef<str>],
-) -> Result<f64, MetricError> {
+pub fn exact_match(hypotheses: &[impl AsRef<str>], references: &[impl AsRef<str>]) -> Result<f64, MetricError> {
     check_streams(hypotheses.len(), &[references.len()])?;
     let pairs = hypotheses.iter().zip(references);
     let equal = pairs.filter(|(hyp, reference)| hyp.as_ref().trim() == reference.as_ref().trim());

@@ -2,7 +2,7 @@
 //!
 //! A metric is a plain struct of options ([`BleuOptions`], [`ChrfOptions`], [`TerOptions`]) that implements [`Metric`]. It counts
 //! each segment once ([`segment_statistics`]); every score is then a function of summed counts, so that a corpus, a
-//! sentence and a resampled corpus are all scored by the same code.
+//! sentence and a resampled corpus are all scored by the same code. [`significance`] tells whether two systems differ.
 //!
 //! ```
 //! use polyglow_metrics::{BleuOptions, Metric, corpus_score};

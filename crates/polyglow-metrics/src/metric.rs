@@ -74,8 +74,7 @@ pub fn segment_statistics<M: Metric>(
     let lengths: Vec<usize> = references.iter().map(Vec::len).collect();
     check_streams(hypotheses.len(), &lengths)?;
     let count = |(index, hypothesis): (usize, &_)| {
-        let references: Vec<&str> =
-            references.iter().map(|stream| stream[index].as_ref()).collect();
+        let references: Vec<&str> = references.iter().map(|stream| stream[index].as_ref()).collect();
         metric.count_segment(AsRef::as_ref(hypothesis), &references)
     };
     let rows: Vec<_> = hypotheses.par_iter().enumerate().map(count).collect();
@@ -92,10 +91,6 @@ pub(crate) fn check_streams(hypotheses: usize, streams: &[usize]) -> Result<(), 
     }
     match streams.iter().position(|&lines| lines != hypotheses) {
         None => Ok(()),
-        Some(index) => Err(MetricError::LengthMismatch {
-            stream: index + 1,
-            references: streams[index],
-            hypotheses,
-        }),
+        Some(index) => Err(MetricError::LengthMismatch { stream: index + 1, references: streams[index], hypotheses }),
     }
 }

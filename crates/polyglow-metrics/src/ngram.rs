@@ -2,6 +2,11 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::error::MetricError;
+
+/// The highest order accepted, far above any in use, so that a mistyped one does not exhaust the memory.
+const MAX_ORDER: usize = 100;
+
 /// Marks the beginning of an n-gram that no reference contains, so that no longer one is looked up either.
 const UNSEEN: u32 = u32::MAX;
 
@@ -21,6 +26,15 @@ impl<'text> Vocabulary<'text> {
     }
 }
 
+/// Checks that there is an order to count and that none is too high.
+pub(crate) fn check_orders(orders: &[usize]) -> Result<(), MetricError> {
+    match orders.iter().max() {
+        None | Some(0) => Err(MetricError::NoNgramOrder),
+        Some(&order) if order > MAX_ORDER => Err(MetricError::NgramOrderTooHigh { order, limit: MAX_ORDER }),
+        Some(_) => Ok(()),
+    }
+}
+
 /// How many n-grams of an order a sequence of this length has.
 pub(crate) fn num_ngrams(len: usize, order: usize) -> usize {
     (len + 1).saturating_sub(order)
@@ -31,11 +45,7 @@ pub(crate) fn num_ngrams(len: usize, order: usize) -> usize {
 /// An n-gram counts at most as often as in the one reference that has it most often (Papineni et al., 2002,
 /// section 2.1). An n-gram is looked up by the number of the n-gram one shorter and its last symbol, so that the
 /// work per n-gram does not grow with the order.
-pub(crate) fn clipped_matches(
-    hypothesis: &[u32],
-    references: &[&[u32]],
-    max_order: usize,
-) -> Vec<usize> {
+pub(crate) fn clipped_matches(hypothesis: &[u32], references: &[&[u32]], max_order: usize) -> Vec<usize> {
     let mut hypothesis_prefixes = vec![0; hypothesis.len()];
     let mut reference_prefixes: Vec<_> = references.iter().map(|r| vec![0; r.len()]).collect();
     let mut numbers = FxHashMap::default();
@@ -46,9 +56,7 @@ pub(crate) fn clipped_matches(
         for (reference, prefixes) in references.iter().zip(&mut reference_prefixes) {
             raise_limits(&mut limits, reference, prefixes, order, &mut numbers);
         }
-        for (prefix, &symbol) in
-            hypothesis_prefixes.iter_mut().zip(hypothesis.iter().skip(order - 1))
-        {
+        for (prefix, &symbol) in hypothesis_prefixes.iter_mut().zip(hypothesis.iter().skip(order - 1)) {
             if *prefix == UNSEEN {
                 continue;
             }

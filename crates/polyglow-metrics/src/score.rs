@@ -23,12 +23,7 @@ pub trait Score: fmt::Display {
     }
 
     /// The same line with a confidence interval: `name|signature = score (μ = mean ± half width) details`.
-    fn line_with_confidence(
-        &self,
-        signature: &Signature,
-        confidence: &Confidence,
-        width: usize,
-    ) -> String {
+    fn line_with_confidence(&self, signature: &Signature, confidence: &Confidence, width: usize) -> String {
         let value = format!("{:.width$} ({confidence:.width$})", self.value());
         join_line(self, signature, &value)
     }

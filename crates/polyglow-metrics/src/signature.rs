@@ -41,12 +41,7 @@ impl Signature {
 
     /// Adds how the score was resampled: bootstrap resamples, randomization trials, and the seed of both.
     #[must_use]
-    pub fn resampled(
-        mut self,
-        num_resamples: Option<usize>,
-        num_trials: Option<usize>,
-        seed: u64,
-    ) -> Self {
+    pub fn resampled(mut self, num_resamples: Option<usize>, num_trials: Option<usize>, seed: u64) -> Self {
         let resamples = num_resamples.map(|number| ("bs", "bs", number.to_string()));
         let trials = num_trials.map(|number| ("ar", "ar", number.to_string()));
         let entries = [resamples, trials, Some(("seed", "rs", seed.to_string()))];

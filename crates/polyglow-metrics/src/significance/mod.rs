@@ -2,15 +2,12 @@
 //! approximate randomization (Riezler and Maxwell, 2005).
 //!
 //! Draws, number types and the order of additions are those of sacreBLEU on numpy 2, so that p-values and intervals
-//! are equal in every digit.
+//! are equal in every digit. The statistics given to these functions must be counted by the metric given to them.
 
 mod random;
 mod scores;
 
-use crate::{
-    arithmetic::Arithmetic, error::MetricError, metric::Metric, score::Score,
-    statistics::Statistics,
-};
+use crate::{arithmetic::Arithmetic, error::MetricError, metric::Metric, score::Score, statistics::Statistics};
 use random::Pcg64;
 pub use scores::Confidence;
 use scores::Scores;
@@ -107,18 +104,8 @@ pub fn paired_randomization(
     let score = metric.score(&system.sum()).value();
     let difference = (metric.score(&baseline.sum()).value() - score).abs();
     let mut generator = Pcg64::new(seed);
-    let num_segments = baseline.num_segments();
-    let flips = generator.flips(num_trials * num_segments);
-    let trials = flips.chunks_exact(num_segments).map(|flips| {
-        let [kept, given] = partial_sums(baseline, flips);
-        let [taken, own] = partial_sums(system, flips);
-        let score_of = |left: &[f64], right: &[f64]| {
-            let sums: Vec<_> = left.iter().zip(right).map(|(left, right)| left + right).collect();
-            metric.resampled_score(&sums, Arithmetic::Integer).value
-        };
-        (score_of(&kept, &own) - score_of(&given, &taken)).abs()
-    });
-    let p_value = p_value(trials, difference);
+    let differences = exchange_differences(metric, baseline, system, num_trials, &mut generator);
+    let p_value = p_value(differences.into_iter(), difference);
     let confidence = match num_resamples {
         None => None,
         Some(num_samples) => {
@@ -130,12 +117,7 @@ pub fn paired_randomization(
 }
 
 /// Scores corpora of the same size made of segments drawn with replacement.
-fn bootstrap(
-    metric: &impl Metric,
-    statistics: &Statistics,
-    num_samples: usize,
-    generator: &mut Pcg64,
-) -> Scores {
+fn bootstrap(metric: &impl Metric, statistics: &Statistics, num_samples: usize, generator: &mut Pcg64) -> Scores {
     let (width, num_segments) = (statistics.width(), statistics.num_segments());
     let values: Vec<f32> = statistics.rows().flatten().map(|&value| value as f32).collect();
     let mut resample = || {
@@ -153,6 +135,28 @@ fn bootstrap(
     Scores::new(&scores)
 }
 
+/// The absolute differences between two systems that exchange each segment by the flip of a coin.
+fn exchange_differences(
+    metric: &impl Metric,
+    baseline: &Statistics,
+    system: &Statistics,
+    num_trials: usize,
+    generator: &mut Pcg64,
+) -> Vec<f64> {
+    let score_of_sum = |left: &[f64], right: &[f64]| {
+        let sums: Vec<_> = left.iter().zip(right).map(|(left, right)| left + right).collect();
+        metric.resampled_score(&sums, Arithmetic::Integer).value
+    };
+    let mut flips = generator.flips();
+    let mut difference = || {
+        let flips: Vec<bool> = flips.by_ref().take(baseline.num_segments()).collect();
+        let [kept, given] = partial_sums(baseline, &flips);
+        let [taken, own] = partial_sums(system, &flips);
+        (score_of_sum(&kept, &own) - score_of_sum(&given, &taken)).abs()
+    };
+    (0..num_trials).map(|_| difference()).collect()
+}
+
 /// The sums of the segments whose coin shows true and of those whose coin shows false.
 fn partial_sums(statistics: &Statistics, flips: &[bool]) -> [Vec<f64>; 2] {
     let zeros = vec![0.0; statistics.width()];
@@ -167,7 +171,7 @@ fn partial_sums(statistics: &Statistics, flips: &[bool]) -> [Vec<f64>; 2] {
 
 /// The share of trials with a difference greater than the real one, counting the real one as a trial.
 ///
-/// A system compared with itself has p = 1 / (n + 1) at least and no difference greater than zero.
+/// An equal difference does not count, so that a system compared with itself has the least p-value, `1 / (n + 1)`.
 fn p_value(differences: impl ExactSizeIterator<Item = f64>, real: f64) -> f64 {
     let num_trials = differences.len();
     let greater = differences.filter(|&difference| difference > real).count();

@@ -43,14 +43,12 @@ impl Pcg64 {
         }
     }
 
-    /// Coin flips as `integers(2, size=len, dtype=bool)` draws them: 32 of each number, the lowest bit first.
-    pub(crate) fn flips(&mut self, len: usize) -> Vec<bool> {
-        let mut bits = 0;
-        let flip = |index| {
-            bits = if index % 32 == 0 { self.next_u32() } else { bits >> 1 };
-            bits & 1 == 1
-        };
-        (0..len).map(flip).collect()
+    /// Coin flips as `integers(2, dtype=bool)` draws them: 32 of each number, the lowest bit first.
+    pub(crate) fn flips(&mut self) -> impl Iterator<Item = bool> {
+        (0..).map(|index: usize| index % 32).scan(0, |bits, index| {
+            *bits = if index == 0 { self.next_u32() } else { *bits >> 1 };
+            Some(*bits & 1 == 1)
+        })
     }
 
     fn next_u32(&mut self) -> u32 {
@@ -79,9 +77,7 @@ fn seed_words(seed: u64) -> [u64; 4] {
     for source in 0..POOL_SIZE {
         for target in (0..POOL_SIZE).filter(|&target| target != source) {
             let hashed = hash.mix_in(pool[source]);
-            let mixed = pool[target]
-                .wrapping_mul(0xca01_f9dd)
-                .wrapping_sub(hashed.wrapping_mul(0x4973_f715));
+            let mixed = pool[target].wrapping_mul(0xca01_f9dd).wrapping_sub(hashed.wrapping_mul(0x4973_f715));
             pool[target] = mixed ^ mixed >> 16;
         }
     }
@@ -102,5 +98,35 @@ impl Hash {
         self.constant = self.constant.wrapping_mul(self.multiplier);
         let mixed = mixed.wrapping_mul(self.constant);
         mixed ^ mixed >> 16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The numbers are those of numpy 2.4.
+
+    #[test]
+    fn draws_are_those_of_numpy() {
+        let mut generator = Pcg64::new(12345);
+        let mut draw = |bound, number| -> Vec<u32> { (0..number).map(|_| generator.below(bound)).collect() };
+        assert_eq!(draw(10, 6), [6, 2, 7, 3, 2, 7]);
+        let many = [2_028_764_011, 2_518_275_128, 1_794_926_260, 639_429_039, 560_202_556];
+        assert_eq!(draw(3_000_000_000, 5), many);
+
+        let flips: String = generator.flips().take(40).map(|flip| if flip { '1' } else { '0' }).collect();
+        assert_eq!(flips, "1011010001111001000101010101110011101110");
+        assert_eq!(generator.below(1), 0);
+    }
+
+    #[test]
+    fn seeds_of_any_length_are_those_of_numpy() {
+        let draw = |seed| {
+            let mut generator = Pcg64::new(seed);
+            [0; 5].map(|_| generator.below(1000))
+        };
+        assert_eq!(draw(0), [850, 636, 511, 269, 307]);
+        assert_eq!(draw((1 << 40) + 7), [206, 829, 609, 255, 17]);
     }
 }

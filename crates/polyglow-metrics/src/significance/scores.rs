@@ -70,8 +70,7 @@ impl Scores {
         for &value in &self.values {
             let next = sum + value;
             // Neumaier's compensation: what the greater of the two lost of the smaller.
-            error +=
-                if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+            error += if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
             sum = next;
         }
         self.round((sum + error) / self.values.len() as f64)

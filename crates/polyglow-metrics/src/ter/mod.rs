@@ -21,10 +21,7 @@ use crate::{
 /// A row of its [`Statistics`](crate::Statistics) holds the edits to the closest reference and the mean length of the
 /// references in words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "these are the four switches of Tercom, independent of each other"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "these are the four switches of Tercom, independent of each other")]
 pub struct TerOptions {
     /// Whether case is kept; off by default, as in Tercom.
     pub case_sensitive: bool,
@@ -78,8 +75,7 @@ impl Metric for TerOptions {
 
         let mut vocabulary = Vocabulary::default();
         let hypothesis = vocabulary.number(python::words(&hypothesis));
-        let references: Vec<_> =
-            references.iter().map(|line| vocabulary.number(python::words(line))).collect();
+        let references: Vec<_> = references.iter().map(|line| vocabulary.number(python::words(line))).collect();
         let edits = references.iter().map(|reference| shift::count_edits(&hypothesis, reference));
         let reference_len: usize = references.iter().map(Vec::len).sum();
         vec![edits.min().unwrap_or(0) as f64, reference_len as f64 / references.len() as f64]

@@ -1,8 +1,6 @@
 //! The normalization of Tercom, which makes words of punctuation marks or removes them.
 
-use crate::tokenizer::{
-    replace_entities, split_periods_and_dashes, split_western_symbols, surround,
-};
+use crate::tokenizer::{replace_entities, split_periods_and_dashes, split_western_symbols, surround};
 
 /// Joins lines, puts XML entities back, and makes words of punctuation marks and possessives.
 ///
@@ -12,18 +10,13 @@ pub(super) fn normalize(line: &str, asian_support: bool) -> String {
     let line = replace_entities(line.replace("\n-", "").replace('\n', " "));
     let line = split_western_symbols(&format!(" {line} ")).replace("'s ", " 's ");
     let line = split_periods_and_dashes(&line);
-    if asian_support {
-        surround(&line, |c| is_asian_character(c) || is_asian_punctuation(c))
-    } else {
-        line
-    }
+    if asian_support { surround(&line, |c| is_asian_character(c) || is_asian_punctuation(c)) } else { line }
 }
 
 /// Removes nine ASCII punctuation marks and, with `asian_support`, Chinese and Japanese ones.
 pub(super) fn remove_punctuation(line: &str, asian_support: bool) -> String {
     let is_removed = |&c: &char| {
-        matches!(c, '.' | ',' | '?' | ':' | ';' | '!' | '"' | '(' | ')')
-            || asian_support && is_asian_punctuation(c)
+        matches!(c, '.' | ',' | '?' | ':' | ';' | '!' | '"' | '(' | ')') || asian_support && is_asian_punctuation(c)
     };
     line.chars().filter(|c| !is_removed(c)).collect()
 }

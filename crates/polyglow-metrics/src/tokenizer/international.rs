@@ -14,11 +14,7 @@ pub(super) fn tokenize(line: &str) -> String {
 }
 
 fn is_number(c: char) -> bool {
-    if c.is_ascii() {
-        c.is_ascii_digit()
-    } else {
-        c.general_category_group() == GeneralCategoryGroup::Number
-    }
+    if c.is_ascii() { c.is_ascii_digit() } else { c.general_category_group() == GeneralCategoryGroup::Number }
 }
 
 fn is_punctuation(c: char) -> bool {

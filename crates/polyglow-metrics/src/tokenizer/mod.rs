@@ -29,8 +29,7 @@ pub enum Tokenizer {
 
 impl Tokenizer {
     /// All tokenizers, in the order of their names' listing.
-    pub const ALL: [Self; 5] =
-        [Self::V13a, Self::International, Self::Char, Self::Chinese, Self::None];
+    pub const ALL: [Self; 5] = [Self::V13a, Self::International, Self::Char, Self::Chinese, Self::None];
 
     /// The name that options and signatures use.
     pub fn name(self) -> &'static str {

@@ -24,11 +24,7 @@ pub(crate) fn split_off_second(text: &str, is_pair: impl Fn(char, char) -> bool)
     rewrite_pairs(text, is_pair, |first, second| [first, ' ', second, ' '])
 }
 
-fn rewrite_pairs(
-    text: &str,
-    is_pair: impl Fn(char, char) -> bool,
-    write: impl Fn(char, char) -> [char; 4],
-) -> String {
+fn rewrite_pairs(text: &str, is_pair: impl Fn(char, char) -> bool, write: impl Fn(char, char) -> [char; 4]) -> String {
     let mut rewritten = String::with_capacity(2 * text.len());
     let mut copied = 0;
     let mut rest = text.char_indices().peekable();

@@ -3,8 +3,7 @@
 use super::rewrite::{split_off_first, split_off_second, surround};
 
 /// What XML writes differently, in the order in which it is put back.
-const ENTITIES: [(&str, &str); 4] =
-    [("&quot;", "\""), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")];
+const ENTITIES: [(&str, &str); 4] = [("&quot;", "\""), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")];
 
 pub(super) fn tokenize(line: &str) -> String {
     let line = line.replace("<skipped>", "").replace("-\n", "").replace('\n', " ");

@@ -23,8 +23,7 @@ impl BleuArguments {
         let method = self.smooth_method.as_deref().unwrap_or("exp");
         BleuOptions {
             tokenizer: tokenizer.parse().expect("sacreBLEU knows the tokenizer"),
-            smoothing: Smoothing::new(method, self.smooth_value)
-                .expect("sacreBLEU knows the method"),
+            smoothing: Smoothing::new(method, self.smooth_value).expect("sacreBLEU knows the method"),
             lowercase: self.lowercase,
             effective_order: self.effective_order,
             max_order: self.max_ngram_order.unwrap_or(4),

@@ -49,18 +49,13 @@ impl Golden {
                 let text = tokenizer.tokenize(line);
                 let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
                 let tokens = text.split(is_space).filter(|token| !token.is_empty());
-                assert_eq!(
-                    &tokens.collect::<Vec<_>>(),
-                    expected,
-                    "{name}: {tokenizer} of {line:?}"
-                );
+                assert_eq!(&tokens.collect::<Vec<_>>(), expected, "{name}: {tokenizer} of {line:?}");
             }
         }
         for bleu in &self.bleu {
             let options = bleu.case.options.options();
             self.check_scores(name, &options, &bleu.case);
-            let score = corpus_score(&options, &self.hypotheses, &self.references)
-                .expect("the input is valid");
+            let score = corpus_score(&options, &self.hypotheses, &self.references).expect("the input is valid");
             assert_eq!(score.precisions.len(), bleu.precisions.len());
             for (ours, theirs) in score.precisions.iter().zip(&bleu.precisions) {
                 assert_close(*ours, *theirs, name);
@@ -81,13 +76,11 @@ impl Golden {
         let context = format!("{name}: {signature}");
         assert_eq!(signature.split_once("|version:").map(|pair| pair.0), Some(&*case.signature));
 
-        let score =
-            corpus_score(metric, &self.hypotheses, &self.references).expect("the input is valid");
+        let score = corpus_score(metric, &self.hypotheses, &self.references).expect("the input is valid");
         assert_close(score.value(), case.score, &context);
         assert_eq!(score.to_string(), case.line, "{context}");
 
-        let sentences = sentence_scores(metric, &self.hypotheses, &self.references)
-            .expect("the input is valid");
+        let sentences = sentence_scores(metric, &self.hypotheses, &self.references).expect("the input is valid");
         assert_eq!(sentences.len(), case.sentences.len());
         for (index, (ours, theirs)) in sentences.iter().zip(&case.sentences).enumerate() {
             assert_close(ours.value(), *theirs, &format!("{context}, line {}", index + 1));

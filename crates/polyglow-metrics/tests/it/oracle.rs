@@ -7,10 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::{golden::Golden, significance::GoldenTests};
 
 /// Runs `scripts/golden-metrics.py`, or returns `None` and says so where Python lacks what it needs.
-#[expect(
-    clippy::print_stderr,
-    reason = "a skipped test says so, and the helper of a test counts as code"
-)]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn ask_sacrebleu<T: DeserializeOwned>(option: &str, seed: u64, lines: usize) -> Option<T> {
     let check = "import sacrebleu, numpy; assert sacrebleu.__version__ == '2.6.0' and numpy.__version__ >= '2'";
     let found = Command::new("python3").args(["-c", check]).output();
@@ -28,8 +25,8 @@ fn ask_sacrebleu<T: DeserializeOwned>(option: &str, seed: u64, lines: usize) -> 
 
 #[test]
 fn random_text_scores_as_in_sacrebleu() {
-    for seed in 100..103 {
-        let Some(golden) = ask_sacrebleu::<Golden>("--random", seed, 200) else { return };
+    for seed in 100..102 {
+        let Some(golden) = ask_sacrebleu::<Golden>("--random", seed, 150) else { return };
         golden.check(&format!("random text {seed}"));
     }
 }

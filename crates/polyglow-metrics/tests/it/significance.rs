@@ -5,8 +5,7 @@ use std::{fs, path::Path};
 use polyglow_metrics::{
     Metric, Score, Statistics, corpus_score, segment_statistics,
     significance::{
-        Comparison, Confidence, baseline_confidence, bootstrap_confidence, paired_bootstrap,
-        paired_randomization,
+        Comparison, Confidence, baseline_confidence, bootstrap_confidence, paired_bootstrap, paired_randomization,
     },
 };
 use serde::Deserialize;
@@ -76,9 +75,7 @@ impl GoldenTests {
         let signature = metric.signature(self.references.len());
         let signature = signature.resampled(Some(num_samples), None, seed);
         let context = format!("{name}: {signature}");
-        let count = |lines: &Vec<String>| {
-            segment_statistics(metric, lines, &self.references).expect("valid input")
-        };
+        let count = |lines: &Vec<String>| segment_statistics(metric, lines, &self.references).expect("valid input");
         let [baseline, system] = self.systems.each_ref().map(count);
 
         let line = self.line_with_confidence(metric, &baseline);
@@ -92,26 +89,17 @@ impl GoldenTests {
         assert_comparison(comparison.expect("valid input"), &outcome.results[1], &context);
 
         let outcome = &test.randomization;
-        let signature = metric.signature(self.references.len()).resampled(
-            Some(num_samples),
-            Some(num_trials),
-            seed,
-        );
+        let signature = metric.signature(self.references.len()).resampled(Some(num_samples), Some(num_trials), seed);
         let context = format!("{name}: {signature}");
         assert_eq!(without_version(&signature.to_string()), outcome.signature);
         let resamples = Some(num_samples);
-        let comparison =
-            paired_randomization(metric, &baseline, &system, num_trials, resamples, seed);
+        let comparison = paired_randomization(metric, &baseline, &system, num_trials, resamples, seed);
         assert_comparison(comparison.expect("valid input"), &outcome.results[1], &context);
     }
 
     fn line_with_confidence(&self, metric: &impl Metric, baseline: &Statistics) -> String {
         let confidence = bootstrap_confidence(metric, baseline, self.num_samples, self.seed);
-        let signature = metric.signature(self.references.len()).resampled(
-            Some(self.num_samples),
-            None,
-            self.seed,
-        );
+        let signature = metric.signature(self.references.len()).resampled(Some(self.num_samples), None, self.seed);
         let score = corpus_score(metric, &self.systems[0], &self.references).expect("valid input");
         score.line_with_confidence(&signature, &confidence.expect("valid input"), 6)
     }
