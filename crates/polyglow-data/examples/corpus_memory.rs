@@ -23,10 +23,13 @@ use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::random::{mix, unit};
 use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
 
+/// The allocator of the `polyglow` binary, so that its memory is what is shown.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const DISTINCT_WORDS: f64 = 400_000.0;
-const SYLLABLES: [&str; 16] = [
-    "ba", "do", "fe", "gi", "ku", "la", "me", "no", "pu", "ri", "sa", "te", "vo", "wu", "zi", "sch",
-];
+const SYLLABLES: [&str; 16] =
+    ["ba", "do", "fe", "gi", "ku", "la", "me", "no", "pu", "ri", "sa", "te", "vo", "wu", "zi", "sch"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     let pairs: u64 = std::env::args().nth(1).as_deref().unwrap_or("200000").parse()?;
@@ -45,13 +48,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     stage.end("train tokenizer");
     let path = dir.path().join("train.ids");
     let filter = Filter::new(&data);
-    let (cache, report) =
-        IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
+    let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
     stage.end("encode");
     println!("{report}; {} MiB on disk", path.metadata()?.len() >> 20);
     drop(cache);
-    let (cache, _) =
-        IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
+    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
     stage.end("reopen");
     let config = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 1, dropout: 0.0 };
     let stream = BatchStream::start(Arc::new(cache), config, Position::default())?;
@@ -126,9 +127,7 @@ impl Stage {
         let seconds = self.since.elapsed().as_secs_f64();
         let (rate, now) = (self.pairs as f64 / seconds, anonymous_kib() >> 10);
         let peak = self.peak.swap(0, Ordering::Relaxed) >> 10;
-        println!(
-            "{name:<22} {seconds:>7.1} s {rate:>10.0} pairs/s   RssAnon {now:>4} MiB, at most {peak:>4} MiB"
-        );
+        println!("{name:<22} {seconds:>7.1} s {rate:>10.0} pairs/s   RssAnon {now:>4} MiB, at most {peak:>4} MiB");
         self.since = Instant::now();
     }
 }

@@ -50,15 +50,9 @@ pub struct SourceBatch {
 
 impl Batch {
     /// Pads `examples` to multiples of `pad_multiple`; place and origin are left at zero for the caller to fill.
-    pub fn new(
-        examples: &[Example],
-        src: SpecialIds,
-        tgt: SpecialIds,
-        pad_multiple: usize,
-    ) -> Self {
+    pub fn new(examples: &[Example], src: SpecialIds, tgt: SpecialIds, pad_multiple: usize) -> Self {
         let source_rows: Vec<&[u32]> = examples.iter().map(|example| &*example.src).collect();
-        let SourceBatch { src, src_lengths, batch_size, src_len } =
-            SourceBatch::new(&source_rows, src, pad_multiple);
+        let SourceBatch { src, src_lengths, batch_size, src_len } = SourceBatch::new(&source_rows, src, pad_multiple);
         let tgt_len = padded_len(examples.iter().map(|example| example.tgt.len()), pad_multiple);
         let mut tgt_in = Vec::with_capacity(batch_size * tgt_len);
         let mut tgt_out = Vec::with_capacity(batch_size * tgt_len);
@@ -156,10 +150,7 @@ mod tests {
         let batch = Batch::new(&examples(), SRC, TGT, 8);
         assert_eq!([batch.src_len, batch.tgt_len], [8, 8]);
         assert_eq!(batch.src_lengths, [4, 2, 1]);
-        assert!(
-            batch.src[4..8].iter().all(|&id| id == 0)
-                && batch.tgt_out[2..8].iter().all(|&id| id == 9)
-        );
+        assert!(batch.src[4..8].iter().all(|&id| id == 0) && batch.tgt_out[2..8].iter().all(|&id| id == 9));
     }
 
     #[test]

@@ -43,10 +43,7 @@ pub struct DataConfig {
 /// A corpus is a prefix (`data/train` for `data/train.en` and `data/train.de`, plain or with `.gz`) or one file that
 /// ends in `.tsv` or `.tsv.gz`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected a path, or a list of tables `{ path = \"...\", weight = 1.0 }`"
-)]
+#[serde(untagged, expecting = "expected a path, or a list of tables `{ path = \"...\", weight = 1.0 }`")]
 pub enum TrainFiles {
     /// One corpus, read once an epoch.
     One(PathBuf),
@@ -120,16 +117,10 @@ impl DataConfig {
             None => self.validate_files()?,
         }
         if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
-            return Err(wrong(
-                "data.max_len",
-                format!("must lie in 1..=65535, not {}", self.max_len),
-            ));
+            return Err(wrong("data.max_len", format!("must lie in 1..=65535, not {}", self.max_len)));
         }
         if self.max_length_ratio.is_nan() || self.max_length_ratio < 1.0 {
-            return Err(wrong(
-                "data.max_length_ratio",
-                format!("must be at least 1, not {}", self.max_length_ratio),
-            ));
+            return Err(wrong("data.max_length_ratio", format!("must be at least 1, not {}", self.max_length_ratio)));
         }
         Ok(())
     }
@@ -145,8 +136,7 @@ impl DataConfig {
     /// [`DataError::Config`] if files are read and a language is missing.
     pub fn languages(&self) -> Result<(&str, &str), DataError> {
         let (src, tgt) = self.toy().map(Toy::languages).unzip();
-        let missing =
-            |key| move || wrong(key, "is missing: the ending of that side's files".to_owned());
+        let missing = |key| move || wrong(key, "is missing: the ending of that side's files".to_owned());
         let src = self.src.as_deref().or(src).ok_or_else(missing("data.src"))?;
         let tgt = self.tgt.as_deref().or(tgt).ok_or_else(missing("data.tgt"))?;
         Ok((src, tgt))
@@ -169,9 +159,7 @@ impl DataConfig {
         match split {
             Split::Train => match &self.train {
                 Some(TrainFiles::One(path)) => Ok(vec![(path, 1.0)]),
-                Some(TrainFiles::Weighted(list)) => {
-                    Ok(list.iter().map(|entry| (&*entry.path, entry.weight)).collect())
-                }
+                Some(TrainFiles::Weighted(list)) => Ok(list.iter().map(|entry| (&*entry.path, entry.weight)).collect()),
                 None => Err(wrong("data.train", "is missing".to_owned())),
             },
             Split::Valid => match &self.valid {
@@ -180,9 +168,7 @@ impl DataConfig {
             },
             Split::Test(name) => match &self.test {
                 Some(TestFiles::One(path)) if name == "test" => Ok(vec![(path, 1.0)]),
-                Some(TestFiles::Named(sets)) if sets.contains_key(name) => {
-                    Ok(vec![(&sets[name], 1.0)])
-                }
+                Some(TestFiles::Named(sets)) if sets.contains_key(name) => Ok(vec![(&sets[name], 1.0)]),
                 _ => Err(wrong("data.test", no_such_set(name, &self.test_names()))),
             },
         }
@@ -191,25 +177,16 @@ impl DataConfig {
     fn validate_embedded(&self, name: &str) -> Result<(), DataError> {
         let Some(toy) = Toy::from_name(name) else {
             let known: Vec<_> = Toy::ALL.iter().map(|toy| format!("\"{}\"", toy.name())).collect();
-            return Err(wrong(
-                "data.corpus",
-                format!("must be one of {}, not \"{name}\"", known.join(", ")),
-            ));
+            return Err(wrong("data.corpus", format!("must be one of {}, not \"{name}\"", known.join(", "))));
         };
         let (src, tgt) = toy.languages();
         for (key, given, has) in [("data.src", &self.src, src), ("data.tgt", &self.tgt, tgt)] {
             if given.as_deref().is_some_and(|given| given != has) {
-                return Err(wrong(
-                    key,
-                    format!("must be \"{has}\" for the corpus \"{name}\", or be left out"),
-                ));
+                return Err(wrong(key, format!("must be \"{has}\" for the corpus \"{name}\", or be left out")));
             }
         }
         if self.train.is_some() || self.valid.is_some() || self.test.is_some() {
-            return Err(wrong(
-                "data.corpus",
-                "replaces `data.train`, `data.valid` and `data.test`".to_owned(),
-            ));
+            return Err(wrong("data.corpus", "replaces `data.train`, `data.valid` and `data.test`".to_owned()));
         }
         Ok(())
     }
@@ -225,10 +202,7 @@ impl DataConfig {
         match list.iter().find(|entry| !(entry.weight > 0.0 && entry.weight <= 1000.0)) {
             Some(entry) => {
                 let (path, weight) = (entry.path.display(), entry.weight);
-                Err(wrong(
-                    "data.train",
-                    format!("gives `{path}` the weight {weight}; it must lie in (0, 1000]"),
-                ))
+                Err(wrong("data.train", format!("gives `{path}` the weight {weight}; it must lie in (0, 1000]")))
             }
             None => Ok(()),
         }

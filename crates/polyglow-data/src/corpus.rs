@@ -126,12 +126,8 @@ impl Part {
     /// [`DataError::Io`] if a file cannot be opened. The stream itself yields errors for what is wrong inside.
     pub fn pairs(&self) -> Result<Pairs, DataError> {
         Ok(Pairs(match &self.source {
-            Source::Embedded { pairs, .. } => {
-                Reader::Embedded { pairs: Arc::clone(pairs), next: 0 }
-            }
-            Source::TwoFiles { src, tgt } => {
-                Reader::TwoFiles { src: Lines::open(src)?, tgt: Lines::open(tgt)? }
-            }
+            Source::Embedded { pairs, .. } => Reader::Embedded { pairs: Arc::clone(pairs), next: 0 },
+            Source::TwoFiles { src, tgt } => Reader::TwoFiles { src: Lines::open(src)?, tgt: Lines::open(tgt)? },
             Source::Tsv(path) => Reader::Tsv(Lines::open(path)?),
         }))
     }
@@ -204,11 +200,7 @@ fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataErr
 
 fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
     let Some(line) = lines.next().transpose()? else {
-        return if lines.line() == 0 {
-            Err(DataError::Empty { path: lines.path().to_owned() })
-        } else {
-            Ok(None)
-        };
+        return if lines.line() == 0 { Err(DataError::Empty { path: lines.path().to_owned() }) } else { Ok(None) };
     };
     match *line.split('\t').collect::<Vec<_>>() {
         [src, tgt] => Ok(Some(Pair { src: src.to_owned(), tgt: tgt.to_owned() })),
@@ -225,8 +217,7 @@ fn embedded(toy: Toy, split: Split) -> Result<Part, DataError> {
         Split::Valid => "valid",
         Split::Test(name) => name,
     };
-    let pairs =
-        toy.split(split).ok_or_else(|| wrong("data.corpus", no_such_set(split, toy.splits())))?;
+    let pairs = toy.split(split).ok_or_else(|| wrong("data.corpus", no_such_set(split, toy.splits())))?;
     let pairs = pairs.into_iter().map(|pair| Pair { src: pair.src, tgt: pair.tgt }).collect();
     let name = format!("{} {split}", toy.name());
     Ok(Part { source: Source::Embedded { name, pairs: Arc::new(pairs) }, weight: 1.0 })
@@ -234,9 +225,7 @@ fn embedded(toy: Toy, split: Split) -> Result<Part, DataError> {
 
 fn is_tsv(path: &Path) -> bool {
     let name = path.to_string_lossy();
-    Path::new(name.strip_suffix(".gz").unwrap_or(&name))
-        .extension()
-        .is_some_and(|ending| ending == "tsv")
+    Path::new(name.strip_suffix(".gz").unwrap_or(&name)).extension().is_some_and(|ending| ending == "tsv")
 }
 
 fn side(prefix: &Path, language: &str) -> Result<PathBuf, DataError> {

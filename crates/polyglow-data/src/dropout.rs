@@ -63,10 +63,7 @@ impl BpeDropout {
                 .find(|ids| ids.len() <= limit)
                 .unwrap_or_else(|| ids.iter().map(|id| id & !WORD_START).collect())
         };
-        Ok(Example {
-            src: side(&self.src, &marked.src, SRC_DRAW),
-            tgt: side(&self.tgt, &marked.tgt, TGT_DRAW),
-        })
+        Ok(Example { src: side(&self.src, &marked.src, SRC_DRAW), tgt: side(&self.tgt, &marked.tgt, TGT_DRAW) })
     }
 }
 
@@ -96,8 +93,8 @@ struct ModelJson {
 impl MergeTable {
     pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Self, DataError> {
         let refused = |problem: &str| DataError::Dropout { problem: problem.to_owned() };
-        let json: TokenizerJson = serde_json::from_str(&tokenizer.to_json()?)
-            .map_err(|_| refused("its model is not byte pair encoding"))?;
+        let json: TokenizerJson =
+            serde_json::from_str(&tokenizer.to_json()?).map_err(|_| refused("its model is not byte pair encoding"))?;
         let model = json.model;
         if model.kind.as_deref() != Some("BPE") {
             return Err(refused("its model is not byte pair encoding"));
@@ -108,17 +105,14 @@ impl MergeTable {
         if model.continuing_subword_prefix.is_some_and(|prefix| !prefix.is_empty()) {
             return Err(refused("its tokens carry a prefix inside words"));
         }
-        let vocab: HashMap<String, u32> = serde_json::from_value(model.vocab)
-            .map_err(|_| refused("its vocabulary cannot be read"))?;
+        let vocab: HashMap<String, u32> =
+            serde_json::from_value(model.vocab).map_err(|_| refused("its vocabulary cannot be read"))?;
         let mut merges = HashMap::with_capacity(model.merges.len());
         for (rank, (left, right)) in (0..).zip(&model.merges) {
-            let known = |token: &str| {
-                vocab.get(token).copied().ok_or_else(|| refused("a merge has no token"))
-            };
+            let known = |token: &str| vocab.get(token).copied().ok_or_else(|| refused("a merge has no token"));
             merges.insert((known(left)?, known(right)?), (rank, known(&format!("{left}{right}"))?));
         }
-        let mut symbols: Vec<Vec<u32>> =
-            (0..tokenizer.vocab_size() as u32).map(|id| vec![id]).collect();
+        let mut symbols: Vec<Vec<u32>> = (0..tokenizer.vocab_size() as u32).map(|id| vec![id]).collect();
         let suffix = model.end_of_word_suffix.unwrap_or_default();
         for &(_, product) in merges.values() {
             let token = tokenizer.token(product).unwrap_or_default();
@@ -138,11 +132,7 @@ impl MergeTable {
             unit(mix(&[key, draws])) < probability
         };
         for word in marked.chunk_by(|_, next| next & WORD_START == 0) {
-            let symbols = word
-                .iter()
-                .flat_map(|id| &self.symbols[(id & !WORD_START) as usize])
-                .copied()
-                .collect();
+            let symbols = word.iter().flat_map(|id| &self.symbols[(id & !WORD_START) as usize]).copied().collect();
             sampled.extend(self.merge(symbols, &mut draw));
         }
         sampled

@@ -110,9 +110,7 @@ pub enum DataError {
         problem: String,
     },
     /// One pair alone is larger than a batch may be.
-    #[error(
-        "example {example} needs {tokens} positions on one side, more than `train.max_tokens` = {max_tokens}"
-    )]
+    #[error("example {example} needs {tokens} positions on one side, more than `train.max_tokens` = {max_tokens}")]
     LargerThanBatch {
         /// Index of the example in the cache.
         example: u32,
@@ -130,24 +128,18 @@ impl DataError {
             Self::MissingFile { .. } => {
                 "a corpus is named by the part before the language: `train = \"data/train\"` with `src = \"en\"` reads `data/train.en`"
             }
-            Self::InvalidUtf8 { .. } => {
-                "convert the file, for example with `iconv -f LATIN1 -t UTF-8`"
-            }
+            Self::InvalidUtf8 { .. } => "convert the file, for example with `iconv -f LATIN1 -t UTF-8`",
             Self::LineCount { .. } => {
                 "line n of one side must translate line n of the other; look for lines that were split, joined or dropped"
             }
             Self::Columns { .. } => {
                 "a TSV corpus has `source<TAB>target` on each line; `cut -f1,2` drops further columns"
             }
-            Self::NothingKept { .. } => {
-                "raise `data.max_len` or `data.max_length_ratio`, or look at the text"
-            }
+            Self::NothingKept { .. } => "raise `data.max_len` or `data.max_length_ratio`, or look at the text",
             Self::MissingSpecial { .. } => {
                 "add the token to the tokenizer's vocabulary, or let a new tokenizer be trained by leaving out `tokenizer.path`"
             }
-            Self::Dropout { .. } => {
-                "set `tokenizer.dropout = 0.0`, or `tokenizer.kind` to \"bpe\" or \"word-bpe\""
-            }
+            Self::Dropout { .. } => "set `tokenizer.dropout = 0.0`, or `tokenizer.kind` to \"bpe\" or \"word-bpe\"",
             Self::Cache { .. } => "delete the file; it is built again from the corpus",
             Self::LargerThanBatch { .. } => "raise `train.max_tokens` or lower `data.max_len`",
             _ => return None,

@@ -63,12 +63,7 @@ impl IdCache {
         Ok((cache, report))
     }
 
-    fn open(
-        path: &Path,
-        key: &[u8; 32],
-        tokenizers: &Tokenizers,
-        weights: Vec<f64>,
-    ) -> Result<Self, DataError> {
+    fn open(path: &Path, key: &[u8; 32], tokenizers: &Tokenizers, weights: Vec<f64>) -> Result<Self, DataError> {
         let file = File::open(path).map_err(DataError::io(path))?;
         let header = Header::read(&file, path, key)?;
         let tables = format::read_tables(&file, path, &header)?;
@@ -153,8 +148,7 @@ impl IdCache {
         let between = block * BLOCK..example as usize;
         let skipped = self.src_lens[between.clone()].iter().chain(&self.tgt_lens[between]);
         let before = self.blocks[block] + skipped.map(|&len| u64::from(len)).sum::<u64>();
-        let mut src =
-            format::read_ids(&self.file, &self.path, self.width, before, src_len + tgt_len)?;
+        let mut src = format::read_ids(&self.file, &self.path, self.width, before, src_len + tgt_len)?;
         let tgt = src.split_off(src_len);
         for (ids, vocab_size) in [&src, &tgt].into_iter().zip(self.vocab_sizes) {
             if ids.iter().any(|id| (id & !WORD_START) as usize >= vocab_size) {
@@ -177,11 +171,7 @@ impl IdCache {
 }
 
 /// Hashes everything that the content of the cache follows from.
-fn key(
-    corpus: &Corpus,
-    tokenizers: &Tokenizers,
-    filter: Option<&Filter>,
-) -> Result<[u8; 32], DataError> {
+fn key(corpus: &Corpus, tokenizers: &Tokenizers, filter: Option<&Filter>) -> Result<[u8; 32], DataError> {
     let mut hash = Sha256::new();
     hash.update(corpus.content_hash()?);
     for part in corpus.parts() {

@@ -2,7 +2,7 @@
 //!
 //! In the order in which data flows: [`config`] and [`corpus`] turn files into [`corpus::Pair`]s, [`tokenizer`] turns
 //! text into ids and back, [`id_cache`] keeps the ids of a corpus on disk, [`batching`] plans an epoch, [`batch`] pads
-//! and shifts, and [`prefetch`] does the last two ahead of time in the background.
+//! and shifts, [`dropout`] varies BPE segmentations, and [`prefetch`] makes batches ahead of time in the background.
 
 pub mod batch;
 pub mod batching;

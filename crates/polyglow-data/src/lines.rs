@@ -60,8 +60,7 @@ impl Lines {
 
     fn read_line(&mut self) -> Result<Option<String>, DataError> {
         self.buffer.clear();
-        if self.reader.read_until(b'\n', &mut self.buffer).map_err(DataError::io(&self.path))? == 0
-        {
+        if self.reader.read_until(b'\n', &mut self.buffer).map_err(DataError::io(&self.path))? == 0 {
             return Ok(None);
         }
         self.read += 1;
@@ -76,8 +75,7 @@ impl Lines {
             line: self.read,
             byte: error.valid_up_to() + 1,
         })?;
-        let text =
-            if self.read == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
+        let text = if self.read == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
         Ok(Some(text.to_owned()))
     }
 }
@@ -112,10 +110,7 @@ mod tests {
     #[test]
     fn only_line_feeds_end_lines() {
         let text = "a\u{2028}b\u{85}c\u{a0}d\te\x0bf\x0cg\rh\r\n\r\ni";
-        assert_eq!(
-            lines(text.as_bytes()).unwrap(),
-            ["a\u{2028}b\u{85}c\u{a0}d\te\x0bf\x0cg\rh", "", "i"]
-        );
+        assert_eq!(lines(text.as_bytes()).unwrap(), ["a\u{2028}b\u{85}c\u{a0}d\te\x0bf\x0cg\rh", "", "i"]);
     }
 
     #[test]

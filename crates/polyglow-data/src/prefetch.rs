@@ -36,16 +36,9 @@ impl BatchStream {
     ///
     /// # Errors
     /// What [`plan`] and [`BpeDropout::new`] say; and [`DataError::Io`] if no thread can be started.
-    pub fn start(
-        cache: Arc<IdCache>,
-        config: BatchingConfig,
-        start: Position,
-    ) -> Result<Self, DataError> {
-        let dropout = if config.dropout > 0.0 {
-            Some(BpeDropout::new(cache.tokenizers(), config.dropout)?)
-        } else {
-            None
-        };
+    pub fn start(cache: Arc<IdCache>, config: BatchingConfig, start: Position) -> Result<Self, DataError> {
+        let dropout =
+            if config.dropout > 0.0 { Some(BpeDropout::new(cache.tokenizers(), config.dropout)?) } else { None };
         // The first plan is made here, so that a configuration that cannot work fails at once.
         let first = plan(&cache, &config, start.epoch)?;
         let maker = Maker { cache, config, dropout };
@@ -54,8 +47,7 @@ impl BatchStream {
             // Sending fails when the stream is dropped, which is the signal to end.
             let _ = maker.make_all(first, start, |batch| sender.send(batch).is_ok());
         };
-        let worker =
-            thread::Builder::new().name("batches".to_owned()).spawn(run).map_err(no_thread)?;
+        let worker = thread::Builder::new().name("batches".to_owned()).spawn(run).map_err(no_thread)?;
         Ok(Self { batches: Some(batches), worker: Some(worker) })
     }
 }
@@ -125,15 +117,9 @@ impl Maker {
     }
 
     /// Plans an epoch while the one before it is used, because sorting a large corpus takes seconds.
-    fn plan_aside(
-        &self,
-        epoch: u64,
-    ) -> Result<JoinHandle<Result<EpochPlan, DataError>>, DataError> {
+    fn plan_aside(&self, epoch: u64) -> Result<JoinHandle<Result<EpochPlan, DataError>>, DataError> {
         let (cache, config) = (Arc::clone(&self.cache), self.config);
-        thread::Builder::new()
-            .name("plan".to_owned())
-            .spawn(move || plan(&cache, &config, epoch))
-            .map_err(no_thread)
+        thread::Builder::new().name("plan".to_owned()).spawn(move || plan(&cache, &config, epoch)).map_err(no_thread)
     }
 
     fn make(&self, plan: &EpochPlan, place: Position) -> Result<Batch, DataError> {

@@ -6,10 +6,7 @@
 /// results on every machine; there is no state.
 pub fn mix(parts: &[u64]) -> u64 {
     parts.iter().fold(0x9E37_79B9_7F4A_7C15, |state, &part| {
-        finalize(
-            state.wrapping_mul(0xD134_2543_DE82_EF95)
-                ^ finalize(part.wrapping_add(0x9E37_79B9_7F4A_7C15)),
-        )
+        finalize(state.wrapping_mul(0xD134_2543_DE82_EF95) ^ finalize(part.wrapping_add(0x9E37_79B9_7F4A_7C15)))
     })
 }
 

@@ -24,17 +24,8 @@ pub(crate) const TOKENS: [&str; 4] = ["<pad>", "<s>", "</s>", "<unk>"];
 pub(crate) const UNK: &str = TOKENS[3];
 
 const PAD_SPELLINGS: &[&str] = &["<pad>", "[PAD]", "<|pad|>", "<PAD>", "<blank>"];
-const BOS_SPELLINGS: &[&str] = &[
-    "<s>",
-    "[BOS]",
-    "<bos>",
-    "<BOS>",
-    "<|startoftext|>",
-    "<|begin_of_text|>",
-    "<|bos|>",
-    "[CLS]",
-    "<sos>",
-];
+const BOS_SPELLINGS: &[&str] =
+    &["<s>", "[BOS]", "<bos>", "<BOS>", "<|startoftext|>", "<|begin_of_text|>", "<|bos|>", "[CLS]", "<sos>"];
 const EOS_SPELLINGS: &[&str] =
     &["</s>", "[EOS]", "<eos>", "<EOS>", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "[SEP]"];
 const UNK_SPELLINGS: &[&str] = &["<unk>", "[UNK]", "<|unk|>", "<UNK>"];
@@ -44,21 +35,12 @@ impl SpecialIds {
     ///
     /// # Errors
     /// [`DataError::MissingSpecial`] for the first role that no token fills.
-    pub(crate) fn find(
-        path: &Path,
-        id_of: impl Fn(&str) -> Option<u32>,
-    ) -> Result<Self, DataError> {
+    pub(crate) fn find(path: &Path, id_of: impl Fn(&str) -> Option<u32>) -> Result<Self, DataError> {
         let find = |role, spellings: &[&str]| {
-            spellings.iter().find_map(|token| id_of(token)).ok_or_else(|| {
-                DataError::MissingSpecial {
-                    path: path.to_owned(),
-                    role,
-                    tried: spellings
-                        .iter()
-                        .map(|token| format!("`{token}`"))
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                }
+            spellings.iter().find_map(|token| id_of(token)).ok_or_else(|| DataError::MissingSpecial {
+                path: path.to_owned(),
+                role,
+                tried: spellings.iter().map(|token| format!("`{token}`")).collect::<Vec<_>>().join(", "),
             })
         };
         Ok(Self {
@@ -82,8 +64,7 @@ mod tests {
     #[test]
     fn foreign_spellings_are_found() {
         let vocab = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "a"];
-        let id_of =
-            |token: &str| vocab.iter().position(|known| *known == token).map(|id| id as u32);
+        let id_of = |token: &str| vocab.iter().position(|known| *known == token).map(|id| id as u32);
         let special = SpecialIds::find(Path::new("t.json"), id_of).unwrap();
         assert_eq!(special, SpecialIds { pad: 3, bos: 1, eos: 2, unk: 0 });
     }
@@ -91,9 +72,7 @@ mod tests {
     #[test]
     fn a_missing_token_is_named_with_what_was_tried() {
         let error = SpecialIds::find(Path::new("t.json"), |token| (token != "</s>").then_some(9))
-            .and_then(|_| {
-                SpecialIds::find(Path::new("t.json"), |token| (token == "<pad>").then_some(0))
-            });
+            .and_then(|_| SpecialIds::find(Path::new("t.json"), |token| (token == "<pad>").then_some(0)));
         let message = error.unwrap_err().to_string();
         assert!(message.contains("begin-of-sentence") && message.contains("`<s>`"), "{message}");
     }

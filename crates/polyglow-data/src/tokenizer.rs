@@ -71,9 +71,7 @@ impl Tokenizer {
     ) -> Result<Self, DataError> {
         config.validate()?;
         let inner = match &config.vocab {
-            Some(VocabFiles::One(path) | VocabFiles::Sides { src: path, .. }) => {
-                train::from_vocabulary(config, path)?
-            }
+            Some(VocabFiles::One(path) | VocabFiles::Sides { src: path, .. }) => train::from_vocabulary(config, path)?,
             None => train::train(config, lines, progress)?,
         };
         Self::new(inner, Path::new(config.kind.name()))
@@ -88,8 +86,7 @@ impl Tokenizer {
     pub fn load(path: &Path) -> Result<Self, DataError> {
         let name = path.display().to_string();
         let bytes = std::fs::read(path).map_err(DataError::io(path))?;
-        let mut json: Value =
-            serde_json::from_slice(&bytes).map_err(|error| failed(&name)(error.into()))?;
+        let mut json: Value = serde_json::from_slice(&bytes).map_err(|error| failed(&name)(error.into()))?;
         for pointer in ["/truncation", "/padding", "/model/dropout"] {
             if let Some(value) = json.pointer_mut(pointer) {
                 *value = Value::Null;
@@ -130,8 +127,7 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign tokenizer has no id for some text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        let encoding =
-            self.inner.encode_fast(EncodeInput::from(text), false).map_err(failed(&self.name))?;
+        let encoding = self.inner.encode_fast(EncodeInput::from(text), false).map_err(failed(&self.name))?;
         Ok(encoding.get_ids().iter().map(|&id| self.of_text(id)).collect())
     }
 
@@ -139,17 +135,13 @@ impl Tokenizer {
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
-    pub fn encode_batch<S: AsRef<str> + Sync>(
-        &self,
-        texts: &[S],
-    ) -> Result<Vec<Vec<u32>>, DataError> {
+    pub fn encode_batch<S: AsRef<str> + Sync>(&self, texts: &[S]) -> Result<Vec<Vec<u32>>, DataError> {
         texts.par_iter().map(|text| self.encode(text.as_ref())).collect()
     }
 
     /// The ids of `text`, with [`WORD_START`] set in those that begin a word.
     pub(crate) fn encode_marked(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        let encoding =
-            self.inner.encode(EncodeInput::from(text), false).map_err(failed(&self.name))?;
+        let encoding = self.inner.encode(EncodeInput::from(text), false).map_err(failed(&self.name))?;
         let mut previous = None;
         let marked = encoding.get_ids().iter().zip(encoding.get_word_ids()).map(|(&id, &word)| {
             let starts = previous != Some(word);
@@ -197,11 +189,7 @@ impl Tokenizers {
     ///
     /// # Errors
     /// As [`Tokenizer::load`] and [`Tokenizer::train`].
-    pub fn train(
-        config: &TokenizerConfig,
-        corpus: &Corpus,
-        progress: &mut Progress,
-    ) -> Result<Self, DataError> {
+    pub fn train(config: &TokenizerConfig, corpus: &Corpus, progress: &mut Progress) -> Result<Self, DataError> {
         config.validate()?;
         match &config.path {
             Some(path) if path.is_dir() => return Self::load(path),
@@ -216,10 +204,8 @@ impl Tokenizers {
             return Ok(Self::shared(Tokenizer::train(config, lines.flatten(), progress)?));
         }
         let (src_config, tgt_config) = per_side(config);
-        let src =
-            Tokenizer::train(&src_config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?;
-        let tgt =
-            Tokenizer::train(&tgt_config, corpus.pairs().map(|pair| Ok(pair?.tgt)), progress)?;
+        let src = Tokenizer::train(&src_config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?;
+        let tgt = Tokenizer::train(&tgt_config, corpus.pairs().map(|pair| Ok(pair?.tgt)), progress)?;
         Ok(Self { src: Arc::new(src), tgt: Arc::new(tgt) })
     }
 

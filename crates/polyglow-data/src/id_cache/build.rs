@@ -53,11 +53,7 @@ fn write(
         tokenizers,
         filter,
         width: IdWidth::for_vocab(vocab_size),
-        output: Output {
-            writer: BufWriter::with_capacity(BUFFER_BYTES, file),
-            crc: Crc::new(),
-            path,
-        },
+        output: Output { writer: BufWriter::with_capacity(BUFFER_BYTES, file), crc: Crc::new(), path },
         report: CorpusReport::default(),
         src_lens: Vec::new(),
         tgt_lens: Vec::new(),
@@ -86,8 +82,7 @@ impl Builder<'_> {
         self.report.parts.push(PartReport { name: part.name(), pairs: 0, kept: 0 });
         let mut pairs = part.pairs()?.peekable();
         while pairs.peek().is_some() {
-            let chunk: Vec<Pair> =
-                pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
+            let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
             let encode = |pair: &Pair| encode(pair, self.tokenizers);
             let examples: Vec<Example> = chunk.par_iter().map(encode).collect::<Result<_, _>>()?;
             let mut bytes = Vec::new();
@@ -111,8 +106,7 @@ impl Builder<'_> {
         part.pairs += 1;
         let line = part.pairs;
         let rejected = self.filter.and_then(|filter| filter.reject(src.len(), tgt.len()));
-        let (Ok(src_len), Ok(tgt_len)) = (u16::try_from(src.len()), u16::try_from(tgt.len()))
-        else {
+        let (Ok(src_len), Ok(tgt_len)) = (u16::try_from(src.len()), u16::try_from(tgt.len())) else {
             // No model takes such a sentence, and two bytes per length keep the tables small.
             return report.leave_out(Reason::TooLong);
         };
@@ -121,10 +115,9 @@ impl Builder<'_> {
         }
         part.kept += 1;
         report.kept += 1;
-        for (side, ids, tokenizer) in [
-            (&mut report.src, src, &self.tokenizers.src),
-            (&mut report.tgt, tgt, &self.tokenizers.tgt),
-        ] {
+        for (side, ids, tokenizer) in
+            [(&mut report.src, src, &self.tokenizers.src), (&mut report.tgt, tgt, &self.tokenizers.tgt)]
+        {
             let unk = tokenizer.special().unk;
             side.tokens += ids.len() as u64;
             side.unknown += ids.iter().filter(|&id| id & !WORD_START == unk).count() as u64;
@@ -142,18 +135,15 @@ impl Builder<'_> {
         }
         for lengths in [&self.src_lens, &self.tgt_lens] {
             for chunk in lengths.chunks(BUFFER_BYTES) {
-                self.output.write(
-                    &chunk.iter().flat_map(|length| length.to_le_bytes()).collect::<Vec<_>>(),
-                )?;
+                self.output.write(&chunk.iter().flat_map(|length| length.to_le_bytes()).collect::<Vec<_>>())?;
             }
         }
         for chunk in self.lines.chunks(BUFFER_BYTES) {
-            self.output
-                .write(&chunk.iter().flat_map(|line| line.to_le_bytes()).collect::<Vec<_>>())?;
+            self.output.write(&chunk.iter().flat_map(|line| line.to_le_bytes()).collect::<Vec<_>>())?;
         }
         let path = self.output.path;
-        let report = serde_json::to_vec(&self.report)
-            .map_err(|error| DataError::io(path)(std::io::Error::other(error)))?;
+        let report =
+            serde_json::to_vec(&self.report).map_err(|error| DataError::io(path)(std::io::Error::other(error)))?;
         self.output.write(&report)?;
         let header = Header {
             key: *key,
@@ -189,10 +179,7 @@ impl Output<'_> {
 }
 
 fn encode(pair: &Pair, tokenizers: &Tokenizers) -> Result<Example, DataError> {
-    Ok(Example {
-        src: tokenizers.src.encode_marked(&pair.src)?,
-        tgt: tokenizers.tgt.encode_marked(&pair.tgt)?,
-    })
+    Ok(Example { src: tokenizers.src.encode_marked(&pair.src)?, tgt: tokenizers.tgt.encode_marked(&pair.tgt)? })
 }
 
 /// A name beside `path` that no other process writes to.

@@ -69,12 +69,8 @@ impl IdWidth {
 
     fn read(self, bytes: &[u8]) -> Vec<u32> {
         match self {
-            Self::Narrow => {
-                bytes.as_chunks().0.iter().map(|&two| widen(u16::from_le_bytes(two))).collect()
-            }
-            Self::Wide => {
-                bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four)).collect()
-            }
+            Self::Narrow => bytes.as_chunks().0.iter().map(|&two| widen(u16::from_le_bytes(two))).collect(),
+            Self::Wide => bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four)).collect(),
         }
     }
 }
@@ -96,31 +92,20 @@ impl Header {
     pub(super) fn read(file: &File, path: &Path, key: &[u8; 32]) -> Result<Self, DataError> {
         let mut bytes = [0; HEADER_BYTES];
         read_at(file, &mut bytes, 0).map_err(DataError::io(path))?;
-        let long = |start: usize| {
-            bytes[start..].first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight))
-        };
-        let short =
-            |start: usize| bytes[start..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four));
+        let long = |start: usize| bytes[start..].first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight));
+        let short = |start: usize| bytes[start..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four));
         let width = match short(64) {
             2 => IdWidth::Narrow,
             4 => IdWidth::Wide,
             _ => return Err(damaged(path, "its header is not ours")),
         };
-        let header = Self {
-            key: *key,
-            width,
-            examples: long(40),
-            ids: long(48),
-            report_bytes: long(56),
-            checksum: short(68),
-        };
+        let header =
+            Self { key: *key, width, examples: long(40), ids: long(48), report_bytes: long(56), checksum: short(68) };
         if header.to_bytes() != bytes {
             return Err(damaged(path, "it belongs to another corpus, tokenizer or version"));
         }
         let length = file.metadata().map_err(DataError::io(path))?.len();
-        if header.lines_start().and_then(|start| start.checked_add(header.after_lengths()?))
-            != Some(length)
-        {
+        if header.lines_start().and_then(|start| start.checked_add(header.after_lengths()?)) != Some(length) {
             return Err(damaged(path, "its length does not fit its header"));
         }
         Ok(header)
@@ -139,14 +124,9 @@ impl Header {
 }
 
 /// Reads the whole body once, checks it against its checksum, and keeps the small tables.
-pub(super) fn read_tables(
-    mut file: &File,
-    path: &Path,
-    header: &Header,
-) -> Result<Tables, DataError> {
+pub(super) fn read_tables(mut file: &File, path: &Path, header: &Header) -> Result<Tables, DataError> {
     file.seek(SeekFrom::Start(HEADER_BYTES as u64)).map_err(DataError::io(path))?;
-    let mut body =
-        Body { reader: BufReader::with_capacity(BUFFER_BYTES, file), crc: Crc::new(), path };
+    let mut body = Body { reader: BufReader::with_capacity(BUFFER_BYTES, file), crc: Crc::new(), path };
     body.skip(header.ids * header.width.bytes() as u64)?;
     let src_lens = body.lengths(header.examples)?;
     let tgt_lens = body.lengths(header.examples)?;
@@ -156,8 +136,7 @@ pub(super) fn read_tables(
     if body.crc.sum() != header.checksum {
         return Err(damaged(path, "its checksum does not fit"));
     }
-    let report =
-        serde_json::from_slice(&report).map_err(|_| damaged(path, "its report cannot be read"))?;
+    let report = serde_json::from_slice(&report).map_err(|_| damaged(path, "its report cannot be read"))?;
     Ok(Tables { src_lens, tgt_lens, report })
 }
 
@@ -170,8 +149,7 @@ pub(super) fn read_ids(
     count: usize,
 ) -> Result<Vec<u32>, DataError> {
     let mut bytes = vec![0; count * width.bytes()];
-    read_at(file, &mut bytes, HEADER_BYTES as u64 + before * width.bytes() as u64)
-        .map_err(DataError::io(path))?;
+    read_at(file, &mut bytes, HEADER_BYTES as u64 + before * width.bytes() as u64).map_err(DataError::io(path))?;
     Ok(width.read(&bytes))
 }
 
@@ -186,8 +164,7 @@ pub(super) fn read_line(
     let ids = (report.src.tokens + report.tgt.tokens) * width.bytes() as u64;
     let start = HEADER_BYTES as u64 + ids + report.kept * 2 * LENGTH_BYTES;
     let mut bytes = [0; 4];
-    read_at(file, &mut bytes, start + u64::from(example) * LINE_BYTES)
-        .map_err(DataError::io(path))?;
+    read_at(file, &mut bytes, start + u64::from(example) * LINE_BYTES).map_err(DataError::io(path))?;
     Ok(u64::from(u32::from_le_bytes(bytes)))
 }
 

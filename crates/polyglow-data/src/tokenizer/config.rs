@@ -133,17 +133,13 @@ impl TokenizerConfig {
             return Err(wrong("tokenizer.vocab_size", problem));
         }
         if !(0.0..1.0).contains(&self.dropout) {
-            return Err(wrong(
-                "tokenizer.dropout",
-                format!("must lie in [0, 1), not {}", self.dropout),
-            ));
+            return Err(wrong("tokenizer.dropout", format!("must lie in [0, 1), not {}", self.dropout)));
         }
         if self.path.is_some() {
             return Ok(());
         }
         if self.dropout > 0.0 && !matches!(self.kind, Kind::Bpe | Kind::WordBpe) {
-            let problem =
-                format!("needs kind \"bpe\" or \"word-bpe\", not \"{}\"", self.kind.name());
+            let problem = format!("needs kind \"bpe\" or \"word-bpe\", not \"{}\"", self.kind.name());
             return Err(wrong("tokenizer.dropout", problem));
         }
         match (self.kind, &self.vocab) {
@@ -151,14 +147,12 @@ impl TokenizerConfig {
                 "tokenizer.vocab",
                 "is missing: kind \"whitespace\" takes its tokens from that file".to_owned(),
             )),
-            (Kind::Whitespace, Some(VocabFiles::Sides { .. })) if self.shared => Err(wrong(
-                "tokenizer.vocab",
-                "names a file per side although `tokenizer.shared` is true".to_owned(),
-            )),
-            (kind, Some(_)) if kind != Kind::Whitespace => Err(wrong(
-                "tokenizer.vocab",
-                format!("goes with kind \"whitespace\", not \"{}\"", kind.name()),
-            )),
+            (Kind::Whitespace, Some(VocabFiles::Sides { .. })) if self.shared => {
+                Err(wrong("tokenizer.vocab", "names a file per side although `tokenizer.shared` is true".to_owned()))
+            }
+            (kind, Some(_)) if kind != Kind::Whitespace => {
+                Err(wrong("tokenizer.vocab", format!("goes with kind \"whitespace\", not \"{}\"", kind.name())))
+            }
             _ => Ok(()),
         }
     }

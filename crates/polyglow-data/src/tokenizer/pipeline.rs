@@ -10,9 +10,9 @@ use tokenizers::pre_tokenizers::metaspace::Metaspace;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 use tokenizers::{
-    AddedToken, DecoderWrapper, ModelWrapper, NormalizedString, Normalizer, NormalizerWrapper,
-    OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
-    SplitDelimiterBehavior, Tokenizer as HuggingFaceTokenizer,
+    AddedToken, DecoderWrapper, ModelWrapper, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential,
+    OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper, SplitDelimiterBehavior,
+    Tokenizer as HuggingFaceTokenizer,
 };
 
 use super::config::{Kind, Normalization, TokenizerConfig};
@@ -22,10 +22,7 @@ use crate::special;
 pub(super) const END_OF_WORD: &str = "</w>";
 
 /// Joins `model` with what surrounds it for the configured kind.
-pub(super) fn assemble(
-    config: &TokenizerConfig,
-    model: ModelWrapper,
-) -> tokenizers::Result<HuggingFaceTokenizer> {
+pub(super) fn assemble(config: &TokenizerConfig, model: ModelWrapper) -> tokenizers::Result<HuggingFaceTokenizer> {
     let mut tokenizer = HuggingFaceTokenizer::new(model);
     tokenizer.with_normalizer(normalizer(config))?;
     tokenizer.with_pre_tokenizer(Some(pre_tokenizer(config.kind)?));
@@ -40,10 +37,7 @@ pub(super) fn special_tokens() -> Vec<AddedToken> {
 }
 
 /// Cuts `text` into the words inside which a vocabulary is trained.
-pub(super) fn words(
-    tokenizer: &HuggingFaceTokenizer,
-    text: &str,
-) -> tokenizers::Result<Vec<String>> {
+pub(super) fn words(tokenizer: &HuggingFaceTokenizer, text: &str) -> tokenizers::Result<Vec<String>> {
     let mut normalized = NormalizedString::from(text);
     if let Some(normalizer) = tokenizer.get_normalizer() {
         normalizer.normalize(&mut normalized)?;
@@ -53,11 +47,7 @@ pub(super) fn words(
         pre_tokenizer.pre_tokenize(&mut words)?;
     }
     let splits = words.get_splits(OffsetReferential::Normalized, OffsetType::Byte);
-    Ok(splits
-        .into_iter()
-        .map(|(word, _, _)| word.to_owned())
-        .filter(|word| !word.is_empty())
-        .collect())
+    Ok(splits.into_iter().map(|(word, _, _)| word.to_owned()).filter(|word| !word.is_empty()).collect())
 }
 
 fn normalizer(config: &TokenizerConfig) -> Option<NormalizerWrapper> {

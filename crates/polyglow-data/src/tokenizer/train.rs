@@ -39,14 +39,10 @@ pub(super) fn train(
     progress: &mut Progress,
 ) -> Result<HuggingFaceTokenizer, DataError> {
     let name = config.kind.name();
-    let mut tokenizer =
-        pipeline::assemble(config, empty_model().map_err(failed(name))?).map_err(failed(name))?;
+    let mut tokenizer = pipeline::assemble(config, empty_model().map_err(failed(name))?).map_err(failed(name))?;
     let words = count_words(&tokenizer, lines, config, progress)?;
     if words.is_empty() {
-        return Err(DataError::Tokenizer {
-            name: name.to_owned(),
-            problem: "the text has no words".to_owned(),
-        });
+        return Err(DataError::Tokenizer { name: name.to_owned(), problem: "the text has no words".to_owned() });
     }
     progress(Stage::LearningVocabulary, config.vocab_size as u64);
     tokenizer.with_model(match config.kind {
@@ -54,10 +50,7 @@ pub(super) fn train(
         Kind::WordBpe => word_bpe(config, words).map_err(failed(name))?,
         Kind::Unigram => unigram(config, words).map_err(failed(name))?,
         Kind::Word | Kind::Char | Kind::Whitespace => {
-            let kept = words
-                .into_iter()
-                .map(|(word, _)| word)
-                .take(config.vocab_size - special::TOKENS.len());
+            let kept = words.into_iter().map(|(word, _)| word).take(config.vocab_size - special::TOKENS.len());
             word_level(kept).map_err(failed(name))?
         }
     });
@@ -66,10 +59,7 @@ pub(super) fn train(
 }
 
 /// Makes the `whitespace` tokenizer whose tokens are listed in the file `vocab`.
-pub(super) fn from_vocabulary(
-    config: &TokenizerConfig,
-    vocab: &Path,
-) -> Result<HuggingFaceTokenizer, DataError> {
+pub(super) fn from_vocabulary(config: &TokenizerConfig, vocab: &Path) -> Result<HuggingFaceTokenizer, DataError> {
     let name = vocab.display().to_string();
     let mut tokens = Vec::new();
     for line in Lines::open(vocab)? {
@@ -115,8 +105,7 @@ fn count_words(
         drop_rare(&mut counts);
         progress(Stage::CountingWords, read);
     }
-    let mut words: Vec<_> =
-        counts.into_iter().filter(|(word, _)| word.chars().count() <= MAX_WORD_CHARS).collect();
+    let mut words: Vec<_> = counts.into_iter().filter(|(word, _)| word.chars().count() <= MAX_WORD_CHARS).collect();
     words.sort_unstable_by(|(left, left_count), (right, right_count)| {
         right_count.cmp(left_count).then_with(|| left.cmp(right))
     });
@@ -142,10 +131,7 @@ fn drop_rare(counts: &mut HashMap<String, u64>) {
     }
 }
 
-fn byte_level_bpe(
-    config: &TokenizerConfig,
-    words: Vec<(String, u64)>,
-) -> tokenizers::Result<ModelWrapper> {
+fn byte_level_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
     // All 256 bytes are in the vocabulary, whether the text has them or not: this is what makes any text encodable.
     let trainer = BpeTrainer::builder()
         .show_progress(false)
@@ -157,18 +143,12 @@ fn byte_level_bpe(
     learn_merges(&trainer, BPE::builder().build()?, words)
 }
 
-fn word_bpe(
-    config: &TokenizerConfig,
-    words: Vec<(String, u64)>,
-) -> tokenizers::Result<ModelWrapper> {
+fn word_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
     // The trainer numbers the characters that end words in the order of a randomized hash map. Named in advance they
     // get the same ids every time; and with all of them named, no known character is unknown at the end of a word.
     let characters: BTreeSet<char> = words.iter().flat_map(|(word, _)| word.chars()).collect();
-    let endings =
-        characters.iter().map(|character| format!("{character}{}", pipeline::END_OF_WORD));
-    let first = pipeline::special_tokens()
-        .into_iter()
-        .chain(endings.map(|token| AddedToken::from(token, false)));
+    let endings = characters.iter().map(|character| format!("{character}{}", pipeline::END_OF_WORD));
+    let first = pipeline::special_tokens().into_iter().chain(endings.map(|token| AddedToken::from(token, false)));
     let trainer = BpeTrainer::builder()
         .show_progress(false)
         .vocab_size(config.vocab_size)
@@ -183,33 +163,23 @@ fn word_bpe(
     learn_merges(&trainer, model, words)
 }
 
-fn learn_merges(
-    trainer: &BpeTrainer,
-    mut model: BPE,
-    words: Vec<(String, u64)>,
-) -> tokenizers::Result<ModelWrapper> {
+fn learn_merges(trainer: &BpeTrainer, mut model: BPE, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
     let occurrences: u64 = words.iter().map(|(_, count)| count).sum();
     let divisor = occurrences.div_ceil(MAX_OCCURRENCES);
-    let words =
-        words.into_iter().map(|(word, count)| (word.into(), count.div_ceil(divisor))).collect();
+    let words = words.into_iter().map(|(word, count)| (word.into(), count.div_ceil(divisor))).collect();
     trainer.do_train(&words, &mut model)?;
     Ok(model.into())
 }
 
-fn unigram(
-    config: &TokenizerConfig,
-    words: Vec<(String, u64)>,
-) -> tokenizers::Result<ModelWrapper> {
+fn unigram(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
     let trainer = UnigramTrainer::builder()
         .show_progress(false)
         .vocab_size(config.vocab_size as u32)
         .special_tokens(pipeline::special_tokens())
         .unk_token(Some(special::UNK.to_owned()))
         .build()?;
-    let words: Vec<_> = words
-        .into_iter()
-        .map(|(word, count)| (word, u32::try_from(count).unwrap_or(u32::MAX)))
-        .collect();
+    let words: Vec<_> =
+        words.into_iter().map(|(word, count)| (word, u32::try_from(count).unwrap_or(u32::MAX))).collect();
     let mut model = Unigram::default();
     // On several threads the expected counts would be summed in a changing order.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
@@ -226,11 +196,7 @@ fn in_fixed_order(mut pieces: Vec<(String, f64)>) -> Vec<(String, f64)> {
     let mut learned = pieces.split_off(special::TOKENS.len());
     let is_character = |piece: &(String, f64)| piece.0.chars().nth(1).is_none();
     let characters = learned.iter().filter(|piece| is_character(piece)).count();
-    let lowest = learned
-        .iter()
-        .filter(|piece| is_character(piece))
-        .map(|piece| piece.1)
-        .fold(f64::INFINITY, f64::min);
+    let lowest = learned.iter().filter(|piece| is_character(piece)).map(|piece| piece.1).fold(f64::INFINITY, f64::min);
     let ceiling = lowest + RARE_CHARACTER_STEP * characters as f64;
     let mut rare: Vec<&mut (String, f64)> =
         learned.iter_mut().filter(|piece| is_character(piece) && piece.1 <= ceiling).collect();
@@ -240,9 +206,7 @@ fn in_fixed_order(mut pieces: Vec<(String, f64)>) -> Vec<(String, f64)> {
     for (piece, score) in rare.into_iter().zip(scores) {
         piece.1 = score;
     }
-    learned.sort_unstable_by(|left, right| {
-        right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0))
-    });
+    learned.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
     pieces.extend(learned);
     pieces
 }

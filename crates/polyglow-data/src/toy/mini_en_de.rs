@@ -74,8 +74,7 @@ fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<AlignedPair> {
 
 impl Recipe {
     fn accepts(&self, sentence: &Phrase, combinations: &[Combination]) -> bool {
-        let subordinators =
-            sentence.english.iter().filter(|word| SUBORDINATORS.contains(&word.text)).count();
+        let subordinators = sentence.english.iter().filter(|word| SUBORDINATORS.contains(&word.text)).count();
         sentence.english.len() <= MAX_WORDS
             && sentence.german.len() <= MAX_WORDS
             && self.subordinators.contains(&subordinators)

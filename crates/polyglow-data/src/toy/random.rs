@@ -44,9 +44,6 @@ mod tests {
     fn numbers_equal_the_published_ones() {
         let mut random = SplitMix64::new(1_234_567);
         let drawn: Vec<u64> = (0..3).map(|_| random.next()).collect();
-        assert_eq!(
-            drawn,
-            [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]
-        );
+        assert_eq!(drawn, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 }

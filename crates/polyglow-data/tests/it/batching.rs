@@ -7,13 +7,11 @@ use polyglow_data::batching::{BatchingConfig, EpochPlan};
 use polyglow_data::error::DataError;
 use polyglow_data::random::{below, mix};
 
-const CONFIG: BatchingConfig =
-    BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 7, dropout: 0.0 };
+const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 7, dropout: 0.0 };
 
 /// Lengths like those of image captions: 4 to 40 tokens, the target like the source give or take a third.
 fn lengths(example: u32) -> (usize, usize) {
-    let draw =
-        |purpose: u64, bound: u64| below(mix(&[purpose, u64::from(example)]), bound) as usize;
+    let draw = |purpose: u64, bound: u64| below(mix(&[purpose, u64::from(example)]), bound) as usize;
     let src = 4 + draw(1, 10) + draw(2, 10) + draw(3, 18);
     (src, src * (67 + draw(4, 67)) / 100 + 1)
 }
@@ -47,12 +45,7 @@ fn no_batch_exceeds_its_budget_on_either_side() {
         let config = BatchingConfig { pad_multiple, ..CONFIG };
         let plan = plan(&[(0..10_000, 1.0)], &config, 0);
         for batch in batches(&plan) {
-            let longest = batch
-                .iter()
-                .map(|&example| lengths(example))
-                .map(|(src, tgt)| src.max(tgt))
-                .max()
-                .unwrap();
+            let longest = batch.iter().map(|&example| lengths(example)).map(|(src, tgt)| src.max(tgt)).max().unwrap();
             assert!(batch.len() * (longest + 1).next_multiple_of(pad_multiple) <= 4096);
         }
     }
@@ -64,9 +57,7 @@ fn little_of_a_caption_corpus_is_padding() {
     let (mut tokens, mut positions) = (0, 0);
     for batch in batches(&plan) {
         let sides: Vec<(usize, usize)> = batch.iter().map(|&example| lengths(example)).collect();
-        let longest = sides
-            .iter()
-            .fold((0, 0), |longest, side| (longest.0.max(side.0), longest.1.max(side.1)));
+        let longest = sides.iter().fold((0, 0), |longest, side| (longest.0.max(side.0), longest.1.max(side.1)));
         positions += batch.len() * (longest.0 + longest.1 + 2);
         tokens += sides.iter().map(|(src, tgt)| src + tgt + 2).sum::<usize>();
     }
@@ -89,16 +80,11 @@ fn batches_come_in_no_order_of_length_and_differ_between_epochs() {
     let rows = |plan: &EpochPlan| batches(plan).iter().map(|batch| batch.len()).collect::<Vec<_>>();
     assert!(!rows(&first).is_sorted() && !rows(&first).is_sorted_by(|left, right| left >= right));
     let mates = |plan: &EpochPlan| {
-        let mut batch =
-            batches(plan).into_iter().find(|batch| batch.contains(&0)).unwrap().to_vec();
+        let mut batch = batches(plan).into_iter().find(|batch| batch.contains(&0)).unwrap().to_vec();
         batch.sort_unstable();
         batch
     };
-    assert_ne!(
-        mates(&first),
-        mates(&second),
-        "an example should not always have the same neighbors"
-    );
+    assert_ne!(mates(&first), mates(&second), "an example should not always have the same neighbors");
 }
 
 #[test]
@@ -113,9 +99,7 @@ fn weights_repeat_and_sample_parts() {
     assert_eq!(total(&first, 2_000..2_999), 999 + 250);
     assert!((2_000..2_999).all(|example| (1..=2).contains(&first[&example])));
     assert_eq!(first[&2_999], 1);
-    let half = |counts: &HashMap<u32, usize>| {
-        (1_000..2_000).filter(|id| counts.contains_key(id)).collect::<Vec<_>>()
-    };
+    let half = |counts: &HashMap<u32, usize>| (1_000..2_000).filter(|id| counts.contains_key(id)).collect::<Vec<_>>();
     assert_ne!(half(&first), half(&second));
 }
 
@@ -124,8 +108,5 @@ fn an_example_larger_than_a_batch_is_an_error() {
     let config = BatchingConfig { max_tokens: 30, ..CONFIG };
     let lengths = |example| if example == 5 { (12, 30) } else { (12, 12) };
     let error = EpochPlan::new(lengths, &[(0..10, 1.0)], &config, 0).unwrap_err();
-    assert!(
-        matches!(error, DataError::LargerThanBatch { example: 5, tokens: 31, max_tokens: 30 }),
-        "{error}"
-    );
+    assert!(matches!(error, DataError::LargerThanBatch { example: 5, tokens: 31, max_tokens: 30 }), "{error}");
 }

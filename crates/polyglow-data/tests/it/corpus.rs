@@ -49,10 +49,7 @@ fn all_forms_of_a_corpus_give_the_same_pairs() {
         ("plain.en", src.as_bytes()),
         ("plain.de", tgt.as_bytes()),
         ("packed.en.gz", &gzip(src.as_bytes())),
-        (
-            "packed.de.gz",
-            &[gzip("\u{feff}A B\r\n".as_bytes()), gzip("\u{2028}C D\r\n".as_bytes())].concat(),
-        ),
+        ("packed.de.gz", &[gzip("\u{feff}A B\r\n".as_bytes()), gzip("\u{2028}C D\r\n".as_bytes())].concat()),
         ("mixed.en", src.as_bytes()),
         ("mixed.de.gz", &gzip(tgt.as_bytes())),
         ("table.tsv", tsv.as_bytes()),
@@ -63,11 +60,7 @@ fn all_forms_of_a_corpus_give_the_same_pairs() {
         assert_eq!(read(dir.path(), name).unwrap(), expected, "{name}");
     }
     for name in ["table.tsv", "packed.tsv.gz", "packed.tsv"] {
-        assert_eq!(
-            read(dir.path(), name).unwrap(),
-            [pair("a b", "A B"), pair("c d", "C D")],
-            "{name}"
-        );
+        assert_eq!(read(dir.path(), name).unwrap(), [pair("a b", "A B"), pair("c d", "C D")], "{name}");
     }
 }
 
@@ -83,8 +76,7 @@ fn a_list_is_read_part_by_part_with_its_weights() {
     let corpus = Corpus::open(&config, Split::Train).unwrap();
     let pairs: Vec<Pair> = corpus.pairs().collect::<Result<_, _>>().unwrap();
     assert_eq!(pairs, [pair("a", "A"), pair("b", "B"), pair("c", "C")]);
-    let weights: Vec<f64> =
-        corpus.parts().iter().map(polyglow_data::corpus::Part::weight).collect();
+    let weights: Vec<f64> = corpus.parts().iter().map(polyglow_data::corpus::Part::weight).collect();
     assert_eq!(weights, [2.0, 0.5]);
 }
 
@@ -111,21 +103,12 @@ fn errors_name_file_and_line() {
         message("short"),
         ("`short.en` has 3 lines but `short.de` has 2: line 3 has no partner".to_owned(), true)
     );
-    assert_eq!(
-        message("bytes"),
-        ("`bytes.en` line 2: invalid UTF-8 at byte 1 of the line".to_owned(), true)
-    );
+    assert_eq!(message("bytes"), ("`bytes.en` line 2: invalid UTF-8 at byte 1 of the line".to_owned(), true));
     assert_eq!(message("void").0, "`void.en` is empty: it has no line 1");
     assert_eq!(message("void.tsv").0, "`void.tsv` is empty: it has no line 1");
     assert_eq!(message("half"), ("no such file: `half.de` (nor `half.de.gz`)".to_owned(), true));
-    assert_eq!(
-        message("columns.tsv"),
-        ("`columns.tsv` line 2: 1 tab-separated columns instead of 2".to_owned(), true)
-    );
-    assert_eq!(
-        message("columns3.tsv").0,
-        "`columns3.tsv` line 1: 3 tab-separated columns instead of 2"
-    );
+    assert_eq!(message("columns.tsv"), ("`columns.tsv` line 2: 1 tab-separated columns instead of 2".to_owned(), true));
+    assert_eq!(message("columns3.tsv").0, "`columns3.tsv` line 1: 3 tab-separated columns instead of 2");
 }
 
 #[test]
@@ -141,8 +124,7 @@ fn embedded_corpora_have_their_splits() {
     let config = DataConfig::embedded("digits");
     config.validate().unwrap();
     assert_eq!(config.test_names(), ["test", "test_long"]);
-    let valid: Vec<Pair> =
-        Corpus::open(&config, Split::Valid).unwrap().pairs().collect::<Result<_, _>>().unwrap();
+    let valid: Vec<Pair> = Corpus::open(&config, Split::Valid).unwrap().pairs().collect::<Result<_, _>>().unwrap();
     assert!(!valid.is_empty());
     let error = Corpus::open(&config, Split::Test("test_deep")).unwrap_err().to_string();
     assert!(error.contains("test_deep") && error.contains("test_long"), "{error}");
@@ -152,16 +134,11 @@ fn embedded_corpora_have_their_splits() {
 fn test_sets_go_by_name() {
     let dir = files(&[("a.tsv", b"a\tA\n"), ("b.tsv", b"b\tB\n")]);
     let sets = [("first", "a.tsv"), ("second", "b.tsv")];
-    let named =
-        sets.iter().map(|(name, file)| ((*name).to_owned(), dir.path().join(file))).collect();
-    let named =
-        DataConfig { test: Some(TestFiles::Named(named)), ..config(dir.path().join("a.tsv")) };
+    let named = sets.iter().map(|(name, file)| ((*name).to_owned(), dir.path().join(file))).collect();
+    let named = DataConfig { test: Some(TestFiles::Named(named)), ..config(dir.path().join("a.tsv")) };
     assert_eq!(named.test_names(), ["first", "second"]);
-    let second: Vec<Pair> = Corpus::open(&named, Split::Test("second"))
-        .unwrap()
-        .pairs()
-        .collect::<Result<_, _>>()
-        .unwrap();
+    let second: Vec<Pair> =
+        Corpus::open(&named, Split::Test("second")).unwrap().pairs().collect::<Result<_, _>>().unwrap();
     assert_eq!(second, [pair("b", "B")]);
     let error = Corpus::open(&named, Split::Test("third")).unwrap_err().to_string();
     assert!(error.contains("`data.test`") && error.contains("first, second"), "{error}");
@@ -169,20 +146,12 @@ fn test_sets_go_by_name() {
 
 #[test]
 fn a_configuration_is_read_strictly() {
-    let parse =
-        |json: &str| serde_json::from_str::<DataConfig>(json).map_err(|error| error.to_string());
-    let config = parse(
-        r#"{"train": [{"path": "a", "weight": 2}, {"path": "b"}], "src": "en", "tgt": "de"}"#,
-    )
-    .unwrap();
+    let parse = |json: &str| serde_json::from_str::<DataConfig>(json).map_err(|error| error.to_string());
+    let config = parse(r#"{"train": [{"path": "a", "weight": 2}, {"path": "b"}], "src": "en", "tgt": "de"}"#).unwrap();
     config.validate().unwrap();
     assert_eq!((config.max_len, config.max_length_ratio), (256, 9.0));
     assert!(parse(r#"{"trian": "a"}"#).unwrap_err().contains("trian"));
-    assert!(
-        parse(r#"{"train": [{"path": "a", "wieght": 2}]}"#)
-            .unwrap_err()
-            .contains("expected a path")
-    );
+    assert!(parse(r#"{"train": [{"path": "a", "wieght": 2}]}"#).unwrap_err().contains("expected a path"));
     let written = serde_json::to_string(&config).unwrap();
     assert_eq!(parse(&written).unwrap(), config);
 }
@@ -208,7 +177,6 @@ fn impossible_configurations_are_refused_by_key() {
         assert!(message.starts_with(key), "{message} does not begin with {key}");
     }
     let weight = WeightedPath { path: "a".into(), weight: -1.0 };
-    let negative =
-        DataConfig { train: Some(TrainFiles::Weighted(vec![weight])), ..config("a".into()) };
+    let negative = DataConfig { train: Some(TrainFiles::Weighted(vec![weight])), ..config("a".into()) };
     assert!(negative.validate().unwrap_err().to_string().contains("weight -1"));
 }

@@ -15,8 +15,7 @@ use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
-const CONFIG: BatchingConfig =
-    BatchingConfig { max_tokens: 300, pad_multiple: 1, seed: 3, dropout: 0.2 };
+const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 300, pad_multiple: 1, seed: 3, dropout: 0.2 };
 
 /// The test text, each line with the next as its translation, and lines that BPE finds hard.
 fn cache(kind: Kind) -> (TempDir, Arc<IdCache>, Vec<Pair>) {
@@ -38,13 +37,10 @@ fn cache(kind: Kind) -> (TempDir, Arc<IdCache>, Vec<Pair>) {
         Corpus::open(&data, Split::Train).unwrap()
     };
     let tokenizers = Tokenizers::train(&config, &open(&text), &mut |_, _| {}).unwrap();
-    text.push_str(
-        "☃ unseen ☃snow☃ x☃\n<s> a<s>b</s> </w>the</w> e</w>\n🙂🙃 don't  twice   spaced\n\n",
-    );
+    text.push_str("☃ unseen ☃snow☃ x☃\n<s> a<s>b</s> </w>the</w> e</w>\n🙂🙃 don't  twice   spaced\n\n");
     let corpus = open(&text);
     let ids = dir.path().join("train.ids");
-    let (cache, _) =
-        IdCache::open_or_build(&ids, &corpus, &tokenizers, None, &mut |_, _| {}).unwrap();
+    let (cache, _) = IdCache::open_or_build(&ids, &corpus, &tokenizers, None, &mut |_, _| {}).unwrap();
     let pairs = corpus.pairs().collect::<Result<_, _>>().unwrap();
     (dir, Arc::new(cache), pairs)
 }
@@ -52,9 +48,7 @@ fn cache(kind: Kind) -> (TempDir, Arc<IdCache>, Vec<Pair>) {
 fn sample(cache: &IdCache, probability: f64, epoch: u64) -> Vec<Example> {
     let dropout = BpeDropout::new(cache.tokenizers(), probability).unwrap();
     let config = BatchingConfig { dropout: probability, ..CONFIG };
-    (0..cache.len() as u32)
-        .map(|example| dropout.sample(cache, &config, example, epoch).unwrap())
-        .collect()
+    (0..cache.len() as u32).map(|example| dropout.sample(cache, &config, example, epoch).unwrap()).collect()
 }
 
 #[test]
@@ -62,20 +56,8 @@ fn without_dropout_the_merges_give_the_ids_of_the_tokenizer() {
     for kind in [Kind::Bpe, Kind::WordBpe] {
         let (_dir, cache, pairs) = cache(kind);
         for (sampled, pair) in sample(&cache, 0.0, 0).iter().zip(&pairs) {
-            assert_eq!(
-                sampled.src,
-                cache.tokenizers().src.encode(&pair.src).unwrap(),
-                "{}: {}",
-                kind.name(),
-                pair.src
-            );
-            assert_eq!(
-                sampled.tgt,
-                cache.tokenizers().tgt.encode(&pair.tgt).unwrap(),
-                "{}: {}",
-                kind.name(),
-                pair.tgt
-            );
+            assert_eq!(sampled.src, cache.tokenizers().src.encode(&pair.src).unwrap(), "{}: {}", kind.name(), pair.src);
+            assert_eq!(sampled.tgt, cache.tokenizers().tgt.encode(&pair.tgt).unwrap(), "{}: {}", kind.name(), pair.tgt);
         }
     }
 }
@@ -87,14 +69,8 @@ fn dropped_segmentations_spell_the_same_text() {
         let tokenizer = &cache.tokenizers().src;
         for (index, sampled) in sample(&cache, 0.3, 0).iter().enumerate() {
             let undropped = cache.example(index as u32).unwrap();
-            assert_eq!(
-                tokenizer.decode(&sampled.src).unwrap(),
-                tokenizer.decode(&undropped.src).unwrap()
-            );
-            assert_eq!(
-                tokenizer.decode(&sampled.tgt).unwrap(),
-                tokenizer.decode(&undropped.tgt).unwrap()
-            );
+            assert_eq!(tokenizer.decode(&sampled.src).unwrap(), tokenizer.decode(&undropped.src).unwrap());
+            assert_eq!(tokenizer.decode(&sampled.tgt).unwrap(), tokenizer.decode(&undropped.tgt).unwrap());
         }
     }
 }
@@ -111,9 +87,7 @@ fn segmentations_follow_seed_epoch_and_example_alone() {
 #[test]
 fn more_dropout_means_shorter_tokens() {
     let (_dir, cache, _) = cache(Kind::WordBpe);
-    let tokens = |probability| {
-        sample(&cache, probability, 0).iter().map(|example| example.src.len()).sum::<usize>()
-    };
+    let tokens = |probability| sample(&cache, probability, 0).iter().map(|example| example.src.len()).sum::<usize>();
     let growth = [0.0, 0.1, 0.3].map(|probability| tokens(probability) as f64 / tokens(0.0) as f64);
     assert!(growth[1] > 1.05 && growth[2] > growth[1] + 0.1, "{growth:?}");
 }

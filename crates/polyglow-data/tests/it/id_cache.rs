@@ -11,8 +11,7 @@ use polyglow_data::tokenizer::{Kind, Stage, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
 const FILTER: Filter = Filter { max_len: 6, max_length_ratio: 3.0 };
-const LINES: &str =
-    "a b c\tA B C\n\tA\nb\tA B C D\nc b a\tC B\na a a a a a a\tA B C D\nzebra a\tA zebra\n";
+const LINES: &str = "a b c\tA B C\n\tA\nb\tA B C D\nc b a\tC B\na a a a a a a\tA B C D\nzebra a\tA zebra\n";
 
 struct Setup {
     dir: TempDir,
@@ -45,13 +44,8 @@ impl Setup {
     fn open(&self, filter: Option<&Filter>) -> Result<(IdCache, CorpusReport, bool), DataError> {
         let mut built = false;
         let mut progress = |stage, _| built |= stage == Stage::Encoding;
-        let (cache, report) = IdCache::open_or_build(
-            &self.path(),
-            &self.corpus,
-            &self.tokenizers,
-            filter,
-            &mut progress,
-        )?;
+        let (cache, report) =
+            IdCache::open_or_build(&self.path(), &self.corpus, &self.tokenizers, filter, &mut progress)?;
         Ok((cache, report, built))
     }
 }
@@ -74,10 +68,7 @@ fn the_cache_holds_the_ids_of_the_pairs_that_are_kept() {
     assert_eq!([0, 1, 2].map(|example| cache.lengths(example)), [(3, 3), (3, 2), (2, 2)]);
     assert_eq!([0, 1, 2].map(|example| cache.origin(example).unwrap().1), [1, 4, 6]);
     assert!(cache.origin(0).unwrap().0.ends_with("text.tsv"));
-    assert_eq!(
-        (report.pairs, report.kept, report.empty, report.ratio, report.too_long),
-        (6, 3, 1, 1, 1)
-    );
+    assert_eq!((report.pairs, report.kept, report.empty, report.ratio, report.too_long), (6, 3, 1, 1, 1));
     assert_eq!((report.src.tokens, report.src.unknown, report.src.longest), (8, 1, 3));
     assert_eq!((report.tgt.tokens, report.tgt.unknown, report.tgt.longest), (7, 1, 3));
 }
@@ -141,8 +132,7 @@ fn a_damaged_cache_is_built_again() {
     let setup = setup(LINES, 12);
     let (cache, _, _) = setup.open(Some(&FILTER)).unwrap();
     let (expected, bytes) = (examples(&cache), std::fs::read(setup.path()).unwrap());
-    let mut damages: Vec<Vec<u8>> =
-        [0, 10, bytes.len() / 2, bytes.len() - 1].map(|end| bytes[..end].to_vec()).into();
+    let mut damages: Vec<Vec<u8>> = [0, 10, bytes.len() / 2, bytes.len() - 1].map(|end| bytes[..end].to_vec()).into();
     for place in 0..bytes.len() {
         let mut flipped = bytes.clone();
         flipped[place] ^= 0x11;

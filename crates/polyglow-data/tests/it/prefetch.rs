@@ -12,8 +12,7 @@ use polyglow_data::prefetch::{BatchStream, Position, plan};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
-const CONFIG: BatchingConfig =
-    BatchingConfig { max_tokens: 400, pad_multiple: 4, seed: 1, dropout: 0.0 };
+const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 400, pad_multiple: 4, seed: 1, dropout: 0.0 };
 
 fn cache() -> (TempDir, Arc<IdCache>) {
     let dir = tempfile::tempdir().unwrap();
@@ -21,14 +20,12 @@ fn cache() -> (TempDir, Arc<IdCache>) {
     let config = TokenizerConfig { kind: Kind::Char, ..TokenizerConfig::default() };
     let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {}).unwrap();
     let path = dir.path().join("valid.ids");
-    let (cache, _) =
-        IdCache::open_or_build(&path, &corpus, &tokenizers, None, &mut |_, _| {}).unwrap();
+    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, None, &mut |_, _| {}).unwrap();
     (dir, Arc::new(cache))
 }
 
 fn take(cache: &Arc<IdCache>, epoch: u64, position: usize, count: usize) -> Vec<Batch> {
-    let stream =
-        BatchStream::start(Arc::clone(cache), CONFIG, Position { epoch, position }).unwrap();
+    let stream = BatchStream::start(Arc::clone(cache), CONFIG, Position { epoch, position }).unwrap();
     stream.take(count).collect::<Result<_, _>>().unwrap()
 }
 

@@ -8,9 +8,7 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::random::{below, mix};
 use polyglow_data::special::SpecialIds;
-use polyglow_data::tokenizer::{
-    Kind, Normalization, Stage, Tokenizer, TokenizerConfig, Tokenizers, VocabFiles,
-};
+use polyglow_data::tokenizer::{Kind, Normalization, Stage, Tokenizer, TokenizerConfig, Tokenizers, VocabFiles};
 use serde::Deserialize;
 
 const TRAINED: [Kind; 5] = [Kind::Bpe, Kind::WordBpe, Kind::Unigram, Kind::Word, Kind::Char];
@@ -83,19 +81,13 @@ fn nasty() -> Vec<String> {
         "\u{ad}",
         "\u{1f1e9}\u{1f1ea}",
     ];
-    let random = |seed: u64, place: u64| {
-        fragments[below(mix(&[seed, place]), fragments.len() as u64) as usize]
-    };
-    (0..2_000)
-        .map(|seed| (0..seed % 9).map(|place| random(seed, place)).collect())
-        .chain(probes())
-        .collect()
+    let random = |seed: u64, place: u64| fragments[below(mix(&[seed, place]), fragments.len() as u64) as usize];
+    (0..2_000).map(|seed| (0..seed % 9).map(|place| random(seed, place)).collect()).chain(probes()).collect()
 }
 
 #[test]
 fn byte_level_bpe_gives_every_string_back() {
-    let tokenizer =
-        train(&TokenizerConfig { normalization: Normalization::None, ..config(Kind::Bpe) });
+    let tokenizer = train(&TokenizerConfig { normalization: Normalization::None, ..config(Kind::Bpe) });
     for text in nasty() {
         let ids = tokenizer.encode(&text).unwrap();
         assert_eq!(tokenizer.decode(&ids).unwrap(), text);
@@ -111,8 +103,7 @@ fn byte_level_bpe_gives_the_normalized_string_back() {
     };
     let nfc = normalized(&config(Kind::Bpe));
     assert_eq!(nfc("Leuchtturmwa\u{308}rter ﬁg"), "Leuchtturmwärter ﬁg");
-    let compatible =
-        normalized(&TokenizerConfig { normalization: Normalization::Nfkc, ..config(Kind::Bpe) });
+    let compatible = normalized(&TokenizerConfig { normalization: Normalization::Nfkc, ..config(Kind::Bpe) });
     assert_eq!(compatible("Leuchtturmwa\u{308}rter ﬁg ①"), "Leuchtturmwärter fig 1");
     let lower = normalized(&TokenizerConfig { lowercase: true, ..config(Kind::Bpe) });
     assert_eq!(lower("  ÄPFEL und <S> "), "  äpfel und <s> ");
@@ -126,12 +117,7 @@ fn the_other_kinds_give_known_text_back() {
     for kind in TRAINED {
         let tokenizer = train(&TokenizerConfig { vocab_size: 4000, ..config(kind) });
         for line in text() {
-            assert_eq!(
-                tokenizer.decode(&tokenizer.encode(&line).unwrap()).unwrap(),
-                line,
-                "{}",
-                kind.name()
-            );
+            assert_eq!(tokenizer.decode(&tokenizer.encode(&line).unwrap()).unwrap(), line, "{}", kind.name());
         }
     }
 }
@@ -142,11 +128,7 @@ fn no_text_gives_padding_begin_or_end() {
         let tokenizer = train(&config(kind));
         for text in nasty() {
             let ids = tokenizer.encode(&text).unwrap();
-            assert!(
-                ids.iter().all(|&id| !tokenizer.special().is_silent(id)),
-                "{}: {text:?}",
-                kind.name()
-            );
+            assert!(ids.iter().all(|&id| !tokenizer.special().is_silent(id)), "{}: {text:?}", kind.name());
         }
     }
 }
@@ -159,12 +141,7 @@ fn decoding_skips_special_tokens_and_shows_unknown_ones() {
         assert_eq!([pad, bos, eos, unk], [0, 1, 2, 3], "{}", kind.name());
         let ids = tokenizer.encode("The ships").unwrap();
         let framed = [vec![bos], ids.clone(), vec![eos, pad, pad]].concat();
-        assert_eq!(
-            tokenizer.decode(&framed).unwrap(),
-            tokenizer.decode(&ids).unwrap(),
-            "{}",
-            kind.name()
-        );
+        assert_eq!(tokenizer.decode(&framed).unwrap(), tokenizer.decode(&ids).unwrap(), "{}", kind.name());
         assert!(tokenizer.decode(&[unk]).unwrap().contains("<unk>"), "{}", kind.name());
         assert_eq!(tokenizer.decode(&[eos]).unwrap(), "");
         assert_eq!(tokenizer.decode(&[]).unwrap(), "");
@@ -194,21 +171,11 @@ fn the_same_text_gives_the_same_tokenizer_everywhere() {
             std::fs::write(golden_tokenizer(kind), &json).unwrap();
         }
         let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        assert_eq!(
-            one_thread.install(|| train(&config(kind)).to_json().unwrap()),
-            json,
-            "{}",
-            kind.name()
-        );
+        assert_eq!(one_thread.install(|| train(&config(kind)).to_json().unwrap()), json, "{}", kind.name());
         assert_eq!(train(&config(kind)).to_json().unwrap(), json, "{}", kind.name());
         if kind != Kind::Unigram {
             // The scores of a unigram model follow from the machine's logarithm, whose last digit may differ.
-            assert_eq!(
-                std::fs::read_to_string(golden_tokenizer(kind)).unwrap(),
-                json,
-                "{}",
-                kind.name()
-            );
+            assert_eq!(std::fs::read_to_string(golden_tokenizer(kind)).unwrap(), json, "{}", kind.name());
         }
     }
 }
@@ -220,8 +187,7 @@ struct PythonIds {
 
 #[test]
 fn python_gives_the_same_ids() {
-    let python: PythonIds =
-        serde_json::from_slice(&std::fs::read(golden("python_ids.json")).unwrap()).unwrap();
+    let python: PythonIds = serde_json::from_slice(&std::fs::read(golden("python_ids.json")).unwrap()).unwrap();
     for kind in TRAINED {
         let tokenizer = Tokenizer::load(&golden_tokenizer(kind)).unwrap();
         let probes = probes();
@@ -280,8 +246,7 @@ fn whitespace_takes_its_tokens_from_a_file() {
     let (src, tgt) = (dir.path().join("src.txt"), dir.path().join("tgt.txt"));
     std::fs::write(&src, "<s>\n<unk>\nun@@ 17\nder 12\nder 3\n").unwrap();
     std::fs::write(&tgt, "</w>\t5\n").unwrap();
-    let one =
-        TokenizerConfig { vocab: Some(VocabFiles::One(src.clone())), ..config(Kind::Whitespace) };
+    let one = TokenizerConfig { vocab: Some(VocabFiles::One(src.clone())), ..config(Kind::Whitespace) };
     let tokenizers = Tokenizers::train(&one, &digits(), &mut |_, _| {}).unwrap();
     assert_eq!(tokenizers.src.vocab_size(), 6);
     assert_eq!(tokenizers.src.encode("un@@  der\tdas <s>").unwrap(), [4, 5, 3, 3]);
@@ -291,10 +256,7 @@ fn whitespace_takes_its_tokens_from_a_file() {
     let tokenizers = Tokenizers::train(&two, &digits(), &mut |_, _| {}).unwrap();
     assert_eq!((tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size()), (6, 5));
     std::fs::write(&tgt, "").unwrap();
-    assert!(matches!(
-        Tokenizers::train(&two, &digits(), &mut |_, _| {}),
-        Err(DataError::Empty { .. })
-    ));
+    assert!(matches!(Tokenizers::train(&two, &digits(), &mut |_, _| {}), Err(DataError::Empty { .. })));
 }
 
 #[test]
@@ -322,17 +284,13 @@ fn a_foreign_tokenizer_loses_what_training_must_not_have() {
 #[test]
 fn tiny_texts_train_or_say_why_not() {
     for kind in TRAINED {
-        let train = |line: &str| {
-            Tokenizer::train(&config(kind), [Ok(line.to_owned())].into_iter(), &mut |_, _| {})
-        };
+        let train = |line: &str| Tokenizer::train(&config(kind), [Ok(line.to_owned())].into_iter(), &mut |_, _| {});
         assert!(train("a").is_ok(), "{}", kind.name());
         assert!(train("\u{0}").is_ok(), "{}", kind.name());
         assert!(matches!(train(""), Err(DataError::Tokenizer { .. })), "{}", kind.name());
     }
     let small = TokenizerConfig { vocab_size: 20, ..config(Kind::Unigram) };
-    let error = Tokenizer::train(&small, text().into_iter().map(Ok), &mut |_, _| {})
-        .map(|_| ())
-        .unwrap_err();
+    let error = Tokenizer::train(&small, text().into_iter().map(Ok), &mut |_, _| {}).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("not large enough"), "{error}");
 }
 
@@ -343,23 +301,15 @@ fn impossible_configurations_are_refused_by_key() {
         (TokenizerConfig { dropout: 1.0, ..config(Kind::Bpe) }, "`tokenizer.dropout`"),
         (TokenizerConfig { dropout: 0.1, ..config(Kind::Word) }, "`tokenizer.dropout`"),
         (config(Kind::Whitespace), "`tokenizer.vocab`"),
-        (
-            TokenizerConfig { vocab: Some(VocabFiles::One("v".into())), ..config(Kind::Bpe) },
-            "`tokenizer.vocab`",
-        ),
+        (TokenizerConfig { vocab: Some(VocabFiles::One("v".into())), ..config(Kind::Bpe) }, "`tokenizer.vocab`"),
     ];
     for (config, key) in bad {
         let message = config.validate().unwrap_err().to_string();
         assert!(message.starts_with(key), "{message} does not begin with {key}");
     }
-    let parse = |json: &str| {
-        serde_json::from_str::<TokenizerConfig>(json).map_err(|error| error.to_string())
-    };
+    let parse = |json: &str| serde_json::from_str::<TokenizerConfig>(json).map_err(|error| error.to_string());
     assert_eq!(parse("{}").unwrap(), TokenizerConfig::default());
-    assert_eq!(
-        parse(r#"{"kind": "word-bpe", "normalization": "none"}"#).unwrap().kind,
-        Kind::WordBpe
-    );
+    assert_eq!(parse(r#"{"kind": "word-bpe", "normalization": "none"}"#).unwrap().kind, Kind::WordBpe);
     assert!(parse(r#"{"vocabsize": 3}"#).unwrap_err().contains("vocabsize"));
 }
 

@@ -44,21 +44,10 @@ fn mini_en_de_files_equal_those_of_the_reference_generator() {
 
 #[test]
 fn splits_have_the_promised_names_and_sizes() {
-    let sizes = |splits: &Splits| {
-        splits.iter().map(|(name, pairs)| (*name, pairs.len())).collect::<Vec<_>>()
-    };
-    let mini_en_de = [
-        ("train", 20_000),
-        ("valid", 500),
-        ("test", 1_000),
-        ("test_comp", 1_000),
-        ("test_deep", 500),
-    ];
+    let sizes = |splits: &Splits| splits.iter().map(|(name, pairs)| (*name, pairs.len())).collect::<Vec<_>>();
+    let mini_en_de = [("train", 20_000), ("valid", 500), ("test", 1_000), ("test_comp", 1_000), ("test_deep", 500)];
     assert_eq!(sizes(&MINI_EN_DE), mini_en_de);
-    assert_eq!(
-        sizes(&DIGITS),
-        [("train", 20_000), ("valid", 500), ("test", 500), ("test_long", 500)]
-    );
+    assert_eq!(sizes(&DIGITS), [("train", 20_000), ("valid", 500), ("test", 500), ("test_long", 500)]);
     assert!(MINI_EN_DE.iter().map(|(name, _)| name).eq(Toy::MiniEnDe.splits()));
     assert!(DIGITS.iter().map(|(name, _)| name).eq(Toy::Digits.splits()));
 }
@@ -103,11 +92,7 @@ fn most_test_translations_change_the_order_of_words() {
 #[test]
 fn training_knows_every_word_of_the_tests() {
     let words = |pairs: &[AlignedPair]| -> HashSet<String> {
-        pairs
-            .iter()
-            .flat_map(|pair| pair.src.split(' ').chain(pair.tgt.split(' ')))
-            .map(str::to_owned)
-            .collect()
+        pairs.iter().flat_map(|pair| pair.src.split(' ').chain(pair.tgt.split(' '))).map(str::to_owned).collect()
     };
     let known = words(&MINI_EN_DE[0].1);
     for (split, pairs) in &MINI_EN_DE[1..] {
@@ -120,10 +105,7 @@ fn training_knows_every_word_of_the_tests() {
 fn alignments_are_sorted_and_stay_inside_the_sentences() {
     for pair in all_pairs(&MINI_EN_DE).chain(all_pairs(&DIGITS)) {
         let (src_len, tgt_len) = (pair.src.split(' ').count(), pair.tgt.split(' ').count());
-        assert!(
-            pair.alignment.iter().all(|&(src, tgt)| src < src_len && tgt < tgt_len),
-            "{pair:?}"
-        );
+        assert!(pair.alignment.iter().all(|&(src, tgt)| src < src_len && tgt < tgt_len), "{pair:?}");
         assert!(pair.alignment.is_sorted_by(|left, right| left < right), "{pair:?}");
     }
 }
@@ -131,24 +113,18 @@ fn alignments_are_sorted_and_stay_inside_the_sentences() {
 #[test]
 fn digits_are_reversed_and_aligned() {
     for pair in all_pairs(&DIGITS) {
-        let (src, tgt): (Vec<&str>, Vec<&str>) =
-            (pair.src.split(' ').collect(), pair.tgt.split(' ').collect());
+        let (src, tgt): (Vec<&str>, Vec<&str>) = (pair.src.split(' ').collect(), pair.tgt.split(' ').collect());
         assert!(src.iter().eq(tgt.iter().rev()), "{pair:?}");
         assert_eq!(pair.alignment.len(), src.len());
-        assert!(
-            pair.alignment.iter().all(|&(left, right)| left + right + 1 == src.len()),
-            "{pair:?}"
-        );
+        assert!(pair.alignment.iter().all(|&(left, right)| left + right + 1 == src.len()), "{pair:?}");
     }
 }
 
 #[test]
 fn digits_keep_their_lengths() {
     for (split, pairs) in &*DIGITS {
-        let expected: HashSet<usize> =
-            if *split == "test_long" { (13..=24).collect() } else { (1..=12).collect() };
-        let lengths: HashSet<usize> =
-            pairs.iter().map(|pair| pair.src.split(' ').count()).collect();
+        let expected: HashSet<usize> = if *split == "test_long" { (13..=24).collect() } else { (1..=12).collect() };
+        let lengths: HashSet<usize> = pairs.iter().map(|pair| pair.src.split(' ').count()).collect();
         assert_eq!(lengths, expected, "{split}");
     }
 }

@@ -66,13 +66,7 @@ fn complete(
     arrange(predicate.kind, adverb, subject, verbs, complement)
 }
 
-fn arrange(
-    kind: ClauseKind,
-    adverb: Phrase,
-    subject: Phrase,
-    verbs: VerbGroup,
-    complement: Phrase,
-) -> Phrase {
+fn arrange(kind: ClauseKind, adverb: Phrase, subject: Phrase, verbs: VerbGroup, complement: Phrase) -> Phrase {
     let (before_subject, after_subject) = match kind {
         ClauseKind::Question => (verbs.english_auxiliary, verbs.english_rest),
         _ => (adverb.english, in_order([verbs.english_auxiliary, verbs.english_rest])),
@@ -94,24 +88,14 @@ fn adverb(draft: &mut Draft, predicate: &Predicate) -> Phrase {
     if predicate.kind != ClauseKind::Main || !draft.random.chance(25) {
         return Phrase::default();
     }
-    let fitting: Vec<_> =
-        ADVERBS.iter().filter(|adverb| adverb.tenses.contains(&predicate.tense)).collect();
+    let fitting: Vec<_> = ADVERBS.iter().filter(|adverb| adverb.tenses.contains(&predicate.tense)).collect();
     let adverb = *draft.random.choose(&fitting);
     draft.translated(adverb.english, adverb.german)
 }
 
 /// The objects that the verb asks for, a person in the dative before a thing in the accusative.
-fn objects(
-    draft: &mut Draft,
-    predicate: &Predicate,
-    subject: Agreement,
-    nesting: Nesting,
-) -> Vec<NounPhrase> {
-    let direct = |case, classes| Slot {
-        object_of: Some(predicate.verb),
-        nesting,
-        ..Slot::new(case, classes)
-    };
+fn objects(draft: &mut Draft, predicate: &Predicate, subject: Agreement, nesting: Nesting) -> Vec<NounPhrase> {
+    let direct = |case, classes| Slot { object_of: Some(predicate.verb), nesting, ..Slot::new(case, classes) };
     match predicate.verb.frame {
         Frame::Intransitive => Vec::new(),
         Frame::Accusative(classes) => {
@@ -144,8 +128,7 @@ fn direct_object(draft: &mut Draft, slot: &Slot, subject: Agreement) -> NounPhra
 /// An object pronoun, but never "I see me" or "I see us". (After "we" both stay in: the published files have them.)
 fn object_pronoun(draft: &mut Draft, case: Case, subject: Agreement) -> NounPhrase {
     let speaks_of_self = subject.person == Person::First && subject.number == Number::Singular;
-    let is_fitting =
-        |pronoun: &&ObjectPronoun| !speaks_of_self || pronoun.agreement.person != Person::First;
+    let is_fitting = |pronoun: &&ObjectPronoun| !speaks_of_self || pronoun.agreement.person != Person::First;
     let fitting: Vec<&ObjectPronoun> = OBJECT_PRONOUNS.iter().filter(is_fitting).collect();
     let pronoun = *draft.random.choose(&fitting);
     let german = if case == Case::Dative { pronoun.dative } else { pronoun.accusative };

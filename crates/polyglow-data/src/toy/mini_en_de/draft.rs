@@ -54,11 +54,7 @@ impl<'a> Draft<'a> {
     }
 
     /// English words, such as "in front of", and the one German word that says the same.
-    pub(super) fn translated(
-        &mut self,
-        english: &'static str,
-        german: impl Into<String>,
-    ) -> Phrase {
+    pub(super) fn translated(&mut self, english: &'static str, german: impl Into<String>) -> Phrase {
         let link = self.link();
         Phrase { english: link.english(english), german: vec![link.german(german)] }
     }

@@ -79,17 +79,12 @@ type Paradigm = [[&'static str; 4]; 3];
 const DEFINITE_ARTICLES: Paradigm =
     [["der", "die", "das", "die"], ["den", "die", "das", "die"], ["dem", "der", "dem", "den"]];
 /// Of *dies-* and *jed-*.
-const DER_WORD_ENDINGS: Paradigm =
-    [["er", "e", "es", "e"], ["en", "e", "es", "e"], ["em", "er", "em", "en"]];
+const DER_WORD_ENDINGS: Paradigm = [["er", "e", "es", "e"], ["en", "e", "es", "e"], ["em", "er", "em", "en"]];
 /// Of *ein*, *kein* and the possessives.
-const EIN_WORD_ENDINGS: Paradigm =
-    [["", "e", "", "e"], ["en", "e", "", "e"], ["em", "er", "em", "en"]];
-const WEAK_ENDINGS: Paradigm =
-    [["e", "e", "e", "en"], ["en", "e", "e", "en"], ["en", "en", "en", "en"]];
-const MIXED_ENDINGS: Paradigm =
-    [["er", "e", "es", "en"], ["en", "e", "es", "en"], ["en", "en", "en", "en"]];
-const STRONG_ENDINGS: Paradigm =
-    [["er", "e", "es", "e"], ["en", "e", "es", "e"], ["em", "er", "em", "en"]];
+const EIN_WORD_ENDINGS: Paradigm = [["", "e", "", "e"], ["en", "e", "", "e"], ["em", "er", "em", "en"]];
+const WEAK_ENDINGS: Paradigm = [["e", "e", "e", "en"], ["en", "e", "e", "en"], ["en", "en", "en", "en"]];
+const MIXED_ENDINGS: Paradigm = [["er", "e", "es", "en"], ["en", "e", "es", "en"], ["en", "en", "en", "en"]];
+const STRONG_ENDINGS: Paradigm = [["er", "e", "es", "e"], ["en", "e", "es", "e"], ["em", "er", "em", "en"]];
 
 impl Agreement {
     pub(super) const fn third(number: Number) -> Self {
@@ -163,8 +158,7 @@ mod tests {
 
     #[test]
     fn the_dative_plural_adds_n_once() {
-        let plural =
-            Inflection { case: Case::Dative, gender: Gender::Neuter, number: Number::Plural };
+        let plural = Inflection { case: Case::Dative, gender: Gender::Neuter, number: Number::Plural };
         assert_eq!(plural.noun_form(["Kind", "Kinder"]), "Kindern");
         assert_eq!(plural.noun_form(["Frau", "Frauen"]), "Frauen");
         assert_eq!(plural.noun_form(["Auto", "Autos"]), "Autos");
@@ -172,11 +166,7 @@ mod tests {
 
     #[test]
     fn adjectives_show_what_the_determiner_does_not() {
-        let masculine = Inflection {
-            case: Case::Nominative,
-            gender: Gender::Masculine,
-            number: Number::Singular,
-        };
+        let masculine = Inflection { case: Case::Nominative, gender: Gender::Masculine, number: Number::Singular };
         assert_eq!(masculine.adjective_ending(Declension::Weak), "e", "der alte Mann");
         assert_eq!(masculine.adjective_ending(Declension::Mixed), "er", "ein alter Mann");
     }

@@ -48,14 +48,7 @@ enum DeterminerKind {
 
 impl Slot {
     pub(super) const fn new(case: Case, classes: &'static [NounClass]) -> Self {
-        Self {
-            case,
-            classes,
-            object_of: None,
-            nesting: Nesting::Flat,
-            adjective_chance: 45,
-            plural_chance: 30,
-        }
+        Self { case, classes, object_of: None, nesting: Nesting::Flat, adjective_chance: 45, plural_chance: 30 }
     }
 }
 
@@ -70,20 +63,14 @@ pub(super) fn subject(draft: &mut Draft, nesting: Nesting) -> NounPhrase {
 
 /// The subject of a verb that takes a thinking one.
 pub(super) fn human_subject(draft: &mut Draft) -> NounPhrase {
-    if wants_pronoun(draft) {
-        subject_pronoun(draft)
-    } else {
-        noun_phrase(draft, &Slot::new(Case::Nominative, PEOPLE))
-    }
+    if wants_pronoun(draft) { subject_pronoun(draft) } else { noun_phrase(draft, &Slot::new(Case::Nominative, PEOPLE)) }
 }
 
 /// Draws a noun phrase for `slot`.
 pub(super) fn noun_phrase(draft: &mut Draft, slot: &Slot) -> NounPhrase {
-    let candidates: Vec<&Noun> =
-        NOUNS.iter().filter(|noun| slot.classes.contains(&noun.class)).collect();
+    let candidates: Vec<&Noun> = NOUNS.iter().filter(|noun| slot.classes.contains(&noun.class)).collect();
     let noun = *draft.random.choose(&candidates);
-    let number =
-        if draft.random.chance(slot.plural_chance) { Number::Plural } else { Number::Singular };
+    let number = if draft.random.chance(slot.plural_chance) { Number::Plural } else { Number::Singular };
     let inflection = Inflection { case: slot.case, gender: noun.gender, number };
     let adjectives = adjectives(draft.random, noun, slot.adjective_chance);
     note_combinations(draft, slot, noun, &adjectives);
@@ -107,11 +94,7 @@ pub(super) fn noun_phrase(draft: &mut Draft, slot: &Slot) -> NounPhrase {
 }
 
 /// Up to two different adjectives that suit the noun.
-fn adjectives(
-    random: &mut SplitMix64,
-    noun: &Noun,
-    first_chance: usize,
-) -> Vec<&'static Adjective> {
+fn adjectives(random: &mut SplitMix64, noun: &Noun, first_chance: usize) -> Vec<&'static Adjective> {
     let count = if !random.chance(first_chance) {
         0
     } else if !random.chance(30) {
@@ -130,12 +113,7 @@ fn adjectives(
     chosen
 }
 
-fn note_combinations(
-    draft: &mut Draft,
-    slot: &Slot,
-    noun: &Noun,
-    adjectives: &[&'static Adjective],
-) {
+fn note_combinations(draft: &mut Draft, slot: &Slot, noun: &Noun, adjectives: &[&'static Adjective]) {
     if let Some(verb) = slot.object_of {
         draft.combinations.push(Combination::VerbObject(verb.name(), noun.name()));
     }
@@ -175,9 +153,7 @@ fn determiner(
     let der_ending = inflection.der_word_ending();
     let ein_ending = inflection.ein_word_ending();
     let (english, german, declension) = match kind {
-        DeterminerKind::Definite => {
-            ("the", inflection.definite_article().to_owned(), Declension::Weak)
-        }
+        DeterminerKind::Definite => ("the", inflection.definite_article().to_owned(), Declension::Weak),
         DeterminerKind::Demonstrative => {
             let english = if inflection.number == Number::Plural { "these" } else { "this" };
             (english, format!("dies{der_ending}"), Declension::Weak)

@@ -36,11 +36,7 @@ impl SentenceKind {
 /// one only some sentences of a single clause have.
 pub(super) fn sentence(draft: &mut Draft, nesting: Nesting) -> Phrase {
     let kind = SentenceKind::draw(draft.random);
-    let alone = if nesting == Nesting::Nested || draft.random.chance(18) {
-        Nesting::Nested
-    } else {
-        Nesting::Flat
-    };
+    let alone = if nesting == Nesting::Nested || draft.random.chance(18) { Nesting::Nested } else { Nesting::Flat };
     let mut sentence = match kind {
         SentenceKind::Statement => clause(draft, ClauseKind::Main, alone),
         SentenceKind::Question => clause(draft, ClauseKind::Question, alone),
@@ -79,9 +75,7 @@ fn report(draft: &mut Draft, nesting: Nesting) -> Phrase {
     let speaker = human_subject(draft);
     let verb = draft.random.choose(&REPORTING);
     let mut sentence = speaker.phrase;
-    sentence.append(
-        draft.translated(verb.english.form(speaker.agreement), verb.german.form(speaker.agreement)),
-    );
+    sentence.append(draft.translated(verb.english.form(speaker.agreement), verb.german.form(speaker.agreement)));
     sentence.german.push(german_comma());
     sentence.append(draft.translated(THAT.0, THAT.1));
     sentence.append(clause(draft, ClauseKind::Subordinate, nesting));
@@ -109,11 +103,8 @@ pub(super) fn aligned(sentence: &Phrase) -> AlignedPair {
     let tgt: Vec<&str> = sentence.german.iter().map(|word| &*word.text).collect();
     let mut alignment = Vec::new();
     for (position, english) in sentence.english.iter().enumerate() {
-        let translations = sentence
-            .german
-            .iter()
-            .enumerate()
-            .filter(|(_, german)| german.links.contains(&english.link));
+        let translations =
+            sentence.german.iter().enumerate().filter(|(_, german)| german.links.contains(&english.link));
         alignment.extend(translations.map(|(translation, _)| (position, translation)));
     }
     AlignedPair { src: src.join(" "), tgt: tgt.join(" "), alignment }

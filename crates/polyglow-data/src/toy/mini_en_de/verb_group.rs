@@ -60,12 +60,7 @@ impl Tense {
 
 impl Predicate {
     pub(super) fn draw(random: &mut SplitMix64, kind: ClauseKind) -> Self {
-        Self {
-            kind,
-            verb: random.choose(&VERBS),
-            tense: Tense::draw(random),
-            negated: random.chance(18),
-        }
+        Self { kind, verb: random.choose(&VERBS), tense: Tense::draw(random), negated: random.chance(18) }
     }
 
     /// Whether English asks for "do" where the verb has no auxiliary of its own.
@@ -74,28 +69,14 @@ impl Predicate {
     }
 }
 
-pub(super) fn verb_group(
-    draft: &mut Draft,
-    predicate: &Predicate,
-    agreement: Agreement,
-) -> VerbGroup {
+pub(super) fn verb_group(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbGroup {
     let verb = predicate.verb;
     match predicate.tense {
         Tense::Present => present(draft, predicate, agreement),
-        Tense::Perfect => with_auxiliary(
-            draft,
-            predicate,
-            agreement,
-            &HAVE,
-            (verb.english_participle, verb.participle()),
-        ),
-        Tense::Future => with_auxiliary(
-            draft,
-            predicate,
-            agreement,
-            &WILL,
-            (verb.english.base, verb.infinitive()),
-        ),
+        Tense::Perfect => {
+            with_auxiliary(draft, predicate, agreement, &HAVE, (verb.english_participle, verb.participle()))
+        }
+        Tense::Future => with_auxiliary(draft, predicate, agreement, &WILL, (verb.english.base, verb.infinitive())),
         Tense::Modal => modal(draft, predicate, agreement),
     }
 }
@@ -146,11 +127,8 @@ fn with_auxiliary(
 
 /// "can call", *kann ... anrufen*. A negated "must" is left out, because *nicht müssen* means "need not".
 fn modal(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbGroup {
-    let modals: &[Modal] = if predicate.negated {
-        &[Modal::Can, Modal::Want]
-    } else {
-        &[Modal::Can, Modal::Must, Modal::Want]
-    };
+    let modals: &[Modal] =
+        if predicate.negated { &[Modal::Can, Modal::Want] } else { &[Modal::Can, Modal::Must, Modal::Want] };
     let infinitive = (predicate.verb.english.base, predicate.verb.infinitive());
     match draft.random.choose(modals) {
         Modal::Can => with_auxiliary(draft, predicate, agreement, &CAN, infinitive),

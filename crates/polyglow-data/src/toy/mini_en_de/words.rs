@@ -2,9 +2,7 @@
 
 use super::lexicon::Frame::{self, Accusative, Dative, Ditransitive, Intransitive};
 use super::lexicon::NounClass::{self, Animal, Human, Openable, Place, Thing};
-use super::lexicon::{
-    Adjective, Adverb, Entry, Governor, Noun, ObjectPronoun, Preposition, SubjectPronoun, Verb,
-};
+use super::lexicon::{Adjective, Adverb, Entry, Governor, Noun, ObjectPronoun, Preposition, SubjectPronoun, Verb};
 use super::morphology::Gender::{self, Feminine, Masculine, Neuter};
 use super::morphology::Number::{Plural, Singular};
 use super::morphology::Person::{First, Second};
@@ -121,23 +119,11 @@ pub(super) static REPORTING: [Governor; 2] = [
     governor(["believe", "believes"], ["glauben", "glaube", "glaubst", "glaubt"]),
 ];
 
-pub(super) const POSSESSIVES: [Entry; 6] = [
-    ("my", "mein"),
-    ("your", "dein"),
-    ("his", "sein"),
-    ("her", "ihr"),
-    ("our", "unser"),
-    ("their", "ihr"),
-];
+pub(super) const POSSESSIVES: [Entry; 6] =
+    [("my", "mein"), ("your", "dein"), ("his", "sein"), ("her", "ihr"), ("our", "unser"), ("their", "ihr")];
 
-pub(super) const NUMERALS: [Entry; 6] = [
-    ("two", "zwei"),
-    ("three", "drei"),
-    ("four", "vier"),
-    ("five", "fünf"),
-    ("six", "sechs"),
-    ("seven", "sieben"),
-];
+pub(super) const NUMERALS: [Entry; 6] =
+    [("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf"), ("six", "sechs"), ("seven", "sieben")];
 
 /// Conjunctions after a main clause; both send the German verb to the end.
 pub(super) const REASONS: [Entry; 2] = [("because", "weil"), ("although", "obwohl")];
@@ -178,20 +164,11 @@ pub(super) static PREPOSITIONS: [Preposition; 4] = [
     Preposition { english: "in front of", german: "vor", with_dem: None },
 ];
 
-const fn noun(
-    english: [&'static str; 2],
-    german: [&'static str; 2],
-    gender: Gender,
-    class: NounClass,
-) -> Noun {
+const fn noun(english: [&'static str; 2], german: [&'static str; 2], gender: Gender, class: NounClass) -> Noun {
     Noun { english, german, gender, class }
 }
 
-const fn adjective(
-    english: &'static str,
-    german: &'static str,
-    classes: &'static [NounClass],
-) -> Adjective {
+const fn adjective(english: &'static str, german: &'static str, classes: &'static [NounClass]) -> Adjective {
     Adjective { english, german, classes }
 }
 
@@ -221,11 +198,7 @@ const fn governor(
     }
 }
 
-const fn subject_pronoun(
-    english: &'static str,
-    german: &'static str,
-    agreement: Agreement,
-) -> SubjectPronoun {
+const fn subject_pronoun(english: &'static str, german: &'static str, agreement: Agreement) -> SubjectPronoun {
     SubjectPronoun { english, german, agreement }
 }
 
