@@ -1,7 +1,13 @@
 //! Dropout (Srivastava et al., 2014), active on devices that differentiate and nowhere else.
 
 use burn::module::Module;
-use burn::tensor::{Distribution, Tensor};
+use burn::tensor::{Device, Distribution, Tensor, TensorData};
+use rayon::prelude::*;
+
+use crate::random::Random;
+
+/// Numbers of a mask that one thread makes at a time.
+const CHUNK: usize = 8192;
 
 /// Zeroes each number with probability `prob` and scales the others by `1 / (1 - prob)`.
 ///
@@ -24,9 +30,73 @@ impl Dropout {
         if self.prob == 0.0 || !input.is_autodiff() {
             return input;
         }
-        let keep = 1.0 - self.prob;
         // The scaled mask is made outside the graph, so the backward pass holds one factor and nothing else.
-        let mask = Tensor::<D>::random(input.dims(), Distribution::Bernoulli(keep), &input.device().inner());
-        input * (mask * (1.0 / keep))
+        let device = input.device().inner();
+        let mask = match device.memory_pool_usage() {
+            None => mask_on_host(input.dims(), 1.0 - self.prob, &device),
+            Some(_) => mask_on_device(input.dims(), 1.0 - self.prob, &device),
+        };
+        input * mask
+    }
+}
+
+fn mask_on_device<const D: usize>(shape: [usize; D], keep: f64, device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Bernoulli(keep), device) * (1.0 / keep)
+}
+
+/// A CPU backend draws its numbers one after the other from one generator under a lock; so that generator gives only a
+/// key here, and the mask follows from it on all cores.
+fn mask_on_host<const D: usize>(shape: [usize; D], keep: f64, device: &Device) -> Tensor<D> {
+    let drawn = Tensor::<1>::random([3], Distribution::Uniform(0.0, 1.0), device).into_data();
+    let key: Vec<u64> = drawn.iter::<f32>().map(|draw| u64::from(draw.to_bits())).collect();
+    let mut mask = vec![0.0f32; shape.iter().product()];
+    let scale = (1.0 / keep) as f32;
+    let threshold = (keep * f64::from(u32::MAX)) as u32;
+    mask.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
+        let mut random = Random::new(&[key[0], key[1], key[2], chunk as u64]);
+        for pair in values.chunks_mut(2) {
+            let bits = random.bits();
+            for (value, bits) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {
+                *value = if bits <= threshold { scale } else { 0.0 };
+            }
+        }
+    });
+    Tensor::from_data(TensorData::new(mask, shape), device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drop_ones(prob: f64, seed: u64) -> Vec<f32> {
+        let device = crate::test_device().autodiff();
+        device.seed(seed);
+        let ones = Tensor::<2>::ones([100, 1001], &device);
+        Dropout::new(prob).forward(ones).inner().into_data().iter::<f32>().collect()
+    }
+
+    #[test]
+    fn the_configured_share_is_dropped_and_the_mean_is_kept() {
+        let values = drop_ones(0.3, 1);
+        let dropped = values.iter().filter(|value| **value == 0.0).count() as f64 / values.len() as f64;
+        // Four standard deviations of a binomial share.
+        assert!((dropped - 0.3).abs() < 4.0 * (0.21f64 / values.len() as f64).sqrt(), "{dropped}");
+        assert!(values.iter().all(|value| *value == 0.0 || (*value - 1.0 / 0.7).abs() < 1e-6));
+        // Neighbors are independent: both of a pair are dropped as often as the shares' product says.
+        let both = values.windows(2).filter(|pair| pair == &[0.0, 0.0]).count() as f64 / values.len() as f64;
+        assert!((both - 0.09).abs() < 0.005, "{both}");
+    }
+
+    #[test]
+    fn the_seed_decides_the_mask() {
+        assert_eq!(drop_ones(0.5, 7), drop_ones(0.5, 7));
+        assert_ne!(drop_ones(0.5, 7), drop_ones(0.5, 8));
+    }
+
+    #[test]
+    fn nothing_is_dropped_where_nothing_is_learned() {
+        let ones = Tensor::<2>::ones([4, 4], &crate::test_device());
+        let values: Vec<f32> = Dropout::new(0.9).forward(ones).into_data().iter::<f32>().collect();
+        assert_eq!(values, [1.0; 16]);
     }
 }

@@ -3,6 +3,8 @@
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
 
+use crate::random::Random;
+
 /// Makes parameters one after the other, each with an id of its own and its own stretch of random numbers.
 ///
 /// Numbers are a function of (seed, position of the parameter, position inside it), so neither the device nor the order
@@ -44,7 +46,7 @@ impl ParamInit {
     }
 
     fn draw<const D: usize>(&mut self, shape: [usize; D], value: impl Fn(&mut Random) -> f64) -> Param<Tensor<D>> {
-        let mut random = Random { state: scramble(self.seed) ^ scramble(self.next_id ^ 0x5bd1_e995_0000_0000) };
+        let mut random = Random::new(&[self.seed, self.next_id]);
         let count = shape.iter().product();
         let values: Vec<f32> = (0..count).map(|_| value(&mut random) as f32).collect();
         let tensor = Tensor::from_data(TensorData::new(values, shape), &self.device);
@@ -53,31 +55,6 @@ impl ParamInit {
         self.next_id += 1;
         param
     }
-}
-
-/// SplitMix64 (Steele, Lea and Flood, 2014): a counter and a bijection, nothing to carry over.
-struct Random {
-    state: u64,
-}
-
-impl Random {
-    /// Uniform in `[0, 1)` with 53 random bits.
-    fn uniform(&mut self) -> f64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        (scramble(self.state) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Standard normal by Box and Muller (1958).
-    fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-        radius * (2.0 * std::f64::consts::PI * self.uniform()).cos()
-    }
-}
-
-fn scramble(mut bits: u64) -> u64 {
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod loss;
 pub mod mask;
 pub mod parameter;
 pub mod position;
+pub mod random;
 pub mod residual;
 pub mod search;
 mod transformer;

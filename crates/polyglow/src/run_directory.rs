@@ -11,6 +11,7 @@ use polyglow_model::{Transformer, TransformerConfig, Vocabulary, parameter};
 
 use crate::config::Config;
 use crate::failure::with_hint;
+use crate::train::batching;
 use crate::train::checkpoint::{Checkpoint, Checkpoints};
 use crate::translate::Translator;
 use crate::weights::Weights;
@@ -165,7 +166,7 @@ pub fn model_config(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<
         shared: tokenizers.is_shared(),
         pad_id: tokenizers.tgt.special().pad,
         // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
-        max_len: ((config.data.max_len as f64 * (1.0 + 3.0 * config.tokenizer.dropout)).ceil() as usize) + 1,
+        max_len: batching(config).planned_len(config.data.max_len) + 1,
     };
     Ok(config.model.transformer(vocabulary)?)
 }

@@ -34,6 +34,7 @@ impl ModuleVisitor for AllGradients<'_> {
     }
 }
 
+#[cfg(any(feature = "ndarray", feature = "wgpu"))]
 fn equals_flex(device: &Device) {
     for config in variants() {
         let (logits, loss, gradients) = compute(&config, &Device::flex());
@@ -44,6 +45,7 @@ fn equals_flex(device: &Device) {
     }
 }
 
+#[cfg(any(feature = "ndarray", feature = "wgpu"))]
 fn search_equals_flex(device: &Device) {
     use polyglow_model::search::{Incremental, Marks, SearchConfig, beam_search};
     let translate = |device: &Device, beam_size| {
@@ -72,7 +74,9 @@ fn ndarray_equals_flex() {
 #[cfg(feature = "wgpu")]
 #[test]
 fn wgpu_equals_flex() {
-    let device = Device::wgpu(burn::tensor::DeviceKind::DefaultDevice);
+    let found = Device::enumerate(burn::tensor::DeviceType::Wgpu);
+    let device =
+        found.into_iter().next().expect("a build with wgpu is tested where there is a driver, such as lavapipe");
     equals_flex(&device);
     search_equals_flex(&device);
 }
@@ -82,6 +86,5 @@ fn flex_equals_itself_bit_for_bit() {
     for config in variants() {
         let device = Device::flex();
         assert!(compute(&config, &device) == compute(&config, &device));
-        search_equals_flex(&device);
     }
 }
