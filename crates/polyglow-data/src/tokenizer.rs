@@ -109,7 +109,9 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Io`] if the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), DataError> {
-        std::fs::write(path, self.to_json()?).map_err(DataError::io(path))
+        let beside = path.with_extension("json.tmp");
+        let written = std::fs::write(&beside, self.to_json()?).and_then(|()| std::fs::rename(&beside, path));
+        written.map_err(DataError::io(path))
     }
 
     /// The content of the `tokenizer.json`.

@@ -90,7 +90,7 @@ impl SelfAttention {
 
     /// Queries, keys and values by head, the first two rotated where positions are rotary.
     fn project(&self, input: Tensor<3>, rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
-        let [query, key, value] = split_heads(self.qkv.forward(input), self.num_heads);
+        let [query, key, value] = split_heads(&self.qkv.forward(input), self.num_heads);
         match rotation {
             Some(rotation) => [rotation.apply(query), rotation.apply(key), value],
             None => [query, key, value],
@@ -128,7 +128,7 @@ impl CrossAttention {
     /// # Shapes
     /// - `memory`: `[batch, src_len, d_model]`
     pub fn key_value(&self, memory: Tensor<3>) -> KeyValue {
-        let [key, value] = split_heads(self.key_value.forward(memory), self.num_heads);
+        let [key, value] = split_heads(&self.key_value.forward(memory), self.num_heads);
         KeyValue { key, value }
     }
 
@@ -138,7 +138,7 @@ impl CrossAttention {
     /// - `input`: `[batch, tgt_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`; weights: `[batch, num_heads, tgt_len, src_len]`
     pub fn forward(&self, input: Tensor<3>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> (Tensor<3>, Tensor<4>) {
-        let [query] = split_heads(self.query.forward(input), self.num_heads);
+        let [query] = split_heads(&self.query.forward(input), self.num_heads);
         let (context, weights) = attend(query, memory.key.clone(), memory.value.clone(), Some(mask), &self.dropout);
         (self.output.forward(join_heads(context)), weights)
     }
@@ -148,7 +148,7 @@ impl CrossAttention {
 ///
 /// # Shapes
 /// - `fused`: `[batch, len, N * d_model]`; output: `N` times `[batch, num_heads, len, head_dim]`
-fn split_heads<const N: usize>(fused: Tensor<3>, num_heads: usize) -> [Tensor<4>; N] {
+fn split_heads<const N: usize>(fused: &Tensor<3>, num_heads: usize) -> [Tensor<4>; N] {
     let [batch, len, width] = fused.dims();
     let d_model = width / N;
     std::array::from_fn(|block| {

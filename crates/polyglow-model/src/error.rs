@@ -19,7 +19,7 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    pub(crate) fn config(key: &'static str, value: impl ToString, reason: impl Into<String>) -> Self {
+    pub(crate) fn config(key: &'static str, value: impl std::fmt::Display, reason: impl Into<String>) -> Self {
         Self::Config { key, value: value.to_string(), reason: reason.into() }
     }
 }

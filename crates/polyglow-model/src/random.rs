@@ -1,6 +1,6 @@
 //! Counter-based random numbers: a function of a key, with nothing to carry over.
 
-/// Numbers that follow from a key: SplitMix64 (Steele, Lea and Flood, 2014), a counter and a bijection.
+/// Numbers that follow from a key: `SplitMix64` (Steele, Lea and Flood, 2014), a counter and a bijection.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,

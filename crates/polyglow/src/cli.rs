@@ -43,7 +43,7 @@ enum Command {
         /// Directory of the run [default: runs/<name of the config>]
         #[arg(long, value_name = "DIR")]
         run: Option<PathBuf>,
-        /// Show a dashboard in the terminal
+        /// Show a dashboard in the terminal; its key `q` stands in for Ctrl-C
         #[arg(long)]
         tui: bool,
     },

@@ -4,6 +4,7 @@
 //! `polyglow-metrics`; only this crate knows all three. Read [`cli`] and [`commands`] first,
 //! then [`config`] and [`device`], then [`mod@train`].
 
+pub mod activity;
 pub mod allocator;
 pub mod cli;
 pub mod commands;
@@ -11,6 +12,7 @@ pub mod config;
 pub mod device;
 pub mod evaluation;
 pub mod failure;
+pub mod inspection;
 pub mod logging;
 pub mod run_directory;
 pub mod suggestion;

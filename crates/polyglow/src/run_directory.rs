@@ -125,12 +125,31 @@ impl RunDirectory {
         written.with_context(|| format!("cannot write `{}`", path.display()))
     }
 
+    /// Whether the run has tokenizers: of two, the target side's is written last.
+    pub fn has_tokenizers(&self) -> bool {
+        ["tokenizer.json", "tokenizer.tgt.json"].iter().any(|file| self.root.join(file).exists())
+    }
+
     /// The tokenizers of the run.
     ///
     /// # Errors
     /// They are missing or damaged.
     pub fn tokenizers(&self) -> anyhow::Result<Tokenizers> {
         Tokenizers::load(&self.root).with_context(|| format!("the tokenizer of the run `{}`", self.root.display()))
+    }
+
+    /// Removes the tokenizers, so that the next training makes them anew.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn remove_tokenizers(&self) -> anyhow::Result<()> {
+        for name in ["tokenizer.json", "tokenizer.src.json", "tokenizer.tgt.json"] {
+            let path = self.root.join(name);
+            if path.is_file() {
+                fs::remove_file(&path).with_context(|| format!("cannot remove `{}`", path.display()))?;
+            }
+        }
+        Ok(())
     }
 
     /// Loads the model of a checkpoint: `best`, `last`, `step-N`, `average`, `ema` (the moving average in the last

@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 mod config;
+pub mod dashboard;
 mod monitor;
 mod optimizer;
 mod progress;
@@ -21,7 +22,9 @@ use polyglow_data::tokenizer::Tokenizers;
 
 pub use checkpoint::TrainState;
 pub use config::{BestMetric, BleuTokenizer, OptimizerKind, ScheduleKind, TrainConfig};
-pub use progress::Progress;
+pub use monitor::Interval;
+pub use optimizer::Optimizer;
+pub use progress::{Progress, Screen, TrainReport};
 pub use schedule::Schedule;
 pub use session::Session;
 pub use step::{StepConfig, StepRecord, step};
@@ -60,24 +63,31 @@ pub enum Ending {
 /// Trains from the newest checkpoint, or from the start where there is none, to the end.
 ///
 /// # Errors
-/// What is wrong with the data or the disk; a loss or gradient that is not finite.
-pub fn train(setup: &Setup<'_>, stop: &Stop) -> anyhow::Result<(Ending, TrainState)> {
+/// What is wrong with the data or the disk; a loss or gradient that is not finite; the dashboard's user wants no end in
+/// order.
+pub fn train(setup: &Setup<'_>, stop: &Stop, screen: Screen) -> anyhow::Result<(Ending, TrainState)> {
     let config = &setup.config.train;
     let mut session = Session::start(setup)?;
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
     let mut batches = BatchStream::start(Arc::clone(setup.cache), batching(setup.config), start)?;
-    let mut progress = Progress::start(&setup.run.metrics_path(), session.state.step, session.last_step())?;
+    let mut progress = Progress::start(setup.run, session.state.step, session.last_step(), screen)?;
     let ending = loop {
         if let Some(ending) = session.ending() {
             break ending;
         }
         session.step(&mut batches)?;
-        let step = session.state.step;
-        progress.advance(step);
-        let due = |every: u64| step.is_multiple_of(every) || session.is_last();
+        let number = session.state.step;
+        progress.advance(number)?;
+        if progress.asks_to_stop() {
+            stop.ask();
+        }
+        let due = |every: u64| number.is_multiple_of(every) || session.is_last();
         let (log, validate, save) = (due(config.log_every), due(config.validate_every), due(config.save_every));
         if log {
             session.report(&mut progress)?;
+        }
+        if validate {
+            progress.validating(number)?;
         }
         let improved = validate && session.validate(&mut progress)?;
         if save || improved || stop.asked() {

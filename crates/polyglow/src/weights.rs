@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use burn::tensor::{DType, TensorData};
-use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
 
 /// The tensors of one file, read whole.
 #[derive(Debug)]
@@ -72,6 +73,23 @@ impl Weights {
     }
 }
 
+/// Number of values in a file, from its header alone.
+///
+/// # Errors
+/// The file cannot be read, or is no safetensors file.
+pub fn count(path: &Path) -> anyhow::Result<u64> {
+    let read = || -> anyhow::Result<u64> {
+        let mut file = File::open(path)?;
+        let mut length = [0; 8];
+        file.read_exact(&mut length)?;
+        let mut header = Vec::new();
+        file.take(u64::from_le_bytes(length)).read_to_end(&mut header)?;
+        let metadata: Metadata = serde_json::from_slice(&header)?;
+        Ok(metadata.tensors().values().map(|info| info.shape.iter().product::<usize>() as u64).sum())
+    };
+    read().with_context(|| format!("cannot read `{}`", path.display()))
+}
+
 /// Writes tensors to a new file and has the disk confirm it.
 ///
 /// # Errors
@@ -97,6 +115,7 @@ mod tests {
         let path = dir.path().join("a.safetensors");
         let values = vec![0.1f32, -0.0, f32::MIN_POSITIVE, 3.0e38, 1.0, 2.0];
         write(&path, &[("b".to_owned(), TensorData::new(values.clone(), [2, 3]))]).expect("it can be written");
+        assert_eq!(count(&path).expect("it can be read"), 6);
         let mut read = Weights::read(&path).expect("it can be read");
         assert!(read.take("b", &[3, 2]).expect_err("wrong shape").to_string().contains("[2, 3]"));
         let mut read2 = Weights::read(&path).expect("it can be read");

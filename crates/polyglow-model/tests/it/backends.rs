@@ -6,7 +6,9 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use polyglow_model::{Transformer, TransformerConfig, cross_entropy};
 
-use crate::{distance, ids, values, variants};
+#[cfg(any(feature = "ndarray", feature = "wgpu"))]
+use crate::distance;
+use crate::{ids, values, variants};
 
 /// What a model computes on a device: logits, loss, and every gradient.
 fn compute(config: &TransformerConfig, device: &Device) -> (Vec<f32>, f32, Vec<f32>) {
@@ -30,7 +32,8 @@ struct AllGradients<'a> {
 
 impl ModuleVisitor for AllGradients<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.values.extend(values(param.val().grad(self.grads).unwrap()));
+        let grad = param.val().grad(self.grads).expect("every parameter takes part");
+        self.values.extend(values(grad));
     }
 }
 

@@ -56,7 +56,8 @@ struct Array {
 }
 
 fn cases() -> Vec<Case> {
-    let golden: Golden = serde_json::from_str(include_str!("../golden/transformer.json")).unwrap();
+    let golden: Golden =
+        serde_json::from_str(include_str!("../golden/transformer.json")).expect("the golden file is as above");
     golden.cases
 }
 
@@ -90,7 +91,7 @@ impl Case {
             Ok::<_, String>(TensorData::new(array.data.clone(), shape.to_vec()))
         });
         assert!(unused.is_empty(), "{}: parameters that the model lacks: {unused:?}", self.name);
-        model.unwrap()
+        model.expect("every parameter has a golden value")
     }
 }
 

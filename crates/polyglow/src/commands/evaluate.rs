@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
 
+use crate::activity::Activity;
 use crate::device;
 use crate::evaluation::{Evaluation, evaluate};
 use crate::run_directory::RunDirectory;
@@ -42,7 +43,10 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let pairs: Vec<Pair> = Corpus::open(&config.data, split)?.pairs().collect::<Result<_, _>>()?;
     let trained = run.load(&args.checkpoint, &device)?;
     let translator = trained.translator(&config.search, &device);
+    let mut activity = Activity::new();
+    activity.show(format!("translating {} sentences", pairs.len()));
     let Evaluation { scores, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
+    drop(activity);
     let mut out = io::stdout().lock();
     if args.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&scores)?)?;

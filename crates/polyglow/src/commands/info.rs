@@ -1,6 +1,18 @@
 //! `polyglow info`: what a run directory holds.
 
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::run_directory::RunDirectory;
+use crate::train::checkpoint::Best;
+use crate::train::{BestMetric, TrainState};
+use crate::weights;
 
 /// What `polyglow info` is asked to do.
 #[derive(Clone, Debug)]
@@ -11,10 +23,207 @@ pub struct InfoArgs {
     pub json: bool,
 }
 
-/// Not written yet.
+/// The JSON report. Whatever a run has not come to yet is null or empty.
+#[derive(Serialize)]
+struct Report<'a> {
+    run: &'a Path,
+    config: Config,
+    /// Number of trained values.
+    parameters: Option<u64>,
+    vocabulary: Option<VocabularyReport>,
+    /// Where the newest checkpoint stands.
+    state: Option<StateReport>,
+    checkpoints: CheckpointsReport,
+    /// The newest record of training.
+    train: Option<Value>,
+    /// Every validation, in order.
+    validations: Vec<Value>,
+    /// Every test, in order.
+    tests: Vec<Value>,
+}
+
+/// Where training stands.
+#[derive(Serialize)]
+struct StateReport {
+    step: u64,
+    /// Epochs done.
+    epoch: u64,
+    /// Target tokens seen, without padding.
+    tokens: u64,
+    best: Option<Best>,
+    best_metric: BestMetric,
+    /// Validations since the best.
+    stale_validations: u64,
+}
+
+/// Numbers of token ids.
+#[derive(Serialize)]
+struct VocabularyReport {
+    src: usize,
+    tgt: usize,
+    shared: bool,
+}
+
+/// Which checkpoints there are.
+#[derive(Serialize)]
+struct CheckpointsReport {
+    /// The steps that have one, in order.
+    steps: Vec<u64>,
+    /// The step of the checkpoint `best`.
+    best: Option<u64>,
+    /// The newest step in the checkpoint `average`.
+    average: Option<u64>,
+}
+
+/// Prints the config in short, sizes, the state of training, and the results so far.
 ///
 /// # Errors
-/// Always.
-pub fn run(_args: &InfoArgs) -> anyhow::Result<()> {
-    anyhow::bail!("`polyglow info` is not written yet")
+/// There is no such run, or something in it cannot be read.
+pub fn run(args: &InfoArgs) -> anyhow::Result<()> {
+    let run = RunDirectory::existing(&args.run)?;
+    let report = read(&run)?;
+    let mut out = io::stdout().lock();
+    if args.json {
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?);
+    }
+    write_config(&mut out, &run, &report)?;
+    write_state(&mut out, &report)?;
+    write_results(&mut out, &report)
+}
+
+fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
+    let config = run.config()?;
+    let checkpoints = run.checkpoints(1);
+    let best_metric = config.train.best_metric;
+    let state =
+        checkpoints.state("last")?.map(|TrainState { step, epoch, tokens, best, stale_validations, .. }| StateReport {
+            step,
+            epoch,
+            tokens,
+            best,
+            best_metric,
+            stale_validations,
+        });
+    let step = |name: &str| checkpoints.state(name).map(|state| state.map(|state| state.step));
+    // Training makes the tokenizers after the directory, so a run may have none yet.
+    let vocabulary = run.tokenizers().ok().map(|tokenizers| VocabularyReport {
+        src: tokenizers.src.vocab_size(),
+        tgt: tokenizers.tgt.vocab_size(),
+        shared: tokenizers.is_shared(),
+    });
+    let records = records(&run.metrics_path())?;
+    let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).cloned().collect::<Vec<_>>();
+    Ok(Report {
+        run: run.root(),
+        config,
+        parameters: checkpoints.model_path("last").map(|path| weights::count(&path)).transpose()?,
+        vocabulary,
+        state,
+        checkpoints: CheckpointsReport { steps: checkpoints.steps()?, best: step("best")?, average: step("average")? },
+        train: of("train").pop(),
+        validations: of("valid"),
+        tests: of("test"),
+    })
+}
+
+/// The records of `metrics.jsonl`; a line that was cut off by a crash is no record.
+fn records(path: &Path) -> anyhow::Result<Vec<Value>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    }
+}
+
+fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -> anyhow::Result<()> {
+    let Config { seed, device, data, tokenizer, model, train, .. } = &report.config;
+    let size = |size: Option<usize>| size.unwrap_or(0);
+    writeln!(out, "config       {}", run.config_path().display())?;
+    let (src, tgt) = data.languages()?;
+    writeln!(
+        out,
+        "data         {}{src} to {tgt}",
+        data.corpus.as_ref().map_or(String::new(), |name| format!("{name}, "))
+    )?;
+    let name = tokenizer.kind.name();
+    match &report.vocabulary {
+        Some(sizes) if sizes.shared => writeln!(out, "tokenizer    {name}, {} tokens, shared", sizes.src)?,
+        Some(sizes) => writeln!(out, "tokenizer    {name}, {} source and {} target tokens", sizes.src, sizes.tgt)?,
+        None => writeln!(out, "tokenizer    {name}, not made yet")?,
+    }
+    write!(
+        out,
+        "model        {}+{} layers, d_model {}, d_ff {}, {} heads",
+        size(model.num_encoder_layers),
+        size(model.num_decoder_layers),
+        size(model.d_model),
+        size(model.d_ff),
+        size(model.num_heads)
+    )?;
+    match report.parameters {
+        Some(parameters) => writeln!(out, ", {parameters} parameters")?,
+        None => writeln!(out)?,
+    }
+    let length = match (train.max_steps, train.max_epochs) {
+        (Some(steps), Some(epochs)) => format!("{steps} steps or {epochs} epochs"),
+        (Some(steps), None) => format!("{steps} steps"),
+        (None, epochs) => format!("{} epochs", epochs.unwrap_or(0)),
+    };
+    let accumulate = train.accumulate_steps;
+    writeln!(out, "training     {length} of {accumulate} x {} tokens, seed {seed}, on {device}", train.max_tokens)?;
+    Ok(())
+}
+
+fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> {
+    let Some(state) = &report.state else {
+        writeln!(out, "state        no checkpoint yet")?;
+        return Ok(());
+    };
+    let StateReport { step, epoch, tokens, best, best_metric, stale_validations } = state;
+    writeln!(out, "state        step {step}, {epoch} epochs done, {tokens} target tokens")?;
+    if let Some(best) = best {
+        let metric = serde_json::to_value(best_metric)?;
+        let (metric, Best { step, score }) = (metric.as_str().unwrap_or_default(), best);
+        writeln!(out, "best         step {step}, {metric} {score:.2}; validations since: {stale_validations}")?;
+    }
+    let CheckpointsReport { steps, average, .. } = &report.checkpoints;
+    let mut names: Vec<String> = steps.iter().map(|step| format!("step-{step}")).collect();
+    names.extend(average.map(|step| format!("average (to step {step})")));
+    writeln!(out, "checkpoints  {}", names.join(", "))?;
+    if let Some(record) = &report.train {
+        let number = |key: &str| record[key].as_f64().unwrap_or(f64::NAN);
+        writeln!(
+            out,
+            "trained      step {}: loss {:.3}, perplexity {:.2}, learning rate {:.2e}, {:.0} target tokens a second",
+            record["step"],
+            number("loss"),
+            number("perplexity"),
+            number("lr"),
+            number("tokens_per_second")
+        )?;
+    }
+    Ok(())
+}
+
+/// One line per validation and test.
+fn write_results(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> {
+    if report.validations.is_empty() && report.tests.is_empty() {
+        return Ok(());
+    }
+    let columns = ["bleu", "chrf", "exact_match", "token_accuracy", "loss", "perplexity"];
+    writeln!(
+        out,
+        "\n{:12} {:>8} {:>7} {:>7} {:>7} {:>9} {:>8} {:>10}",
+        "SPLIT", "STEP", "BLEU", "CHRF", "EXACT", "ACCURACY", "LOSS", "PERPLEXITY"
+    )?;
+    for record in report.validations.iter().chain(&report.tests) {
+        let [bleu, chrf, exact, accuracy, loss, perplexity] =
+            columns.map(|key| record[key].as_f64().unwrap_or(f64::NAN));
+        let (split, step) = (record["split"].as_str().unwrap_or_default(), record["step"].as_u64().unwrap_or(0));
+        writeln!(
+            out,
+            "{split:12} {step:>8} {bleu:>7.2} {chrf:>7.2} {exact:>7.3} {accuracy:>9.3} {loss:>8.4} {perplexity:>10.2}"
+        )?;
+    }
+    Ok(())
 }

@@ -12,11 +12,13 @@ use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
 
+use crate::activity::Activity;
 use crate::config::{Config, Difference};
 use crate::evaluation::{Evaluation, evaluate};
 use crate::failure::{usage, with_hint};
+use crate::inspection::{Subject, inspect};
 use crate::run_directory::RunDirectory;
-use crate::train::{self, Ending, Setup, Stop};
+use crate::train::{self, Ending, Screen, Setup, Stop};
 use crate::{device, logging};
 
 /// Translations that are shown at the end.
@@ -50,33 +52,49 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if let Some(device) = &args.device {
         config.device.clone_from(device);
     }
+    let screen = if args.tui { Screen::dashboard()? } else { Screen::Lines };
     let device = device::open(&config.device)?;
     let run = RunDirectory::new(args.run.clone().unwrap_or_else(|| default_run(&args.config)));
     let train = Corpus::open(&config.data, Split::Train)?;
     let valid = valid_pairs(&config)?;
+    if config.data.corpus.is_none() {
+        for name in config.data.test_names() {
+            Corpus::open(&config.data, Split::Test(name))?;
+        }
+    }
     check_same_config(&run, &config)?;
     run.create(&config)?;
     logging::log_to_file(&run.log_path())?;
     tracing::info!("run directory: {}", run.root().display());
 
-    let stop = Stop::on_signals()?;
-    let tokenizers = tokenizers(&run, &config, &train)?;
+    let mut activity = Activity::new();
+    let tokenizers = tokenizers(&run, &config, &train, &mut activity)?;
     let filter = Filter::new(&config.data);
     let path = run.cache_path("train");
-    let (cache, report) =
-        IdCache::open_or_build(&path, &train, &tokenizers, Some(&filter), &mut |stage, count| preparing(stage, count))?;
+    let (cache, report) = IdCache::open_or_build(&path, &train, &tokenizers, Some(&filter), &mut |stage, count| {
+        preparing(&mut activity, stage, count);
+    })?;
+    drop(activity);
     tracing::info!("training text: {report}");
     let cache = Arc::new(cache);
+    if run.checkpoints(1).steps()?.is_empty() {
+        let subject =
+            Subject { config: &config, train: &train, cache: &cache, tokenizers: &tokenizers, device: &device };
+        for warning in inspect(&subject)?.warnings {
+            tracing::warn!("{warning}");
+        }
+    }
     let setup =
         Setup { config: &config, run: &run, device: &device, tokenizers: &tokenizers, cache: &cache, valid: &valid };
-    let (ending, state) = train::train(&setup, &stop)?;
+    // Until here an interrupt simply ends the process: there is nothing to save that would not be made again.
+    let (ending, state) = train::train(&setup, &Stop::on_signals()?, screen)?;
     match ending {
         Ending::Stopped => {
             tracing::info!("stopped after step {}; the same command goes on from there", state.step);
             return Ok(());
         }
         Ending::OutOfPatience => {
-            tracing::info!("ended after step {}: nothing better in {} validations", state.step, config.train.patience)
+            tracing::info!("ended after step {}: nothing better in {} validations", state.step, config.train.patience);
         }
         Ending::Done => tracing::info!("trained {} steps on {} target tokens", state.step, state.tokens),
     }
@@ -90,7 +108,6 @@ fn default_run(config: &Path) -> PathBuf {
 
 fn valid_pairs(config: &Config) -> anyhow::Result<Vec<Pair>> {
     if config.data.corpus.is_none() && config.data.valid.is_none() {
-        tracing::warn!("no `data.valid`: training goes on blindly, without `best` and without patience");
         return Ok(Vec::new());
     }
     Ok(Corpus::open(&config.data, Split::Valid)?.pairs().collect::<Result<_, _>>()?)
@@ -109,6 +126,10 @@ fn check_same_config(run: &RunDirectory, config: &Config) -> anyhow::Result<()> 
     }
     old.device.clone_from(&config.device);
     let Some(difference) = config.difference(&old)? else { return Ok(()) };
+    if run.checkpoints(1).steps()?.is_empty() {
+        // Nothing has been trained, as after a check that failed. Only the tokenizers may belong to the old config.
+        return run.remove_tokenizers();
+    }
     let Difference { key, ours, theirs } = difference;
     let root = run.root().display();
     let error = anyhow!("`{root}` was trained with `{key} = {theirs}`, and the config now says `{ours}`");
@@ -116,26 +137,36 @@ fn check_same_config(run: &RunDirectory, config: &Config) -> anyhow::Result<()> 
 }
 
 /// The run's tokenizers, learned from the training text if it has none yet.
-fn tokenizers(run: &RunDirectory, config: &Config, train: &Corpus) -> anyhow::Result<Tokenizers> {
-    if let Ok(tokenizers) = Tokenizers::load(run.root()) {
-        return Ok(tokenizers);
+fn tokenizers(
+    run: &RunDirectory,
+    config: &Config,
+    train: &Corpus,
+    activity: &mut Activity,
+) -> anyhow::Result<Tokenizers> {
+    if run.has_tokenizers() {
+        return run.tokenizers();
     }
-    let tokenizers = Tokenizers::train(&config.tokenizer, train, &mut |stage, count| preparing(stage, count))?;
+    let tokenizers =
+        Tokenizers::train(&config.tokenizer, train, &mut |stage, count| preparing(activity, stage, count))?;
     tokenizers.save(run.root())?;
     let (src, tgt) = (tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size());
-    match tokenizers.is_shared() {
-        true => tracing::info!("vocabulary: {src} tokens, shared"),
-        false => tracing::info!("vocabularies: {src} source and {tgt} target tokens"),
+    if tokenizers.is_shared() {
+        tracing::info!("vocabulary: {src} tokens, shared");
+    } else {
+        tracing::info!("vocabularies: {src} source and {tgt} target tokens");
     }
     Ok(tokenizers)
 }
 
-fn preparing(stage: Stage, count: u64) {
-    match stage {
-        Stage::CountingWords => tracing::debug!("counting words: {count} lines"),
-        Stage::LearningVocabulary => tracing::info!("learning a vocabulary of {count} tokens"),
-        Stage::Encoding => tracing::debug!("encoding: {count} pairs"),
+fn preparing(activity: &mut Activity, stage: Stage, count: u64) {
+    if stage == Stage::LearningVocabulary {
+        tracing::info!("learning a vocabulary of {count} tokens");
     }
+    activity.show(match stage {
+        Stage::CountingWords => format!("counting words: {count} lines"),
+        Stage::LearningVocabulary => "learning a vocabulary".to_owned(),
+        Stage::Encoding => format!("encoding: {count} pairs"),
+    });
 }
 
 /// Tests the best checkpoint on every test set, shows some translations, and says how to go on.
@@ -145,7 +176,10 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
     let mut out = io::stdout().lock();
     for name in config.data.test_names() {
         let pairs: Vec<Pair> = Corpus::open(&config.data, Split::Test(name))?.pairs().collect::<Result<_, _>>()?;
+        let mut activity = Activity::new();
+        activity.show(format!("translating {name}: {} sentences", pairs.len()));
         let Evaluation { scores, hypotheses } = evaluate(&translator, &pairs, config.train.tokenize)?;
+        drop(activity);
         writeln!(
             out,
             "{name}: BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  perplexity {:.2}",

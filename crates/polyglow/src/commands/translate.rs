@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use polyglow_data::lines::Lines;
 
+use crate::activity::Activity;
 use crate::device;
 use crate::run_directory::RunDirectory;
 use crate::translate::Translator;
@@ -55,11 +56,23 @@ pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     // Somebody who types wants an answer to each line; a file is faster in large portions.
     let typed = args.file.is_none() && io::stdin().is_terminal();
     let portion = if typed { 1 } else { PORTION };
+    // Where the translations go to the terminal themselves, they are the progress.
+    let silent = typed || !io::stderr().is_terminal() || (args.output.is_none() && io::stdout().is_terminal());
+    let mut activity = (!silent).then(Activity::new);
     let mut waiting: Vec<String> = Vec::with_capacity(portion);
+    let mut show = |count: usize| {
+        if let Some(activity) = &mut activity {
+            activity.show(format!("{count} lines translated"));
+        }
+    };
+    let mut translated = 0;
+    show(translated);
     for line in lines {
         waiting.push(line?);
         if waiting.len() == portion {
             write(&translator, &mut waiting, &mut out)?;
+            translated += portion;
+            show(translated);
         }
     }
     write(&translator, &mut waiting, &mut out)

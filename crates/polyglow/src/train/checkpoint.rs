@@ -120,7 +120,7 @@ impl Checkpoints {
     pub fn write(&self, name: &str, content: &Content, state: &TrainState) -> anyhow::Result<PathBuf> {
         let (path, beside) = (self.dir.join(name), self.dir.join(format!("{name}.tmp")));
         let context = || format!("cannot write the checkpoint `{}`", path.display());
-        let write = || -> anyhow::Result<()> {
+        let fill = || -> anyhow::Result<()> {
             remove_directory(&beside)?;
             fs::create_dir_all(&beside)?;
             let mut files = BTreeMap::new();
@@ -140,7 +140,7 @@ impl Checkpoints {
             fs::rename(&beside, &path)?;
             Ok(sync_directory(&self.dir)?)
         };
-        write().with_context(context)?;
+        fill().with_context(context)?;
         Ok(path)
     }
 
@@ -171,10 +171,27 @@ impl Checkpoints {
         let mut known: Vec<String> = self.steps()?.into_iter().map(|step| format!("step-{step}")).collect();
         let named = ["best", "last", "average"].into_iter().filter(|name| self.dir.join(name).join(STATE).is_file());
         known.extend(named.map(str::to_owned));
-        match known.is_empty() {
-            true => bail!("no checkpoint in `{}`: nothing has been trained there yet", self.dir.display()),
-            false => bail!("no checkpoint `{name}` in `{}`; there is {}", self.dir.display(), known.join(", ")),
+        ensure!(!known.is_empty(), "no checkpoint in `{}`: nothing has been trained there yet", self.dir.display());
+        bail!("no checkpoint `{name}` in `{}`; there is {}", self.dir.display(), known.join(", "))
+    }
+
+    /// Where training stood at a checkpoint, without a look at its other files; none if there is no such checkpoint.
+    ///
+    /// # Errors
+    /// Its state cannot be read.
+    pub fn state(&self, name: &str) -> anyhow::Result<Option<TrainState>> {
+        let path = self.dir.join(name).join(STATE);
+        if !path.is_file() {
+            return Ok(None);
         }
+        let read = || -> anyhow::Result<Manifest> { Ok(serde_json::from_slice(&fs::read(&path)?)?) };
+        let manifest = read().with_context(|| format!("cannot read `{}`", path.display()))?;
+        Ok(Some(manifest.state))
+    }
+
+    /// The file with the weights of a checkpoint, if there is one.
+    pub fn model_path(&self, name: &str) -> Option<PathBuf> {
+        Some(self.dir.join(name).join(MODEL)).filter(|path| path.is_file())
     }
 
     /// The steps that have a checkpoint, in order.
@@ -259,7 +276,10 @@ impl Checkpoint {
 }
 
 fn checksum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes).iter().fold(String::new(), |mut digits, byte| {
+        digits.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default()));
+        digits
+    })
 }
 
 /// Points the link `name` to `target`, both in `dir`, in one step.

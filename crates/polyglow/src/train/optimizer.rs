@@ -1,4 +1,4 @@
-//! Adam and AdamW over all parameters, with one global gradient norm, and the moving average of the weights.
+//! Adam and `AdamW` over all parameters, with one global gradient norm, and the moving average of the weights.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};

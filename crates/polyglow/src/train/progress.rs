@@ -1,4 +1,4 @@
-//! What a training shows while it runs: a bar or plain lines on stderr, and always `metrics.jsonl`.
+//! What a training shows while it runs: a bar, plain lines or a dashboard, and always `metrics.jsonl`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{IsTerminal, Write};
@@ -10,9 +10,33 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::dashboard::{Dashboard, require_terminal};
 use super::monitor::Interval;
+use crate::activity::print_above;
 use crate::evaluation::Scores;
 use crate::logging::{self, Redirect};
+use crate::run_directory::RunDirectory;
+
+/// Where a training is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Screen {
+    /// On stderr: a bar if that is a terminal, plain lines otherwise.
+    #[default]
+    Lines,
+    /// In burn-train's dashboard, which takes the whole terminal.
+    Dashboard,
+}
+
+impl Screen {
+    /// The dashboard.
+    ///
+    /// # Errors
+    /// There is no terminal for it (exit code 2).
+    pub fn dashboard() -> anyhow::Result<Self> {
+        require_terminal()?;
+        Ok(Self::Dashboard)
+    }
+}
 
 /// A report on the steps since the last one.
 #[derive(Clone, Copy, Debug)]
@@ -32,66 +56,141 @@ pub struct TrainReport<'a> {
 /// The display of one training.
 pub struct Progress {
     metrics: Metrics,
-    bar: Option<ProgressBar>,
+    view: View,
+    // After the view, so that it is gone before messages come to stderr again.
     _redirect: Option<Redirect>,
+    words: String,
     last_step: u64,
     started: Instant,
     start_step: u64,
 }
 
+enum View {
+    Lines,
+    Bar(ProgressBar),
+    Dashboard(Dashboard),
+}
+
 impl Progress {
     /// Starts to show a training that continues after `step` and ends with `last_step`.
     ///
-    /// Records of later steps, from a part of the run that is done again, are removed from `metrics`.
+    /// Records of later steps, from a part of the run that is done again, are removed from `metrics.jsonl`. While a
+    /// dashboard is open, messages go to `train.log` only; its plots begin with the records of the run so far.
     ///
     /// # Errors
-    /// `metrics` cannot be written.
-    pub fn start(metrics: &Path, step: u64, last_step: u64) -> anyhow::Result<Self> {
-        let bar = std::io::stderr().is_terminal().then(|| bar(step, last_step));
-        let redirect = bar.as_ref().map(|bar| {
-            let bar = bar.clone();
-            logging::redirect(move |line| bar.suspend(|| drop(writeln!(std::io::stderr(), "{line}"))))
-        });
-        let metrics = Metrics::open(metrics, step)?;
-        Ok(Self { metrics, bar, _redirect: redirect, last_step, started: Instant::now(), start_step: step })
+    /// `metrics.jsonl` cannot be written.
+    pub fn start(run: &RunDirectory, step: u64, last_step: u64, screen: Screen) -> anyhow::Result<Self> {
+        let (view, redirect) = match screen {
+            Screen::Dashboard => {
+                let redirect = logging::redirect(|_| {});
+                let label = run.root().display().to_string();
+                (View::Dashboard(Dashboard::open(&label, step, last_step)?), Some(redirect))
+            }
+            Screen::Lines if std::io::stderr().is_terminal() => {
+                let bar = bar(step, last_step);
+                let redirect = print_above(&bar);
+                (View::Bar(bar), Some(redirect))
+            }
+            Screen::Lines => (View::Lines, None),
+        };
+        Self::with_view(run, step, last_step, view, redirect)
+    }
+
+    /// Starts to show a training, as [`Self::start`], on a dashboard that is already open.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn on_dashboard(run: &RunDirectory, step: u64, last_step: u64, dashboard: Dashboard) -> anyhow::Result<Self> {
+        Self::with_view(run, step, last_step, View::Dashboard(dashboard), None)
+    }
+
+    fn with_view(
+        run: &RunDirectory,
+        start_step: u64,
+        last_step: u64,
+        mut view: View,
+        redirect: Option<Redirect>,
+    ) -> anyhow::Result<Self> {
+        let metrics = Metrics::open(&run.metrics_path(), start_step)?;
+        if let View::Dashboard(dashboard) = &mut view {
+            for record in metrics.records()? {
+                dashboard.show(&record)?;
+            }
+        }
+        let (words, started) = (String::new(), Instant::now());
+        Ok(Self { metrics, view, _redirect: redirect, words, last_step, started, start_step })
     }
 
     /// Shows that a step is done.
-    pub fn advance(&self, step: u64) {
-        if let Some(bar) = &self.bar {
-            bar.set_position(step);
+    ///
+    /// # Errors
+    /// The user has chosen in the dashboard to end the process at once.
+    pub fn advance(&mut self, step: u64) -> anyhow::Result<()> {
+        match &mut self.view {
+            View::Lines => {}
+            View::Bar(bar) => bar.set_position(step),
+            View::Dashboard(dashboard) => dashboard.advance(step)?,
         }
+        Ok(())
+    }
+
+    /// Shows that validation after `step` has begun.
+    ///
+    /// # Errors
+    /// As [`Self::advance`].
+    pub fn validating(&mut self, step: u64) -> anyhow::Result<()> {
+        match &mut self.view {
+            View::Lines => {}
+            View::Bar(bar) => bar.set_message("validating"),
+            View::Dashboard(dashboard) => dashboard.validating(step)?,
+        }
+        Ok(())
+    }
+
+    /// Whether the user has asked for the end with the dashboard's quit key.
+    pub fn asks_to_stop(&self) -> bool {
+        matches!(&self.view, View::Dashboard(dashboard) if dashboard.asks_to_stop())
     }
 
     /// Shows and records what the last steps gave.
     ///
     /// # Errors
-    /// The record cannot be written.
+    /// The record cannot be written; as [`Self::advance`].
     pub fn train(&mut self, report: TrainReport<'_>) -> anyhow::Result<()> {
         let TrainReport { step, epoch, lr, interval, elapsed } = report;
         let (loss, perplexity) = (interval.loss(), interval.perplexity());
         let seconds = elapsed.as_secs_f64().max(1e-9);
         let tokens_per_second = interval.tokens as f64 / seconds;
-        let words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {tokens_per_second:.0} tok/s");
-        match &self.bar {
-            Some(bar) => bar.set_message(words),
-            None => {
-                let (last, left) = (self.last_step, self.time_left(step));
-                tracing::info!("step {step}/{last}  epoch {}  {words}  left {left}", epoch + 1);
-            }
-        }
-        self.metrics.write(&json!({
+        let record = json!({
             "kind": "train", "step": step, "epoch": epoch, "loss": loss, "perplexity": perplexity, "lr": lr,
             "grad_norm": interval.grad_norm(), "tokens": interval.tokens, "padding": interval.padding(),
             "seconds": seconds, "tokens_per_second": tokens_per_second,
-        }))
+        });
+        self.words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {tokens_per_second:.0} tok/s");
+        match &mut self.view {
+            View::Bar(bar) => bar.set_message(self.words.clone()),
+            View::Dashboard(dashboard) => dashboard.show(&record)?,
+            View::Lines => {
+                let (words, last, left) = (&self.words, self.last_step, self.time_left(step));
+                tracing::info!("step {step}/{last}  epoch {}  {words}  left {left}", epoch + 1);
+            }
+        }
+        self.metrics.write(&record)
     }
 
     /// Shows and records the scores of a set: `valid`, or a test set at the end.
     ///
     /// # Errors
-    /// The record cannot be written.
+    /// The record cannot be written; as [`Self::advance`].
     pub fn scores(&mut self, kind: &str, split: &str, step: u64, scores: &Scores) -> anyhow::Result<()> {
+        #[derive(Serialize)]
+        struct Record<'a> {
+            kind: &'a str,
+            split: &'a str,
+            step: u64,
+            #[serde(flatten)]
+            scores: &'a Scores,
+        }
         tracing::info!(
             "{split} after step {step}: BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  loss {:.3}  ppl {:.2}",
             scores.bleu,
@@ -101,15 +200,13 @@ impl Progress {
             scores.loss,
             scores.perplexity
         );
-        #[derive(Serialize)]
-        struct Record<'a> {
-            kind: &'a str,
-            split: &'a str,
-            step: u64,
-            #[serde(flatten)]
-            scores: &'a Scores,
+        let record = serde_json::to_value(Record { kind, split, step, scores })?;
+        match &mut self.view {
+            View::Lines => {}
+            View::Bar(bar) => bar.set_message(self.words.clone()),
+            View::Dashboard(dashboard) => dashboard.show(&record)?,
         }
-        self.metrics.write(&Record { kind, split, step, scores })
+        self.metrics.write(&record)
     }
 
     /// Says how long the steps to come will take at the pace so far: `4m10s`.
@@ -127,14 +224,14 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
+        if let View::Bar(bar) = &self.view {
             bar.finish_and_clear();
         }
     }
 }
 
 fn bar(step: u64, last_step: u64) -> ProgressBar {
-    let template = "{bar:24.cyan/dim} {pos}/{len}  {msg}  left {eta}";
+    let template = "{wide_bar:.cyan/dim} {pos}/{len}  {msg}  left {eta}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::with_draw_target(Some(last_step), ProgressDrawTarget::stderr());
     bar.set_style(style);
@@ -162,6 +259,12 @@ impl Metrics {
         }
         let file = OpenOptions::new().create(true).append(true).open(path).with_context(context)?;
         Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// The records of the run so far.
+    fn records(&self) -> anyhow::Result<Vec<Value>> {
+        let text = fs::read_to_string(&self.path).with_context(|| format!("cannot read `{}`", self.path.display()))?;
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
     }
 
     fn write(&mut self, record: &impl Serialize) -> anyhow::Result<()> {

@@ -1,6 +1,12 @@
 //! The built program and its configuration, as a user meets them.
 
+mod average;
+mod check;
 mod cli;
 mod config;
+mod dashboard;
+mod info;
+mod program;
+mod progress;
 mod step;
 mod train;

@@ -169,7 +169,7 @@ fn sigterm_saves_and_the_same_command_goes_on() {
         let begun = Instant::now();
         let newest = || metrics_step(&run.join("metrics.jsonl"));
         while newest().is_none_or(|step| step <= reached) {
-            assert!(begun.elapsed() < Duration::from_secs(120), "no step was made");
+            assert!(begun.elapsed() < Duration::from_mins(2), "no step was made");
             std::thread::sleep(Duration::from_millis(20));
         }
         let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");

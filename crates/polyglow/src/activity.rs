@@ -1,0 +1,60 @@
+//! What long work besides training shows on stderr: a spinner in a terminal, a line now and then elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::logging::{self, Redirect};
+
+/// How often the spinner turns.
+const TICK: Duration = Duration::from_millis(120);
+/// How often there is a line where stderr is no terminal.
+const BETWEEN_LINES: Duration = Duration::from_secs(10);
+
+/// Work under way; nothing is shown before there is something to say, and the spinner goes when this is dropped.
+pub struct Activity {
+    spinner: Option<(ProgressBar, Redirect)>,
+    spoken: Instant,
+}
+
+impl Activity {
+    /// Work that begins now.
+    #[expect(clippy::new_without_default, reason = "it notes the time, so two of them are not the same")]
+    pub fn new() -> Self {
+        Self { spinner: None, spoken: Instant::now() }
+    }
+
+    /// Says what is being done, and how far it has come.
+    pub fn show(&mut self, words: String) {
+        if io::stderr().is_terminal() {
+            self.spinner.get_or_insert_with(spinner).0.set_message(words);
+        } else if self.spoken.elapsed() >= BETWEEN_LINES {
+            self.spoken = Instant::now();
+            tracing::info!("{words}");
+        }
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        if let Some((spinner, _)) = &self.spinner {
+            spinner.finish_and_clear();
+        }
+    }
+}
+
+/// Prints messages above `bar` until the guard is dropped.
+pub fn print_above(bar: &ProgressBar) -> Redirect {
+    let bar = bar.clone();
+    logging::redirect(move |line| bar.suspend(|| drop(writeln!(io::stderr(), "{line}"))))
+}
+
+fn spinner() -> (ProgressBar, Redirect) {
+    let style = ProgressStyle::with_template("{spinner:.cyan} {msg}  {elapsed}");
+    let spinner = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    spinner.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    spinner.enable_steady_tick(TICK);
+    let redirect = print_above(&spinner);
+    (spinner, redirect)
+}

@@ -1,0 +1,154 @@
+//! What a config and its data come to, found out before training: a report, a trial step, and warnings.
+
+mod memory;
+mod text;
+mod trial;
+mod warning;
+
+use anyhow::Context;
+use burn::tensor::Device;
+use polyglow_data::batch::Batch;
+use polyglow_data::corpus::Corpus;
+use polyglow_data::example::Example;
+use polyglow_data::id_cache::IdCache;
+use polyglow_data::prefetch;
+use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::{Transformer, TransformerConfig, parameter};
+use serde::Serialize;
+
+pub use memory::{BatchShape, MemoryEstimate, peak_memory};
+pub use text::{SideStatistics, SplitReport};
+pub use trial::TrialReport;
+pub use warning::Warning;
+
+use crate::config::Config;
+use crate::run_directory::model_config;
+use crate::train::batching;
+
+/// What is inspected: all that a training would start from.
+pub struct Subject<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// The training text.
+    pub train: &'a Corpus,
+    /// The training examples.
+    pub cache: &'a IdCache,
+    /// Both sides' tokenizers.
+    pub tokenizers: &'a Tokenizers,
+    /// Where the trial step runs, without autodiff.
+    pub device: &'a Device,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Inspection {
+    /// `train`, then `valid` if there is one, then the test sets.
+    pub splits: Vec<SplitReport>,
+    /// Sizes of the vocabularies.
+    pub vocabulary: VocabularyReport,
+    /// Number of trained values; tied matrices count once.
+    pub parameters: usize,
+    /// The batches of an epoch.
+    pub batches: BatchesReport,
+    /// What training takes on the device, by a formula.
+    pub memory: MemoryEstimate,
+    /// One training step on the largest batch.
+    pub step: TrialReport,
+    /// What is suspicious, with what to do about it.
+    pub warnings: Vec<Warning>,
+}
+
+/// Numbers of token ids.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct VocabularyReport {
+    /// Of the source.
+    pub src: usize,
+    /// Of the target.
+    pub tgt: usize,
+    /// Whether both sides have one vocabulary.
+    pub shared: bool,
+}
+
+/// How the training text falls into batches.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct BatchesReport {
+    /// Batches in the first epoch.
+    pub per_epoch: usize,
+    /// Steps in an epoch.
+    pub steps_per_epoch: u64,
+    /// Steps of the whole training, if patience does not end it earlier.
+    pub steps: u64,
+    /// Share of the positions of source and target that is padding, 0 to 1.
+    pub padding: f64,
+    /// The batch that takes the most memory.
+    pub largest: BatchShape,
+}
+
+/// Reads every split, plans the batches of an epoch, and trains a throw-away model for one step on the largest of them:
+/// the one whose activations take the most memory.
+///
+/// The text is streamed: in memory are eight bytes per training pair and a few per held-out sentence.
+///
+/// # Errors
+/// Whatever would stop a training later: text that cannot be read, a sentence that no batch can hold, sizes that do
+/// not fit each other, a step that fails or has a loss or gradient that is not finite.
+pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
+    let Subject { config, tokenizers, cache, device, .. } = *subject;
+    let splits = text::read_splits(&config.data, subject.train, cache.report(), tokenizers)?;
+    let shape = model_config(config, tokenizers)?;
+    let (batches, largest) = plan_batches(subject, &shape)?;
+
+    let training = device.clone().autodiff();
+    let model = Transformer::new(&shape, config.seed, &training);
+    let parameters = parameter::count(&model);
+    let memory = MemoryEstimate::new(&shape, &config.train, parameters, batches.largest);
+    let BatchShape { rows, src_len, tgt_len } = batches.largest;
+    tracing::info!(
+        "trying a step on the largest batch: {rows} rows of {src_len} + {tgt_len} positions, about {}",
+        memory::mebibytes(memory.total)
+    );
+    let step = trial::run(config, model, &largest, &training)?;
+
+    let (src, tgt) = (tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size());
+    let vocabulary = VocabularyReport { src, tgt, shared: tokenizers.is_shared() };
+    let warnings = warning::find(config, &splits, &batches);
+    Ok(Inspection { splits, vocabulary, parameters, batches, memory, step, warnings })
+}
+
+/// Plans the first epoch; also returns its largest batch.
+fn plan_batches(subject: &Subject<'_>, model: &TransformerConfig) -> anyhow::Result<(BatchesReport, Batch)> {
+    let Subject { config, cache, tokenizers, .. } = *subject;
+    let batching = batching(config);
+    let plan = prefetch::plan(cache, &batching, 0)?;
+    let (mut positions, mut tokens) = (0, 0);
+    let mut largest: Option<(u64, usize, BatchShape)> = None;
+    for place in 0..plan.len() {
+        let lengths = plan.batch(place).iter().map(|&example| cache.lengths(example));
+        let padded = |len| batching.padded_len(batching.planned_len(len));
+        let shape = lengths.clone().fold(BatchShape::default(), |shape, (src, tgt)| BatchShape {
+            rows: shape.rows + 1,
+            src_len: shape.src_len.max(padded(src)),
+            tgt_len: shape.tgt_len.max(padded(tgt)),
+        });
+        positions += shape.positions();
+        tokens += lengths.map(|(src, tgt)| src + tgt + 2).sum::<usize>();
+        let bytes = memory::activations(model, shape);
+        if largest.is_none_or(|(most, ..)| bytes > most) {
+            largest = Some((bytes, place, shape));
+        }
+    }
+    let (_, place, largest) = largest.context("the training text gives no batch")?;
+    let steps_per_epoch = plan.len().div_ceil(config.train.accumulate_steps) as u64;
+    let epochs = config.train.max_epochs.map_or(u64::MAX, |epochs| epochs.saturating_mul(steps_per_epoch));
+    let report = BatchesReport {
+        per_epoch: plan.len(),
+        steps_per_epoch,
+        steps: config.train.max_steps.unwrap_or(u64::MAX).min(epochs),
+        padding: 1.0 - tokens as f64 / positions as f64,
+        largest,
+    };
+    let examples: Vec<Example> =
+        plan.batch(place).iter().map(|&example| cache.example(example)).collect::<Result<_, _>>()?;
+    let (src, tgt) = (tokenizers.src.special(), tokenizers.tgt.special());
+    Ok((report, Batch::new(&examples, src, tgt, batching.pad_multiple)))
+}

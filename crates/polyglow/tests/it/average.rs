@@ -1,0 +1,64 @@
+//! `polyglow average`.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use polyglow::weights::Weights;
+
+use crate::program::Workplace;
+
+/// Every value of a checkpoint's weights, by tensor.
+fn values(place: &Workplace, checkpoint: &str) -> BTreeMap<String, Vec<f32>> {
+    let path = place.path().join("run/checkpoints").join(checkpoint).join("model.safetensors");
+    let weights = Weights::read(&path).expect("it can be read");
+    weights.rest().map(|(name, data)| (name.clone(), data.iter::<f32>().collect())).collect()
+}
+
+#[test]
+fn the_average_is_the_mean_of_the_newest_checkpoints_and_can_be_scored() {
+    let place = Workplace::trained();
+    let (_, message) = place.succeed(&["average", "run", "--last", "3"]);
+    assert!(message.contains("wrote the average of step-3, step-4, step-6 to `run/checkpoints/average`"), "{message}");
+    let [first, second, third] = ["step-3", "step-4", "step-6"].map(|name| values(&place, name));
+    assert_ne!(first, third);
+    let average = values(&place, "average");
+    assert_eq!(average.keys().collect::<Vec<_>>(), third.keys().collect::<Vec<_>>());
+    for (name, mean) in average {
+        for (index, value) in mean.iter().enumerate() {
+            let sum: f64 = [&first, &second, &third].iter().map(|of| f64::from(of[&name][index])).sum();
+            assert_eq!(value.to_bits(), ((sum / 3.0) as f32).to_bits(), "{name}");
+        }
+    }
+    let files = fs::read_dir(place.path().join("run/checkpoints/average")).expect("it is there").count();
+    assert_eq!(files, 2, "weights and state, no optimizer");
+    let scores = place.json(&["evaluate", "run", "--checkpoint", "average", "--json"]);
+    assert!(scores["loss"].is_f64(), "{scores}");
+}
+
+#[test]
+fn without_a_number_all_checkpoints_are_averaged_and_too_large_a_number_is_an_error() {
+    let place = Workplace::trained();
+    let (_, message) = place.succeed(&["average", "run"]);
+    assert!(message.contains("the average of step-2, step-3, step-4, step-6"), "{message}");
+    let message = place.fail(1, &["average", "run", "--last", "5"]);
+    assert!(
+        message.contains("there are not 5 checkpoints in `run`, but 4: step-2, step-3, step-4, step-6"),
+        "{message}"
+    );
+    fs::remove_dir_all(place.path().join("run/checkpoints")).expect("it is there");
+    assert!(place.fail(1, &["average", "run"]).contains("nothing has been trained there yet"));
+    assert!(place.fail(1, &["average", "elsewhere"]).contains("no run in `elsewhere`"));
+}
+
+#[test]
+fn a_damaged_checkpoint_is_not_averaged() {
+    let place = Workplace::trained();
+    let path = place.path().join("run/checkpoints/step-4/model.safetensors");
+    let mut bytes = fs::read(&path).expect("it is there");
+    *bytes.last_mut().expect("it is not empty") ^= 1;
+    fs::write(&path, bytes).expect("it can be written");
+    let message = place.fail(1, &["average", "run"]);
+    assert!(message.contains("step-4` is damaged"), "{message}");
+    assert!(!place.path().join("run/checkpoints/average").exists());
+    place.succeed(&["average", "run", "--last", "1"]);
+}

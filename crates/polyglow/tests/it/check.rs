@@ -1,0 +1,166 @@
+//! `polyglow check`, and what `polyglow train` checks before its first step.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::program::{Workplace, train_pairs, word};
+
+/// A workplace whose text has everything that is worth a warning.
+fn dirty() -> Workplace {
+    let place = Workplace::new();
+    let mut train = train_pairs();
+    train.extend((0..10).map(|_| train_pairs()[0].clone()));
+    train.extend((0..6).map(|index| (word(index), word(index))));
+    train.extend((0..5).map(|index| (format!("now {}", word(index)), String::new())));
+    train.extend((0..3).map(|index| (word(index), format!("{} ", word(index)).repeat(21))));
+    place.write("train", &train);
+    let test = [("look aaa now", "aaa sieh"), ("look strangely", "sieh"), ("now look", "sieh")];
+    place.write("test", &test.map(|(src, tgt)| (src.to_owned(), tgt.to_owned())));
+    place
+}
+
+fn check(place: &Workplace, overrides: &[&str]) -> Value {
+    let mut arguments = vec!["-q", "check", "tiny.toml", "--json"];
+    arguments.extend(overrides.iter().flat_map(|set| ["--set", *set]));
+    place.json(&arguments)
+}
+
+#[test]
+fn clean_text_is_counted_and_gives_no_warning() {
+    let place = Workplace::new();
+    let report = check(&place, &[]);
+    let names: Vec<_> = report["splits"].as_array().expect("a list").iter().map(|split| &split["name"]).collect();
+    assert_eq!(names, ["train", "valid", "test"]);
+    let train = json!({
+        "name": "train", "pairs": 26, "kept": 26, "empty": 0, "too_long": 0, "ratio": 0,
+        "src": { "tokens": 78, "mean_len": 3.0, "longest": 3, "unknown": 0, "unknown_rate": 0.0 },
+        "tgt": { "tokens": 52, "mean_len": 2.0, "longest": 2, "unknown": 0, "unknown_rate": 0.0 },
+        "duplicates": 0, "copies": 0, "in_train": null,
+    });
+    assert_eq!(report["splits"][0], train);
+    assert_eq!(report["splits"][2]["in_train"], 0);
+    assert_eq!(report["warnings"], json!([]));
+    // 26 words, `look`, `now`, `sieh` and the four special tokens.
+    assert_eq!(report["vocabulary"], json!({ "src": 33, "tgt": 33, "shared": true }));
+    // Rows are 4 + 3 positions with the ends of sentence, so a batch of 64 has 16 of them.
+    let batches = &report["batches"];
+    assert_eq!(batches["largest"], json!({ "rows": 16, "src_len": 4, "tgt_len": 3 }));
+    assert_eq!((&batches["per_epoch"], &batches["steps"], &batches["padding"]), (&json!(2), &json!(6), &json!(0.0)));
+    let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64).expect("a number");
+    let bytes = |part: &str| report["memory"][part].as_u64().expect("a number");
+    assert_eq!(bytes("weights"), 4 * report["parameters"].as_u64().expect("a number"));
+    let parts = ["weights", "gradients", "optimizer", "average", "activations"];
+    assert_eq!(bytes("total"), parts.map(bytes).iter().sum::<u64>());
+    // An untrained model knows little more than that there are 33 tokens.
+    assert!((number("/step/loss") - 33f64.ln()).abs() < 1.0, "{report}");
+    assert!(number("/step/seconds") > 0.0 && number("/step/grad_norm") > 0.0);
+}
+
+#[test]
+fn whatever_is_suspicious_is_counted_and_warned_of() {
+    let place = dirty();
+    let report = check(&place, &["train.warmup_steps=9"]);
+    let train = &report["splits"][0];
+    for (key, count) in [("pairs", 50), ("kept", 42), ("empty", 5), ("too_long", 3), ("duplicates", 10), ("copies", 6)]
+    {
+        assert_eq!(train[key], count, "{key}");
+    }
+    assert_eq!(report["splits"][2]["in_train"], 1);
+    assert_eq!(report["splits"][2]["src"]["unknown"], 1);
+    let warnings = [
+        "train: 8 pairs (16.0 %) are left out: 5 with an empty side, 3 too long, 0 by length ratio",
+        "train: 10 pairs (20.0 %) repeat an earlier one",
+        "train: 6 pairs (12.0 %) have a target that is their source",
+        "test: 14.3 % of the source tokens are unknown to the vocabulary",
+        "test: 1 source sentences (33.3 %) also stand in the training text",
+        "the warm-up of 9 steps is no shorter than the training of 6",
+    ];
+    let messages: Vec<_> =
+        report["warnings"].as_array().expect("a list").iter().map(|found| &found["message"]).collect();
+    assert_eq!(messages, warnings);
+}
+
+#[test]
+fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
+    let place = dirty();
+    let files = || fs::read_dir(place.path()).expect("it is there").count();
+    let before = files();
+    let (report, messages) = place.succeed(&["check", "tiny.toml"]);
+    assert_eq!(files(), before);
+    assert!(
+        report.contains("train         50          5          3          0         10          6          -"),
+        "{report}"
+    );
+    assert!(report.contains("test      source          7        2.3          3    14.29 %"), "{report}");
+    assert!(report.contains("vocabulary  33 tokens, shared"), "{report}");
+    assert!(
+        report.contains("\nwarning: test: 1 source sentences (33.3 %) also stand in the training text\n  hint: "),
+        "{report}"
+    );
+    assert!(messages.contains("trying a step on the largest batch"), "{messages}");
+}
+
+#[test]
+fn training_warns_of_the_same_before_its_first_step() {
+    let place = dirty();
+    let (_, messages) = place.succeed(&["train", "tiny.toml", "--run", "run"]);
+    let warning = messages.find("also stand in the training text; remove them").expect("a warning");
+    assert!(warning < messages.find("step 2/6").expect("a report"), "{messages}");
+}
+
+#[test]
+fn text_that_does_not_fit_is_an_error_that_names_it() {
+    let place = Workplace::new();
+    let message = place.fail(1, &["check", "tiny.toml", "--set", "train.max_tokens=3"]);
+    assert!(message.contains("max_tokens") && message.contains("hint: "), "{message}");
+    fs::write(place.path().join("valid.de"), "sieh\n").expect("it can be written");
+    let message = place.fail(1, &["check", "tiny.toml"]);
+    assert!(message.contains("`valid.en` has 4 lines but `valid.de` has 1"), "{message}");
+    fs::remove_file(place.path().join("test.de")).expect("it is there");
+    for command in [&["check", "tiny.toml"][..], &["train", "tiny.toml", "--run", "run"]] {
+        Workplace::write(&place, "valid", &train_pairs());
+        let message = place.fail(1, command);
+        assert!(message.contains("no such file: `test.de`"), "{message}");
+    }
+    assert!(!place.path().join("run").exists());
+}
+
+#[test]
+fn a_training_that_a_check_ended_can_begin_again_with_another_config() {
+    let place = Workplace::new();
+    let train = ["train", "tiny.toml", "--run", "run", "--set"];
+    place.fail(1, &[&train[..], &["train.max_tokens=3"]].concat());
+    place.succeed(&[&train[..], &["tokenizer.vocab_size=20"]].concat());
+    assert_eq!(place.json(&["info", "run", "--json"])["vocabulary"]["src"], 20);
+}
+
+#[test]
+fn without_validation_text_there_is_a_warning() {
+    let place = Workplace::new();
+    let config = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
+    fs::write(place.path().join("tiny.toml"), config.replace("valid = \"valid\"\n", "")).expect("it can be written");
+    let report = check(&place, &[]);
+    assert_eq!(report["warnings"][0]["message"], "there is no `data.valid`");
+    assert_eq!(report["splits"][1]["name"], "test");
+}
+
+/// The difference between two batch sizes, which is free of what the process takes besides.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_memory_estimate_is_within_a_third_of_what_a_step_takes() {
+    let place = Workplace::new();
+    let sizes = ["data.corpus=digits", "model.d_model=64", "model.d_ff=128", "model.num_heads=4"];
+    fs::write(
+        place.path().join("tiny.toml"),
+        "[tokenizer]\nkind = 'word'\n[train]\nmax_steps = 100\nwarmup_steps = 9\n",
+    )
+    .expect("it can be written");
+    let [small, large] = ["train.max_tokens=512", "train.max_tokens=8192"].map(|max_tokens| {
+        let report = check(&place, &[&sizes[..], &[max_tokens]].concat());
+        ["/step/peak_memory", "/memory/total"]
+            .map(|pointer| report.pointer(pointer).and_then(Value::as_f64).expect("bytes"))
+    });
+    let (measured, estimated) = (large[0] - small[0], large[1] - small[1]);
+    assert!((measured / estimated).ln().abs() < (1.0f64 / 0.75).ln(), "measured {measured}, estimated {estimated}");
+}

@@ -1,0 +1,262 @@
+//! The dashboard: what it is told, what its keys do, and that it needs a terminal.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use burn::train::Interrupter;
+use burn::train::logger::{EvaluationProgressLogger, TrainingProgressLogger};
+use burn::train::metric::{MetricDefinition, MetricId};
+use burn::train::renderer::{
+    EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation, MetricsRendererTraining,
+};
+use polyglow::evaluation::{Scores, Signatures};
+use polyglow::run_directory::RunDirectory;
+use polyglow::train::dashboard::Dashboard;
+use polyglow::train::{Interval, Progress, TrainReport};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What a renderer was told.
+#[derive(Default)]
+struct Heard {
+    metrics: Vec<(MetricId, String)>,
+    /// Split, name of the metric, and value.
+    values: Vec<(&'static str, String, f64)>,
+    texts: Vec<String>,
+    /// Split, steps done, and steps to do.
+    progress: Vec<(String, usize, usize)>,
+    split: (String, usize),
+    killed: bool,
+}
+
+/// A renderer without a terminal. As burn-train's, it panics, even in its destructor, once its user has killed it.
+struct Listener(Arc<Mutex<Heard>>);
+
+impl Listener {
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        let heard = lock(&self.0);
+        assert!(!heard.killed, "killed by the user");
+        heard
+    }
+
+    fn update(&self, split: &'static str, state: &MetricState) {
+        let mut heard = self.heard();
+        match state {
+            MetricState::Generic(entry) => heard.texts.push(entry.serialized_entry.formatted.clone()),
+            MetricState::Numeric(entry, value) => {
+                let metric = heard.metrics.iter().find(|(id, _)| *id == entry.metric_id);
+                let name = metric.expect("the metric was registered").1.clone();
+                heard.values.push((split, name, value.as_ref().expect("there is a value").current()));
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        drop(self.heard());
+    }
+}
+
+impl MetricsRendererTraining for Listener {
+    fn update_train(&mut self, state: MetricState) {
+        self.update("train", &state);
+    }
+
+    fn update_valid(&mut self, state: MetricState) {
+        self.update("valid", &state);
+    }
+}
+
+impl TrainingProgressLogger for Listener {
+    fn start(&mut self, epochs: usize, epoch: usize, _: Option<usize>, label: Option<&str>) {
+        // burn-train subtracts one from the number of the epoch.
+        assert_eq!((epochs, epoch), (1, 1));
+        assert!(label.is_some());
+    }
+
+    fn update_epoch(&mut self, _: usize) {}
+
+    fn start_split(&mut self, split: &str, total: usize) {
+        self.heard().split = (split.to_owned(), total);
+    }
+
+    fn update_split(&mut self, done: usize) {
+        let mut heard = self.heard();
+        let (split, total) = heard.split.clone();
+        heard.progress.push((split, done, total));
+    }
+
+    fn end_split(&mut self) {}
+
+    fn end(&mut self) {}
+
+    fn log_event_training(&mut self, _: String) {}
+}
+
+impl MetricsRendererEvaluation for Listener {
+    fn update_test(&mut self, _: EvaluationName, _: MetricState) {}
+}
+
+impl EvaluationProgressLogger for Listener {
+    fn start_global_progress(&mut self, _: usize) {}
+
+    fn start_test(&mut self, _: &str, _: usize) {}
+
+    fn update_test_progress(&mut self, _: usize) {}
+
+    fn end_test(&mut self) {}
+
+    fn end_global_progress(&mut self) {}
+
+    fn log_event_evaluation(&mut self, _: String) {}
+}
+
+impl MetricsRenderer for Listener {
+    fn manual_close(&mut self) {}
+
+    fn register_metric(&mut self, definition: MetricDefinition) {
+        self.heard().metrics.push((definition.metric_id, definition.name.to_string()));
+    }
+}
+
+/// A training of 30 steps, of which 10 are done, shown on a listener.
+struct Fixture {
+    directory: TempDir,
+    heard: Arc<Mutex<Heard>>,
+    interrupter: Interrupter,
+    progress: Progress,
+}
+
+impl Fixture {
+    fn new(metrics: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        fs::write(directory.path().join("metrics.jsonl"), metrics).expect("a file can be written there");
+        let (heard, interrupter) = (Arc::new(Mutex::new(Heard::default())), Interrupter::new());
+        let listener = Box::new(Listener(Arc::clone(&heard)));
+        let dashboard = Dashboard::new(listener, interrupter.clone(), "runs/test", 10, 30).expect("it opens");
+        let run = RunDirectory::new(directory.path().to_owned());
+        let progress = Progress::on_dashboard(&run, 10, 30, dashboard).expect("the metrics can be opened");
+        Self { directory, heard, interrupter, progress }
+    }
+
+    fn report(&mut self, step: u64) -> anyhow::Result<()> {
+        let interval = Interval {
+            steps: 2,
+            loss_sum: 300.0,
+            nll_sum: 200.0,
+            grad_norm_sum: 3.0,
+            tokens: 100,
+            positions: 250,
+            real_positions: 200,
+        };
+        let elapsed = Duration::from_millis(500);
+        self.progress.train(TrainReport { step, epoch: 2, lr: 2e-3, interval: &interval, elapsed })
+    }
+
+    fn records(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.directory.path().join("metrics.jsonl")).expect("the file is there");
+        text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+    }
+
+    /// The values heard since the last call, as `split name value`.
+    fn values(&self) -> Vec<String> {
+        let values = std::mem::take(&mut lock(&self.heard).values);
+        values.into_iter().map(|(split, name, value)| format!("{split} {name} {value}")).collect()
+    }
+}
+
+fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn scores() -> Scores {
+    let signatures = Signatures { bleu: "b".to_owned(), chrf: "c".to_owned() };
+    let (bleu, chrf, exact_match, token_accuracy) = (31.5, 52.25, 0.125, 0.75);
+    Scores { bleu, chrf, exact_match, token_accuracy, loss: 0.0, perplexity: 1.0, signatures }
+}
+
+#[test]
+fn the_dashboard_plots_the_numbers_of_the_metrics_file() {
+    let mut fixture = Fixture::new("");
+    fixture.report(12).expect("it is shown");
+    let perplexity = 2.0_f64.exp();
+    let expected = [
+        "train Loss 3".to_owned(),
+        format!("train Perplexity {perplexity}"),
+        "train Learning rate 0.002".to_owned(),
+        "train Target tokens per second 200".to_owned(),
+        "train Gradient norm 1.5".to_owned(),
+    ];
+    assert_eq!(fixture.values(), expected);
+
+    fixture.progress.scores("valid", "valid", 12, &scores()).expect("they are shown");
+    let expected = ["Loss 0", "Perplexity 1", "BLEU 31.5", "chrF 52.25", "Token accuracy 0.75", "Exact match 0.125"];
+    assert_eq!(fixture.values(), expected.map(|value| format!("valid {value}")));
+    assert_eq!(lock(&fixture.heard).texts, ["12 of 30, epoch 3", "12 of 30"]);
+
+    fixture.progress.scores("test", "test", 12, &scores()).expect("they are recorded");
+    assert_eq!(fixture.values(), Vec::<String>::new(), "a test is no validation");
+    let kinds: Vec<Value> = fixture.records().iter().map(|record| record["kind"].clone()).collect();
+    assert_eq!(kinds, ["train", "valid", "test"]);
+    assert_eq!(fixture.records()[0]["perplexity"], perplexity);
+}
+
+#[test]
+fn the_plots_of_a_resumed_run_begin_with_its_records() {
+    let metrics = "{\"kind\": \"train\", \"step\": 5, \"loss\": 4.5, \"perplexity\": null}\n\
+                   {\"kind\": \"valid\", \"step\": 10, \"bleu\": 2.5}\n\
+                   {\"kind\": \"train\", \"step\": 15, \"loss\": 3.5}\n";
+    let fixture = Fixture::new(metrics);
+    assert_eq!(fixture.values(), ["train Loss 4.5", "valid BLEU 2.5"], "step 15 will be done again");
+    assert_eq!(fixture.records().len(), 2);
+}
+
+#[test]
+fn progress_counts_the_steps_that_are_still_to_do() {
+    let mut fixture = Fixture::new("");
+    fixture.progress.advance(11).expect("it is shown");
+    fixture.progress.validating(11).expect("it is shown");
+    fixture.progress.advance(12).expect("it is shown");
+    let split = |name: &str, done: usize| (name.to_owned(), done, 20);
+    assert_eq!(lock(&fixture.heard).progress, [split("train", 1), split("valid", 1), split("train", 2)]);
+}
+
+#[test]
+fn the_quit_key_asks_for_the_end() {
+    let mut fixture = Fixture::new("");
+    fixture.progress.advance(11).expect("it is shown");
+    assert!(!fixture.progress.asks_to_stop());
+    fixture.interrupter.stop(Some("as burn-train's quit key does"));
+    assert!(fixture.progress.asks_to_stop());
+    fixture.progress.advance(12).expect("the step after it, and the checkpoint, are still shown");
+}
+
+#[test]
+fn a_dashboard_killed_by_its_user_is_an_error_and_no_panic() {
+    let mut fixture = Fixture::new("");
+    lock(&fixture.heard).killed = true;
+    let error = fixture.progress.advance(11).expect_err("the user wants the end");
+    assert!(error.to_string().contains("ended at once"), "{error}");
+    fixture.progress.advance(12).expect("nobody listens any more");
+}
+
+#[test]
+fn a_dashboard_without_a_terminal_is_wrong_usage_and_makes_no_run() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let config = directory.path().join("tiny.toml");
+    fs::write(&config, "data.corpus = 'digits'\n[train]\nmax_steps = 1\n").expect("a file can be written there");
+    let output = Command::new(env!("CARGO_BIN_EXE_polyglow"))
+        .args(["train", "tiny.toml", "--tui"])
+        .current_dir(directory.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program starts");
+    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("`--tui` needs a terminal"), "{stderr}");
+    assert!(stderr.contains("hint: leave out `--tui`"), "{stderr}");
+    assert!(!directory.path().join("runs").exists());
+}
