@@ -3,6 +3,7 @@
 pub mod checkpoint;
 mod config;
 pub mod dashboard;
+pub mod metrics;
 mod monitor;
 mod optimizer;
 mod progress;

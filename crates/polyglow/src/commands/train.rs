@@ -18,6 +18,7 @@ use crate::evaluation::{Evaluation, evaluate};
 use crate::failure::{usage, with_hint};
 use crate::inspection::{Subject, inspect};
 use crate::run_directory::RunDirectory;
+use crate::train::metrics::Metrics;
 use crate::train::{self, Ending, Screen, Setup, Stop};
 use crate::{device, logging};
 
@@ -173,6 +174,8 @@ fn preparing(activity: &mut Activity, stage: Stage, count: u64) {
 fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Result<()> {
     let trained = run.load("best", device)?;
     let translator = trained.translator(&config.search, device);
+    let step = trained.checkpoint.state.step;
+    let mut metrics = Metrics::open(&run.metrics_path(), u64::MAX)?;
     let mut out = io::stdout().lock();
     for name in config.data.test_names() {
         let pairs: Vec<Pair> = Corpus::open(&config.data, Split::Test(name))?.pairs().collect::<Result<_, _>>()?;
@@ -180,6 +183,7 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
         activity.show(format!("translating {name}: {} sentences", pairs.len()));
         let Evaluation { scores, hypotheses } = evaluate(&translator, &pairs, config.train.tokenize)?;
         drop(activity);
+        metrics.write_scores("test", name, step, &scores)?;
         writeln!(
             out,
             "{name}: BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  perplexity {:.2}",
@@ -194,10 +198,15 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
             }
         }
     }
-    let root = run.root().display();
+    let (program, root) = (program(), run.root().display());
     writeln!(out, "\nnext:")?;
-    writeln!(out, "  polyglow translate {root}              type sentences, one a line")?;
-    writeln!(out, "  polyglow evaluate {root} --beam-size 8")?;
-    writeln!(out, "  polyglow info {root}")?;
+    writeln!(out, "  {program} translate {root}      then type sentences, one a line")?;
+    writeln!(out, "  {program} evaluate {root} --beam-size 8")?;
+    writeln!(out, "  {program} info {root}")?;
     Ok(())
+}
+
+/// How this program was called, so that what is printed can be typed: `target/release/polyglow` under `cargo run`.
+fn program() -> String {
+    std::env::args().next().unwrap_or_else(|| "polyglow".to_owned())
 }

@@ -1,16 +1,13 @@
 //! What a training shows while it runs: a bar, plain lines or a dashboard, and always `metrics.jsonl`.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::dashboard::{Dashboard, require_terminal};
+use super::metrics::Metrics;
 use super::monitor::Interval;
 use crate::activity::print_above;
 use crate::evaluation::Scores;
@@ -178,21 +175,13 @@ impl Progress {
         self.metrics.write(&record)
     }
 
-    /// Shows and records the scores of a set: `valid`, or a test set at the end.
+    /// Shows and records the scores of the validation set.
     ///
     /// # Errors
     /// The record cannot be written; as [`Self::advance`].
-    pub fn scores(&mut self, kind: &str, split: &str, step: u64, scores: &Scores) -> anyhow::Result<()> {
-        #[derive(Serialize)]
-        struct Record<'a> {
-            kind: &'a str,
-            split: &'a str,
-            step: u64,
-            #[serde(flatten)]
-            scores: &'a Scores,
-        }
+    pub fn scores(&mut self, step: u64, scores: &Scores) -> anyhow::Result<()> {
         tracing::info!(
-            "{split} after step {step}: BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  loss {:.3}  ppl {:.2}",
+            "valid after step {step}: BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  loss {:.3}  ppl {:.2}",
             scores.bleu,
             scores.chrf,
             scores.exact_match,
@@ -200,13 +189,13 @@ impl Progress {
             scores.loss,
             scores.perplexity
         );
-        let record = serde_json::to_value(Record { kind, split, step, scores })?;
+        let record = self.metrics.write_scores("valid", "valid", step, scores)?;
         match &mut self.view {
             View::Lines => {}
             View::Bar(bar) => bar.set_message(self.words.clone()),
             View::Dashboard(dashboard) => dashboard.show(&record)?,
         }
-        self.metrics.write(&record)
+        Ok(())
     }
 
     /// Says how long the steps to come will take at the pace so far: `4m10s`.
@@ -238,59 +227,4 @@ fn bar(step: u64, last_step: u64) -> ProgressBar {
     bar.set_position(step);
     bar.reset_eta();
     bar
-}
-
-/// `metrics.jsonl`: one JSON object a line.
-struct Metrics {
-    path: PathBuf,
-    file: File,
-}
-
-impl Metrics {
-    /// Opens the file, without what stands in it about steps after `step` or was cut off in the middle.
-    fn open(path: &Path, step: u64) -> anyhow::Result<Self> {
-        let context = || format!("cannot write `{}`", path.display());
-        let old = fs::read(path).unwrap_or_default();
-        let keep: Vec<u8> =
-            old.split_inclusive(|&byte| byte == b'\n').filter(|line| is_of(line, step)).flatten().copied().collect();
-        if keep != old {
-            let beside = path.with_extension("jsonl.tmp");
-            fs::write(&beside, keep).and_then(|()| fs::rename(&beside, path)).with_context(context)?;
-        }
-        let file = OpenOptions::new().create(true).append(true).open(path).with_context(context)?;
-        Ok(Self { path: path.to_owned(), file })
-    }
-
-    /// The records of the run so far.
-    fn records(&self) -> anyhow::Result<Vec<Value>> {
-        let text = fs::read_to_string(&self.path).with_context(|| format!("cannot read `{}`", self.path.display()))?;
-        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
-    }
-
-    fn write(&mut self, record: &impl Serialize) -> anyhow::Result<()> {
-        let line = serde_json::to_string(record)? + "\n";
-        self.file.write_all(line.as_bytes()).with_context(|| format!("cannot write `{}`", self.path.display()))
-    }
-}
-
-/// Whether a line is a whole record of a step up to `step`.
-fn is_of(line: &[u8], step: u64) -> bool {
-    let record: Option<Value> = serde_json::from_slice(line).ok();
-    let of = record.and_then(|record| record.get("step").and_then(Value::as_u64));
-    line.ends_with(b"\n") && of.is_some_and(|of| of <= step)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_that_will_be_made_again_and_torn_lines_are_removed() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let path = dir.path().join("metrics.jsonl");
-        fs::write(&path, "{\"step\":1}\n{\"step\":2}\nnonsense\n{\"step\":3}\n{\"step\":1,\"lo")
-            .expect("it can be written");
-        Metrics::open(&path, 2).expect("it opens").write(&json!({"step": 4})).expect("it can be written");
-        assert_eq!(fs::read_to_string(&path).expect("it is there"), "{\"step\":1}\n{\"step\":2}\n{\"step\":4}\n");
-    }
 }

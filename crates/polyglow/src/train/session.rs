@@ -182,7 +182,7 @@ impl<'a> Session<'a> {
         let path = setup.run.validation_path(step);
         fs::write(&path, evaluation.hypotheses.join("\n") + "\n")
             .with_context(|| format!("cannot write `{}`", path.display()))?;
-        progress.scores("valid", "valid", step, &evaluation.scores)?;
+        progress.scores(step, &evaluation.scores)?;
         for (pair, hypothesis) in setup.valid.iter().zip(&evaluation.hypotheses).take(SAMPLES) {
             tracing::info!("  source      {}\n  reference   {}\n  hypothesis  {hypothesis}", pair.src, pair.tgt);
         }

@@ -128,7 +128,17 @@ fn a_resumed_run_is_the_straight_run_byte_for_byte() {
         assert!(read(straight) == read(&run), "{file}");
     }
     assert_eq!(metrics(straight), metrics(&run));
-    assert!(metrics(&run).len() > 8);
+    let splits = |kind: &str| {
+        let records = metrics(&run);
+        let of_kind = records.iter().filter(|record| record["kind"] == kind);
+        of_kind.map(|record| (record["step"].as_u64().unwrap_or(0), record["split"].clone())).collect::<Vec<_>>()
+    };
+    let steps: Vec<u64> = splits("train").iter().map(|(step, _)| *step).collect();
+    assert_eq!(steps, [3, 6, 9, 12, 15, 18, 20]);
+    let steps: Vec<u64> = splits("valid").iter().map(|(step, _)| *step).collect();
+    assert_eq!(steps, [7, 14, 20]);
+    let tests: Vec<Value> = splits("test").into_iter().map(|(_, split)| split).collect();
+    assert_eq!(tests, ["test", "test_long"]);
 }
 
 #[test]

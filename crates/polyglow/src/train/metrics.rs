@@ -1,0 +1,94 @@
+//! `metrics.jsonl`: the numbers of a run, one JSON object a line, in the order of the steps.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::evaluation::Scores;
+
+/// The file, open for more records.
+pub struct Metrics {
+    path: PathBuf,
+    file: File,
+}
+
+impl Metrics {
+    /// Opens the file of a run that stands after `step`.
+    ///
+    /// What will be made again is removed first: records of later steps, tests, and a line that was cut off in the middle.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn open(path: &Path, step: u64) -> anyhow::Result<Self> {
+        let context = || format!("cannot write `{}`", path.display());
+        let old = fs::read(path).unwrap_or_default();
+        let keep: Vec<u8> =
+            old.split_inclusive(|&byte| byte == b'\n').filter(|line| stays(line, step)).flatten().copied().collect();
+        if keep != old {
+            let beside = path.with_extension("jsonl.tmp");
+            fs::write(&beside, keep).and_then(|()| fs::rename(&beside, path)).with_context(context)?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path).with_context(context)?;
+        Ok(Self { path: path.to_owned(), file })
+    }
+
+    /// Adds the scores of a set: `kind` is `valid` or `test`.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn write_scores(&mut self, kind: &str, split: &str, step: u64, scores: &Scores) -> anyhow::Result<Value> {
+        let mut record = serde_json::to_value(scores)?;
+        for (key, value) in [("kind", json!(kind)), ("split", json!(split)), ("step", json!(step))] {
+            record[key] = value;
+        }
+        self.write(&record)?;
+        Ok(record)
+    }
+
+    /// The records of the run so far.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn records(&self) -> anyhow::Result<Vec<Value>> {
+        let text = fs::read_to_string(&self.path).with_context(|| format!("cannot read `{}`", self.path.display()))?;
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    /// Adds a line.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn write(&mut self, record: &impl Serialize) -> anyhow::Result<()> {
+        let line = serde_json::to_string(record)? + "\n";
+        self.file.write_all(line.as_bytes()).with_context(|| format!("cannot write `{}`", self.path.display()))
+    }
+}
+
+/// Whether a line is a whole record of a step up to `step`, and not of a test, which follows the last step.
+fn stays(line: &[u8], step: u64) -> bool {
+    let Ok(record) = serde_json::from_slice::<Value>(line) else { return false };
+    let of = record.get("step").and_then(Value::as_u64);
+    line.ends_with(b"\n") && of.is_some_and(|of| of <= step) && record["kind"] != "test"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_will_be_made_again_and_torn_lines_are_removed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("metrics.jsonl");
+        fs::write(
+            &path,
+            "{\"step\":1}\n{\"step\":2}\nnonsense\n{\"step\":3}\n{\"step\":2,\"kind\":\"test\"}\n{\"step\":1,\"lo",
+        )
+        .expect("it can be written");
+        Metrics::open(&path, 2).expect("it opens").write(&json!({"step": 4})).expect("it can be written");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "{\"step\":1}\n{\"step\":2}\n{\"step\":4}\n");
+    }
+}
