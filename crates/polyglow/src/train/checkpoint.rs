@@ -119,7 +119,7 @@ impl Checkpoints {
     /// Something cannot be written.
     pub fn write(&self, name: &str, content: &Content, state: &TrainState) -> anyhow::Result<PathBuf> {
         let (path, beside) = (self.dir.join(name), self.dir.join(format!("{name}.tmp")));
-        let context = || format!("cannot write the checkpoint `{}`", path.display());
+        let failed = || format!("cannot write the checkpoint `{}`", path.display());
         let fill = || -> anyhow::Result<()> {
             remove_directory(&beside)?;
             fs::create_dir_all(&beside)?;
@@ -140,7 +140,7 @@ impl Checkpoints {
             fs::rename(&beside, &path)?;
             Ok(sync_directory(&self.dir)?)
         };
-        fill().with_context(context)?;
+        fill().with_context(failed)?;
         Ok(path)
     }
 
