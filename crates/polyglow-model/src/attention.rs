@@ -56,7 +56,7 @@ impl SelfAttention {
         Self {
             qkv: Linear::fused(config.d_model, config.d_model, 3, init),
             output: Linear::new(config.d_model, config.d_model, init),
-            dropout: Dropout::new(config.attention_dropout),
+            dropout: Dropout::new(config.attention_dropout, init),
             num_heads: config.num_heads,
         }
     }
@@ -118,7 +118,7 @@ impl CrossAttention {
             query: Linear::new(config.d_model, config.d_model, init),
             key_value: Linear::fused(config.d_model, config.d_model, 2, init),
             output: Linear::new(config.d_model, config.d_model, init),
-            dropout: Dropout::new(config.attention_dropout),
+            dropout: Dropout::new(config.attention_dropout, init),
             num_heads: config.num_heads,
         }
     }
@@ -185,7 +185,13 @@ mod tests {
         let open = Tensor::<4, Bool>::from_data([[[[false, false, false]]]], &device);
         // Unscaled in the worked example: a query times sqrt(head_dim) undoes the scale.
         let query = heads(query) * 3.0f64.sqrt();
-        let (context, weights) = attend(query, heads(key), heads(value.clone()), Some(&open), &Dropout::new(0.0));
+        let (context, weights) = attend(
+            query,
+            heads(key),
+            heads(value.clone()),
+            Some(&open),
+            &Dropout::new(0.0, &ParamInit::new(1, &device)),
+        );
         // softmax([2, 4, 4]) = [e^-2, 1, 1] / (2 + e^-2), and the sum of the values weighted by it.
         let rest = (-2.0f32).exp();
         let expected = [rest / (2.0 + rest), 1.0 / (2.0 + rest), 1.0 / (2.0 + rest)];

@@ -125,8 +125,10 @@ pub struct TransformerConfig {
     pub src_vocab_size: usize,
     /// Number of target token ids.
     pub tgt_vocab_size: usize,
-    /// The id that fills up short rows; never attended to.
-    pub pad_id: u32,
+    /// The id that fills up short source rows; never attended to.
+    pub src_pad_id: u32,
+    /// The id that fills up short target rows; never attended to, and no target.
+    pub tgt_pad_id: u32,
     /// Longest sequence with its end mark, in tokens; learned positions end here.
     pub max_len: usize,
     /// Width of every hidden state.
@@ -164,8 +166,10 @@ pub struct Vocabulary {
     pub tgt_size: usize,
     /// Whether source and target ids mean the same tokens.
     pub shared: bool,
-    /// The id that fills up short rows.
-    pub pad_id: u32,
+    /// The id that fills up short source rows.
+    pub src_pad_id: u32,
+    /// The id that fills up short target rows.
+    pub tgt_pad_id: u32,
     /// Longest sequence with its end mark, in tokens.
     pub max_len: usize,
 }
@@ -205,7 +209,8 @@ impl ModelConfig {
     /// # Errors
     /// [`ModelError::Config`] names the key, its value and the reason.
     pub fn validate(&self) -> Result<(), ModelError> {
-        let vocabulary = Vocabulary { src_size: 8, tgt_size: 8, shared: true, pad_id: 0, max_len: 8 };
+        let vocabulary =
+            Vocabulary { src_size: 8, tgt_size: 8, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8 };
         self.transformer(vocabulary).map(|_| ())
     }
 
@@ -220,7 +225,8 @@ impl ModelConfig {
         let config = TransformerConfig {
             src_vocab_size: vocabulary.src_size,
             tgt_vocab_size: vocabulary.tgt_size,
-            pad_id: vocabulary.pad_id,
+            src_pad_id: vocabulary.src_pad_id,
+            tgt_pad_id: vocabulary.tgt_pad_id,
             max_len: vocabulary.max_len,
             d_model: self.d_model.unwrap_or(d_model),
             d_ff: self.d_ff.unwrap_or(d_ff),

@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
 use rayon::prelude::*;
 
+use crate::init::ParamInit;
 use crate::random::Random;
 
 /// Numbers of a mask that one thread makes at a time.
@@ -12,16 +13,17 @@ const CHUNK: usize = 8192;
 /// Zeroes each number with probability `prob` and scales the others by `1 / (1 - prob)`.
 ///
 /// It acts only on tensors of an autodiff device, so a model moved to a plain device evaluates without it. Masks come
-/// from the device's generator; the training step seeds that from (seed, step).
+/// from the device's generator; the training step seeds that from (seed, step, micro-batch).
 #[derive(Module, Debug)]
 pub struct Dropout {
     prob: f64,
+    on_host: bool,
 }
 
 impl Dropout {
-    /// `prob` is a probability below 1.
-    pub fn new(prob: f64) -> Self {
-        Self { prob }
+    /// Drops with a probability below 1, on the device of `init`.
+    pub fn new(prob: f64, init: &ParamInit) -> Self {
+        Self { prob, on_host: init.on_host() }
     }
 
     /// # Shapes
@@ -32,9 +34,10 @@ impl Dropout {
         }
         // The scaled mask is made outside the graph, so the backward pass holds one factor and nothing else.
         let device = input.device().inner();
-        let mask = match device.memory_pool_usage() {
-            None => mask_on_host(input.dims(), 1.0 - self.prob, &device),
-            Some(_) => mask_on_device(input.dims(), 1.0 - self.prob, &device),
+        let mask = if self.on_host {
+            mask_on_host(input.dims(), 1.0 - self.prob, &device)
+        } else {
+            mask_on_device(input.dims(), 1.0 - self.prob, &device)
         };
         input * mask
     }
@@ -72,7 +75,7 @@ mod tests {
         let device = crate::test_device().autodiff();
         device.seed(seed);
         let ones = Tensor::<2>::ones([100, 1001], &device);
-        Dropout::new(prob).forward(ones).inner().into_data().iter::<f32>().collect()
+        Dropout::new(prob, &ParamInit::new(1, &device)).forward(ones).inner().into_data().iter::<f32>().collect()
     }
 
     #[test]
@@ -95,8 +98,10 @@ mod tests {
 
     #[test]
     fn nothing_is_dropped_where_nothing_is_learned() {
-        let ones = Tensor::<2>::ones([4, 4], &crate::test_device());
-        let values: Vec<f32> = Dropout::new(0.9).forward(ones).into_data().iter::<f32>().collect();
+        let device = crate::test_device();
+        let ones = Tensor::<2>::ones([4, 4], &device);
+        let values: Vec<f32> =
+            Dropout::new(0.9, &ParamInit::new(1, &device)).forward(ones).into_data().iter::<f32>().collect();
         assert_eq!(values, [1.0; 16]);
     }
 }

@@ -31,7 +31,7 @@ impl FeedForward {
             inner: Linear::new(d_model, d_ff, init),
             gate: gated.then(|| Linear::new(d_model, d_ff, init)),
             outer: Linear::new(d_ff, d_model, init),
-            dropout: Dropout::new(config.activation_dropout),
+            dropout: Dropout::new(config.activation_dropout, init),
             activation: config.activation,
         }
     }
@@ -42,10 +42,16 @@ impl FeedForward {
         let inner = self.inner.forward(input.clone()); // [batch, len, d_ff]
         let active = match (self.activation, &self.gate) {
             (Activation::Relu, _) => activation::relu(inner),
-            (Activation::Gelu, _) => activation::gelu(inner),
+            (Activation::Gelu, _) => gelu(inner),
             (Activation::Swiglu, Some(gate)) => activation::silu(gate.forward(input)) * inner,
             (Activation::Swiglu, None) => unreachable!("a SwiGLU block is built with its gate"),
         };
         self.outer.forward(self.dropout.forward(active))
     }
+}
+
+/// `x Φ(x)` by the error function: Burn's own `gelu` has only an approximate gradient on most backends.
+fn gelu(input: Tensor<3>) -> Tensor<3> {
+    let cumulative = (input.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0;
+    input * cumulative * 0.5
 }

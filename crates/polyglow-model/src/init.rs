@@ -12,6 +12,7 @@ use crate::random::Random;
 #[derive(Debug)]
 pub struct ParamInit {
     device: Device,
+    on_host: bool,
     seed: u64,
     next_id: u64,
 }
@@ -19,12 +20,19 @@ pub struct ParamInit {
 impl ParamInit {
     /// Starts at parameter 0 of a model that will live on `device`.
     pub fn new(seed: u64, device: &Device) -> Self {
-        Self { device: device.clone(), seed, next_id: 0 }
+        Self { device: device.clone(), on_host: device.memory_pool_usage().is_none(), seed, next_id: 0 }
     }
 
     /// The device that parameters are made on.
     pub fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// Whether the device computes in host memory, so that reading from it costs nothing.
+    ///
+    /// Asked once: a GPU would have to finish its work to answer.
+    pub fn on_host(&self) -> bool {
+        self.on_host
     }
 
     /// Uniform in `±sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, 2010, equation 16).

@@ -26,10 +26,10 @@ mod transformer;
 
 pub use config::{Activation, Arch, ModelConfig, Norm, Position, Preset, TieEmbeddings, TransformerConfig, Vocabulary};
 pub use error::ModelError;
-pub use loss::{LossOutput, cross_entropy};
+pub use loss::{LossOutput, count_correct, cross_entropy};
 pub use transformer::{Memory, Transformer};
 
-/// The device of the tests: `POLYGLOW_TEST_DEVICE` where a test run names one, else flex.
+/// The device of the unit tests.
 #[cfg(test)]
 fn test_device() -> burn::tensor::Device {
     burn::tensor::Device::flex()

@@ -1,6 +1,6 @@
 //! Label-smoothed cross-entropy (Szegedy et al., 2016, section 7), as sums over a batch.
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 
 /// Sums over the target tokens of a batch; whoever steps divides, once.
 #[derive(Clone, Debug)]
@@ -9,8 +9,6 @@ pub struct LossOutput {
     pub loss_sum: Tensor<1>,
     /// Cross-entropy without smoothing in nats, `[1]`; its mean is the logarithm of the perplexity.
     pub nll_sum: Tensor<1>,
-    /// Target tokens that the model ranks first, `[1]`.
-    pub num_correct: Tensor<1, Int>,
 }
 
 /// `(1 - ε) nll + ε mean over the vocabulary of -log p`, summed over all targets that are not `pad_id`.
@@ -25,12 +23,8 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing
     let [rows, vocab_size] = logits.dims();
     let targets: Tensor<2, Int> = targets.reshape([rows, 1]).inner();
     let scores = logits.clone().inner();
-    let (max, best) = scores.clone().max_dim_with_indices(1);
-    let real = targets.clone().not_equal_elem(pad_id as i32); // [rows, 1]
-    let num_correct = best.equal(targets.clone()).bool_and(real.clone()).int().sum();
-    let real = real.float();
-
-    let shifted = scores - max;
+    let real = targets.clone().not_equal_elem(pad_id as i32).float(); // [rows, 1]
+    let shifted = scores.clone() - scores.max_dim(1);
     let exp = shifted.clone().exp();
     let sum = exp.clone().sum_dim(1); // [rows, 1]
     let log_sum = sum.clone().log();
@@ -40,15 +34,25 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing
     let loss_sum = (loss * real.clone()).sum();
     let nll_sum = (nll * real.clone()).sum();
     if !logits.is_autodiff() {
-        return LossOutput { loss_sum, nll_sum, num_correct };
+        return LossOutput { loss_sum, nll_sum };
     }
 
     // Padding rows get no gradient: everything in them is multiplied by zero.
     let softmax = exp * (real.clone() / sum);
     let spread = softmax - real.clone() * (label_smoothing / vocab_size as f64);
-    let gradient = spread.scatter(1, targets, real * (label_smoothing - 1.0), burn::tensor::IndexingUpdateOp::Add);
+    let gradient = spread.scatter(1, targets, real * (label_smoothing - 1.0), IndexingUpdateOp::Add);
     let slope = (logits * gradient).sum();
     // Its value cancels and its gradient stays.
     let loss_sum = loss_sum + (slope.clone() - slope.detach());
-    LossOutput { loss_sum, nll_sum, num_correct }
+    LossOutput { loss_sum, nll_sum }
+}
+
+/// How many targets the model ranks first, of those that are not `pad_id`, `[1]`.
+///
+/// # Shapes
+/// - `logits`: `[rows, vocab_size]`; `targets`: `[rows]`
+pub fn count_correct(logits: Tensor<2>, targets: Tensor<1, Int>, pad_id: u32) -> Tensor<1, Int> {
+    let best = logits.argmax(1).squeeze_dim::<1>(1);
+    let real = targets.clone().not_equal_elem(pad_id as i32);
+    best.equal(targets).bool_and(real).int().sum()
 }

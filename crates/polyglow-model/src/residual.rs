@@ -21,7 +21,11 @@ pub struct Residual {
 impl Residual {
     /// The surroundings of one sublayer.
     pub fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
-        Self { norm: LayerNorm::new(config.d_model, init), dropout: Dropout::new(config.dropout), place: config.norm }
+        Self {
+            norm: LayerNorm::new(config.d_model, init),
+            dropout: Dropout::new(config.dropout, init),
+            place: config.norm,
+        }
     }
 
     /// Runs `sublayer` inside its residual connection.

@@ -32,6 +32,7 @@ pub struct Transformer {
     /// Writes the target.
     pub decoder: Decoder,
     dropout: Dropout,
+    on_host: bool,
     #[module(skip)]
     config: TransformerConfig,
 }
@@ -60,7 +61,8 @@ impl Transformer {
             tgt_position: PositionEmbedding::new(config, init),
             encoder: Encoder::new(config, init),
             decoder: Decoder::new(config, init),
-            dropout: Dropout::new(config.dropout),
+            dropout: Dropout::new(config.dropout, init),
+            on_host: init.on_host(),
             config: config.clone(),
         }
     }
@@ -70,12 +72,17 @@ impl Transformer {
         &self.config
     }
 
+    /// Whether it lives in host memory.
+    pub fn on_host(&self) -> bool {
+        self.on_host
+    }
+
     /// Reads the source.
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`, ids with padding behind
     pub fn encode(&self, src: Tensor<2, Int>) -> Memory {
-        let src_pad_mask = padding_mask(&src, self.config.pad_id);
+        let src_pad_mask = padding_mask(&src, self.config.src_pad_id);
         let rotation = Rotation::new(&self.config, 0, src.dims()[1], &src.device());
         let embedded = self.src_position.add(self.src_embedding.forward(src), 0);
         let states = self.encoder.forward(self.dropout.forward(embedded), &src_pad_mask, rotation.as_ref());
@@ -88,7 +95,7 @@ impl Transformer {
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
         let memory = self.encode(src);
-        let causal_mask = causal_padding_mask(&tgt_in, self.config.pad_id);
+        let causal_mask = causal_padding_mask(&tgt_in, self.config.tgt_pad_id);
         let rotation = Rotation::new(&self.config, 0, tgt_in.dims()[1], &tgt_in.device());
         let embedded = self.tgt_position.add(self.tgt_embedding().forward(tgt_in), 0);
         let input = DecoderInput {

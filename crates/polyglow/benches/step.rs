@@ -31,7 +31,8 @@ fn main() {
         src_size: VOCAB_SIZE,
         tgt_size: VOCAB_SIZE,
         shared: true,
-        pad_id: 0,
+        src_pad_id: 0,
+        tgt_pad_id: 0,
         max_len: src_len.max(tgt_len),
     };
     let shape = config.transformer(vocabulary).expect("the preset is valid");

@@ -6,7 +6,7 @@ use polyglow_data::batch::Batch;
 use polyglow_data::corpus::Pair;
 use polyglow_data::example::Example;
 use polyglow_metrics::{BleuOptions, ChrfOptions, Metric, corpus_score, exact_match};
-use polyglow_model::cross_entropy;
+use polyglow_model::{count_correct, cross_entropy};
 use serde::Serialize;
 
 use crate::train::BleuTokenizer;
@@ -57,7 +57,7 @@ pub fn evaluate(translator: &Translator<'_>, pairs: &[Pair], tokenize: BleuToken
     anyhow::ensure!(!pairs.is_empty(), "there is nothing to evaluate: the set is empty");
     let sources: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
     let references: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
-    let hypotheses = translator.translate(&sources)?;
+    let hypotheses = translator.translate(&sources, 1)?;
     let forced = teacher_forced(translator, pairs)?;
 
     let bleu = BleuOptions { tokenizer: tokenize.into(), ..BleuOptions::default() };
@@ -86,7 +86,7 @@ struct Forced {
 
 /// Runs the model over the references, batched by length, and reads the sums back once at the end.
 fn teacher_forced(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Forced> {
-    let Translator { model, tokenizers, device, max_tokens, .. } = translator;
+    let Translator { model, tokenizers, device, max_tokens, pad_multiple, .. } = translator;
     let encode = |side: fn(&Pair) -> &str| pairs.iter().map(side).collect::<Vec<_>>();
     let src = tokenizers.src.encode_batch(&encode(|pair| &pair.src)).context("encoding the source")?;
     let tgt = tokenizers.tgt.encode_batch(&encode(|pair| &pair.tgt)).context("encoding the target")?;
@@ -101,21 +101,21 @@ fn teacher_forced(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result
 
     let (mut sums, mut num_tokens) = (Vec::new(), 0);
     let mut rest = &examples[..];
-    while let Some(first) = rest.first() {
+    while !rest.is_empty() {
         // Rows grow longer from here on, so the last one that fits decides the width of all.
         let width = |example: &Example| example.tgt.len().max(example.src.len()) + 1;
         let fits = |rows: &usize| rows * width(&rest[rows - 1]) <= *max_tokens;
         let rows = (2..=rest.len()).take_while(fits).last().unwrap_or(1);
-        debug_assert!(width(first) > 0);
-        let batch = Batch::new(&rest[..rows], tokenizers.src.special(), tokenizers.tgt.special(), 1);
+        let batch = Batch::new(&rest[..rows], tokenizers.src.special(), tokenizers.tgt.special(), *pad_multiple);
         num_tokens += batch.num_target_tokens();
         let ids = |values: Vec<i32>, len: usize| {
             Tensor::<2, Int>::from_data(TensorData::new(values, [batch.batch_size, len]), *device)
         };
         let logits = model.forward(ids(batch.src, batch.src_len), ids(batch.tgt_in, batch.tgt_len));
-        let targets = ids(batch.tgt_out, batch.tgt_len).flatten(0, 1);
-        let loss = cross_entropy(logits, targets, 0.0, model.config().pad_id);
-        sums.push((loss.nll_sum, loss.num_correct));
+        let targets: Tensor<1, Int> = ids(batch.tgt_out, batch.tgt_len).flatten(0, 1);
+        let pad_id = model.config().tgt_pad_id;
+        let num_correct = count_correct(logits.clone(), targets.clone(), pad_id);
+        sums.push((cross_entropy(logits, targets, 0.0, pad_id).nll_sum, num_correct));
         rest = &rest[rows..];
     }
     let transaction = sums.into_iter().fold(Transaction::default(), |transaction, (nll_sum, num_correct)| {

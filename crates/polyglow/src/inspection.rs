@@ -23,7 +23,7 @@ pub use warning::Warning;
 
 use crate::config::Config;
 use crate::run_directory::model_config;
-use crate::train::batching;
+use crate::train::{batching, last_step};
 
 /// What is inspected: all that a training would start from.
 pub struct Subject<'a> {
@@ -139,11 +139,10 @@ fn plan_batches(subject: &Subject<'_>, model: &TransformerConfig) -> anyhow::Res
     }
     let (_, place, largest) = largest.context("the training text gives no batch")?;
     let steps_per_epoch = plan.len().div_ceil(config.train.accumulate_steps) as u64;
-    let epochs = config.train.max_epochs.map_or(u64::MAX, |epochs| epochs.saturating_mul(steps_per_epoch));
     let report = BatchesReport {
         per_epoch: plan.len(),
         steps_per_epoch,
-        steps: config.train.max_steps.unwrap_or(u64::MAX).min(epochs),
+        steps: last_step(&config.train, plan.len()),
         padding: 1.0 - tokens as f64 / positions as f64,
         largest,
     };

@@ -47,7 +47,7 @@ pub fn init(verbosity: i16) {
         .with_ansi(false)
         .with_target(false)
         .with_writer(|| LogFile)
-        .with_filter(EnvFilter::new("warn,polyglow=info"));
+        .with_filter(EnvFilter::new("warn,polyglow=info,polyglow::train::progress=debug"));
     // A second call, as in tests, keeps the first subscriber.
     let _ = tracing_subscriber::registry().with(stderr).with(file).try_init();
 }

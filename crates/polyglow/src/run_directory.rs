@@ -1,6 +1,7 @@
 //! A run directory: what is where in it, and how a trained model comes back out of it.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -11,8 +12,8 @@ use polyglow_model::{Transformer, TransformerConfig, Vocabulary, parameter};
 
 use crate::config::Config;
 use crate::failure::with_hint;
-use crate::train::batching;
 use crate::train::checkpoint::{Checkpoint, Checkpoints};
+use crate::train::{batching, pad_multiple};
 use crate::translate::Translator;
 use crate::weights::Weights;
 
@@ -41,7 +42,8 @@ impl TrainedModel {
     /// What translates with this model.
     pub fn translator<'a>(&'a self, search: &'a SearchConfig, device: &'a Device) -> Translator<'a> {
         let max_tokens = self.config.train.max_tokens;
-        Translator { model: &self.model, tokenizers: &self.tokenizers, search, device, max_tokens }
+        let pad_multiple = pad_multiple(&self.config);
+        Translator { model: &self.model, tokenizers: &self.tokenizers, search, device, max_tokens, pad_multiple }
     }
 }
 
@@ -110,15 +112,37 @@ impl RunDirectory {
         Config::load(&self.config_path(), &[])
     }
 
-    /// Makes the directory and writes the configuration into it.
+    /// Makes the directory and keeps other trainings out of it until the returned file is closed.
+    ///
+    /// # Errors
+    /// It cannot be made, or another process trains in it: the message names that.
+    pub fn lock(&self) -> anyhow::Result<File> {
+        fs::create_dir_all(&self.root).with_context(|| format!("cannot make `{}`", self.root.display()))?;
+        let path = self.root.join("lock");
+        let failed = || format!("cannot lock `{}`", path.display());
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).open(&path).with_context(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let holder = fs::read_to_string(&path).unwrap_or_default();
+                anyhow::bail!("`{}` is in use: process {} trains there", self.root.display(), holder.trim());
+            }
+            Err(TryLockError::Error(error)) => return Err(error).with_context(failed),
+        }
+        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).with_context(failed)?;
+        Ok(file)
+    }
+
+    /// Writes the configuration into the directory, and removes what a killed process left unfinished.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn create(&self, config: &Config) -> anyhow::Result<()> {
         let make = |path: &Path| fs::create_dir_all(path).with_context(|| format!("cannot make `{}`", path.display()));
-        make(&self.root)?;
         make(&self.root.join("cache"))?;
         make(&self.root.join("validation"))?;
+        remove_unfinished(&self.root.join("cache"))?;
         let (path, beside) = (self.config_path(), self.root.join("config.toml.tmp"));
         let text = config.to_toml()?;
         let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path));
@@ -163,7 +187,7 @@ impl RunDirectory {
         let checkpoints = self.checkpoints(1);
         let found = match checkpoint {
             "ema" => checkpoints.find("last")?,
-            "best" => checkpoints.find("best").or_else(|error| checkpoints.find("last").map_err(|_| error))?,
+            "best" if !checkpoints.has("best") => checkpoints.find("last")?,
             name => checkpoints.find(name)?,
         };
         let shape = model_config(&config, &tokenizers)?;
@@ -183,7 +207,8 @@ pub fn model_config(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<
         src_size: tokenizers.src.vocab_size(),
         tgt_size: tokenizers.tgt.vocab_size(),
         shared: tokenizers.is_shared(),
-        pad_id: tokenizers.tgt.special().pad,
+        src_pad_id: tokenizers.src.special().pad,
+        tgt_pad_id: tokenizers.tgt.special().pad,
         // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
         max_len: batching(config).planned_len(config.data.max_len) + 1,
     };
@@ -198,4 +223,16 @@ pub fn load_weights(model: Transformer, mut weights: Weights) -> anyhow::Result<
     let model = parameter::replace(model, |name, shape| weights.take(name, shape))?;
     weights.finish()?;
     Ok(model)
+}
+
+/// Removes the files whose names end in `.tmp`: each was to be renamed when it was complete.
+fn remove_unfinished(dir: &Path) -> anyhow::Result<()> {
+    let failed = || format!("cannot clear `{}`", dir.display());
+    for entry in fs::read_dir(dir).with_context(failed)? {
+        let path = entry.with_context(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "tmp") {
+            fs::remove_file(&path).with_context(failed)?;
+        }
+    }
+    Ok(())
 }

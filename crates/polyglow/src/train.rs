@@ -91,24 +91,41 @@ pub fn train(setup: &Setup<'_>, stop: &Stop, screen: Screen) -> anyhow::Result<(
             progress.validating(number)?;
         }
         let improved = validate && session.validate(&mut progress)?;
-        if save || improved || stop.asked() {
+        let asked = stop.asked();
+        if save || improved || asked || session.ending().is_some() {
             session.save()?;
         }
-        if stop.asked() {
+        if asked {
             break Ending::Stopped;
         }
     };
+    // Nobody looks at the flag from here on: with it set, the next signal ends the process.
+    stop.ask();
     Ok((ending, session.state))
 }
 
 /// How the configuration wants examples put into batches.
 pub fn batching(config: &Config) -> BatchingConfig {
-    // GPU kernels are tuned and compiled for each shape, so there are few of them; a CPU does only what is asked.
-    let on_cpu = config.device == "flex" || config.device == "ndarray";
     BatchingConfig {
         max_tokens: config.train.max_tokens,
-        pad_multiple: if on_cpu { 1 } else { 8 },
+        pad_multiple: pad_multiple(config),
         seed: config.seed,
         dropout: config.tokenizer.dropout,
     }
+}
+
+/// What padded lengths are multiples of: `train.pad_multiple`, or what suits the device.
+///
+/// GPU kernels are tuned and compiled for each shape, so there are few of them; a CPU does only what is asked.
+pub fn pad_multiple(config: &Config) -> usize {
+    let on_cpu = config.device == "flex" || config.device == "ndarray";
+    config.train.pad_multiple.unwrap_or(if on_cpu { 1 } else { 8 })
+}
+
+/// The step that training ends with: `max_steps`, or where `max_epochs` epochs of `epoch_len` batches end if that is
+/// earlier. With fractional corpus weights epochs differ a little in length, and this is an estimate.
+pub fn last_step(config: &TrainConfig, epoch_len: usize) -> u64 {
+    let steps_per_epoch = epoch_len.div_ceil(config.accumulate_steps) as u64;
+    let epochs = config.max_epochs.map_or(u64::MAX, |epochs| epochs.saturating_mul(steps_per_epoch));
+    config.max_steps.unwrap_or(u64::MAX).min(epochs)
 }

@@ -19,6 +19,8 @@ pub struct Translator<'a> {
     pub device: &'a Device,
     /// Source positions in a batch, times the beam, at most.
     pub max_tokens: usize,
+    /// What padded lengths are multiples of.
+    pub pad_multiple: usize,
 }
 
 /// A piece of a line: whole lines, but for those that are longer than the model has positions.
@@ -28,15 +30,17 @@ struct Piece {
 }
 
 impl Translator<'_> {
-    /// Translates every line; a blank line stays blank.
+    /// Translates every line; a blank line stays blank, and none has a line break in it.
+    ///
+    /// `first_line` is the number of the first line in its file, for warnings.
     ///
     /// Lines are batched by length, so a call with many lines is faster than many calls. A line longer than the model was
     /// made for is translated in pieces, with a warning.
     ///
     /// # Errors
     /// A line cannot be encoded or an output cannot be decoded.
-    pub fn translate<S: AsRef<str> + Sync>(&self, lines: &[S]) -> anyhow::Result<Vec<String>> {
-        let mut pieces = self.pieces(lines)?;
+    pub fn translate<S: AsRef<str> + Sync>(&self, lines: &[S], first_line: usize) -> anyhow::Result<Vec<String>> {
+        let mut pieces = self.pieces(lines, first_line)?;
         // Longest first: the first batch shows whether the memory suffices.
         pieces.sort_by_key(|piece| (std::cmp::Reverse(piece.ids.len()), piece.line));
         let mut outputs: Vec<(usize, usize, String)> = Vec::with_capacity(pieces.len());
@@ -45,19 +49,23 @@ impl Translator<'_> {
             let batch = &pieces[first..first + self.rows(&pieces[first..])];
             for (index, ids) in self.search(batch).into_iter().enumerate() {
                 let text = self.tokenizers.tgt.decode(&ids).context("decoding a translation")?;
-                outputs.push((batch[index].line, first + index, text));
+                // A break inside a translation would make two lines of one.
+                outputs.push((batch[index].line, first + index, text.replace(['\n', '\r'], " ")));
             }
             first += batch.len();
         }
         Ok(join(outputs, lines.len()))
     }
 
-    fn pieces<S: AsRef<str> + Sync>(&self, lines: &[S]) -> anyhow::Result<Vec<Piece>> {
+    fn pieces<S: AsRef<str> + Sync>(&self, lines: &[S], first_line: usize) -> anyhow::Result<Vec<Piece>> {
         let longest = self.model.config().max_len - 1;
         let mut pieces = Vec::with_capacity(lines.len());
         for (line, ids) in self.tokenizers.src.encode_batch(lines)?.into_iter().enumerate() {
+            if lines[line].as_ref().trim().is_empty() {
+                continue;
+            }
             if ids.len() > longest {
-                let (number, len) = (line + 1, ids.len());
+                let (number, len) = (first_line + line, ids.len());
                 tracing::warn!("line {number} has {len} tokens, more than `data.max_len`: translating it in pieces");
             }
             pieces.extend(ids.chunks(longest).map(|ids| Piece { line, ids: ids.to_vec() }));
@@ -75,7 +83,7 @@ impl Translator<'_> {
     fn search(&self, pieces: &[Piece]) -> Vec<Vec<u32>> {
         let (src, tgt) = (self.tokenizers.src.special(), self.tokenizers.tgt.special());
         let rows: Vec<&[u32]> = pieces.iter().map(|piece| &*piece.ids).collect();
-        let batch = SourceBatch::new(&rows, src, 1);
+        let batch = SourceBatch::new(&rows, src, self.pad_multiple);
         let data = TensorData::new(batch.src, [batch.batch_size, batch.src_len]);
         let ids = Tensor::<2, Int>::from_data(data, self.device);
         let max_len = |len: &usize| self.search.max_len(*len).min(self.model.config().max_len);

@@ -36,7 +36,7 @@ impl NextToken for Incremental<'_> {
             log_probs = log_probs.slice_fill([0..rows, id as usize..id as usize + 1], f32::NEG_INFINITY);
         }
         let count = count.min(vocab_size);
-        if count > 1 && device.memory_pool_usage().is_none() {
+        if count > 1 && self.model.on_host() {
             return best_on_host(log_probs, count);
         }
         let (values, ids) = match count {

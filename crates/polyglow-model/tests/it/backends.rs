@@ -4,14 +4,15 @@
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
+use polyglow_model::parameter::ParamPath;
 use polyglow_model::{Transformer, TransformerConfig, cross_entropy};
 
 #[cfg(any(feature = "ndarray", feature = "wgpu"))]
 use crate::distance;
 use crate::{ids, values, variants};
 
-/// What a model computes on a device: logits, loss, and every gradient.
-fn compute(config: &TransformerConfig, device: &Device) -> (Vec<f32>, f32, Vec<f32>) {
+/// What a model computes on a device: logits, loss, and every gradient with its parameter's name.
+fn compute(config: &TransformerConfig, device: &Device) -> (Vec<f32>, f32, Vec<(String, Vec<f32>)>) {
     let device = device.clone().autodiff();
     let model = Transformer::new(config, 3, &device);
     let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device);
@@ -20,20 +21,29 @@ fn compute(config: &TransformerConfig, device: &Device) -> (Vec<f32>, f32, Vec<f
     let logits = model.forward(src, tgt_in);
     let loss = cross_entropy(logits.clone(), tgt_out.flatten(0, 1), 0.1, 0);
     let grads = loss.loss_sum.backward();
-    let mut all = AllGradients { grads: &grads, values: Vec::new() };
+    let mut all = AllGradients { path: ParamPath::default(), grads: &grads, values: Vec::new() };
     model.visit(&mut all);
     (values(logits.inner()), values(loss.loss_sum)[0], all.values)
 }
 
 struct AllGradients<'a> {
+    path: ParamPath,
     grads: &'a Gradients,
-    values: Vec<f32>,
+    values: Vec<(String, Vec<f32>)>,
 }
 
 impl ModuleVisitor for AllGradients<'_> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.exit();
+    }
+
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let grad = param.val().grad(self.grads).expect("every parameter takes part");
-        self.values.extend(values(grad));
+        self.values.push((self.path.name(), values(grad)));
     }
 }
 
@@ -44,7 +54,10 @@ fn equals_flex(device: &Device) {
         let (other_logits, other_loss, other_gradients) = compute(&config, device);
         assert!(distance(&logits, &other_logits) < 1e-4);
         assert!((loss - other_loss).abs() < 1e-4);
-        assert!(distance(&gradients, &other_gradients) < 1e-4);
+        for ((name, gradient), (_, other)) in gradients.iter().zip(&other_gradients) {
+            let difference = distance(gradient, other);
+            assert!(difference < 1e-4, "the gradient of {name} differs by {difference}: {gradient:?} {other:?}");
+        }
     }
 }
 

@@ -68,7 +68,8 @@ impl Case {
         let config = TransformerConfig {
             src_vocab_size: config.src_vocab,
             tgt_vocab_size: config.tgt_vocab,
-            pad_id: self.pad_id,
+            src_pad_id: self.pad_id,
+            tgt_pad_id: self.pad_id,
             max_len: config.max_len,
             d_model: config.d_model,
             d_ff: config.d_ff,
@@ -105,14 +106,13 @@ fn encoder_and_decoder_equal_pytorch() {
         let device = device();
         let model = case.model(&device);
         let memory = model.encode(matrix(&case.src, &device));
-        let [_, src_len, d_model] = memory.states.dims();
+        let [_, _, d_model] = memory.states.dims();
         assert_eq!(case.memory.shape, memory.states.dims());
         // A padded source position is never looked at, so its state is nobody's business.
         let real = case.src.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != 0, d_model));
         let keep = |data: &[f32]| -> Vec<f32> {
             data.iter().zip(real.clone()).filter(|(_, real)| *real).map(|(value, _)| *value).collect()
         };
-        assert!(src_len > 1);
         let difference = distance(&keep(&values(memory.states)), &keep(&case.memory.data));
         assert!(difference < 2e-6, "{}: memory differs by {difference}", case.name);
 

@@ -8,7 +8,7 @@ mod sizes;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerConfig};
 
-/// The backend that the tests run on: each build tests the one it was made for.
+/// The backend that all tests but those of `backends` run on.
 fn device() -> Device {
     Device::flex()
 }
@@ -18,7 +18,8 @@ fn small_config() -> TransformerConfig {
     TransformerConfig {
         src_vocab_size: 11,
         tgt_vocab_size: 13,
-        pad_id: 0,
+        src_pad_id: 0,
+        tgt_pad_id: 0,
         max_len: 16,
         d_model: 8,
         d_ff: 12,

@@ -63,6 +63,8 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
             Corpus::open(&config.data, Split::Test(name))?;
         }
     }
+    let _lock = run.lock()?;
+    settle_padding(&run, &mut config)?;
     check_same_config(&run, &config)?;
     run.create(&config)?;
     logging::log_to_file(&run.log_path())?;
@@ -114,6 +116,16 @@ fn valid_pairs(config: &Config) -> anyhow::Result<Vec<Pair>> {
     Ok(Corpus::open(&config.data, Split::Valid)?.pairs().collect::<Result<_, _>>()?)
 }
 
+/// Writes down what padded lengths are multiples of, since the order of the data depends on it: a run that goes on keeps
+/// it on any device.
+fn settle_padding(run: &RunDirectory, config: &mut Config) -> anyhow::Result<()> {
+    if config.train.pad_multiple.is_none() {
+        let old = if run.config_path().is_file() { run.config()?.train.pad_multiple } else { None };
+        config.train.pad_multiple = Some(old.unwrap_or_else(|| train::pad_multiple(config)));
+    }
+    Ok(())
+}
+
 /// A run goes on only with the config it began with, but for what cannot change its result.
 fn check_same_config(run: &RunDirectory, config: &Config) -> anyhow::Result<()> {
     if !run.config_path().is_file() {
@@ -123,7 +135,7 @@ fn check_same_config(run: &RunDirectory, config: &Config) -> anyhow::Result<()> 
     old.train.log_every = config.train.log_every;
     if old.device != config.device {
         let (old, new) = (&old.device, &config.device);
-        tracing::warn!("the run began on `{old}`; on `{new}` results agree to rounding only");
+        tracing::warn!("the run began on `{old}`; on `{new}` it goes on with other dropout masks and other rounding");
     }
     old.device.clone_from(&config.device);
     let Some(difference) = config.difference(&old)? else { return Ok(()) };

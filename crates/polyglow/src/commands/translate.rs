@@ -70,18 +70,22 @@ pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     for line in lines {
         waiting.push(line?);
         if waiting.len() == portion {
-            write(&translator, &mut waiting, &mut out)?;
+            write(&translator, &mut waiting, translated + 1, &mut out)?;
             translated += portion;
             show(translated);
         }
     }
-    write(&translator, &mut waiting, &mut out)
+    write(&translator, &mut waiting, translated + 1, &mut out)
 }
 
-fn write(translator: &Translator<'_>, lines: &mut Vec<String>, out: &mut impl Write) -> anyhow::Result<()> {
-    for translation in translator.translate(lines)? {
-        // A line break inside a translation would make two lines of one.
-        writeln!(out, "{}", translation.replace(['\n', '\r'], " "))?;
+fn write(
+    translator: &Translator<'_>,
+    lines: &mut Vec<String>,
+    first_line: usize,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    for translation in translator.translate(lines, first_line)? {
+        writeln!(out, "{translation}")?;
     }
     lines.clear();
     Ok(out.flush()?)

@@ -103,14 +103,21 @@ impl Checkpoints {
     pub fn save(&self, content: &Content, state: &TrainState) -> anyhow::Result<PathBuf> {
         let name = format!("step-{}", state.step);
         let path = self.write(&name, content, state)?;
-        link(&self.dir, "last", &name)?;
-        if let Some(best) = state.best
-            && self.dir.join(format!("step-{}", best.step)).is_dir()
-        {
-            link(&self.dir, "best", &format!("step-{}", best.step))?;
-        }
+        self.link(state)?;
         self.remove_old(state)?;
         Ok(path)
+    }
+
+    /// Points `last` and `best` to where they belong after `state`, as a process may have been killed before it did.
+    ///
+    /// # Errors
+    /// A link cannot be written.
+    pub fn link(&self, state: &TrainState) -> anyhow::Result<()> {
+        link(&self.dir, "last", &format!("step-{}", state.step))?;
+        match state.best.map(|best| format!("step-{}", best.step)) {
+            Some(best) if self.dir.join(&best).is_dir() => link(&self.dir, "best", &best),
+            _ => Ok(()),
+        }
     }
 
     /// Writes a checkpoint under a name of its own: `average`.
@@ -118,7 +125,8 @@ impl Checkpoints {
     /// # Errors
     /// Something cannot be written.
     pub fn write(&self, name: &str, content: &Content, state: &TrainState) -> anyhow::Result<PathBuf> {
-        let (path, beside) = (self.dir.join(name), self.dir.join(format!("{name}.tmp")));
+        let [path, beside, aside] =
+            [name, &format!("{name}.tmp"), &format!("{name}.old")].map(|name| self.dir.join(name));
         let failed = || format!("cannot write the checkpoint `{}`", path.display());
         let fill = || -> anyhow::Result<()> {
             remove_directory(&beside)?;
@@ -136,8 +144,13 @@ impl Checkpoints {
             fs::write(beside.join(STATE), serde_json::to_string_pretty(&manifest)? + "\n")?;
             File::open(beside.join(STATE))?.sync_all()?;
             sync_directory(&beside)?;
-            remove_directory(&path)?;
+            if path.exists() {
+                // A directory cannot be replaced in one step, so the old one is only removed once the new one stands.
+                remove_directory(&aside)?;
+                fs::rename(&path, &aside)?;
+            }
             fs::rename(&beside, &path)?;
+            remove_directory(&aside)?;
             Ok(sync_directory(&self.dir)?)
         };
         fill().with_context(failed)?;
@@ -156,6 +169,11 @@ impl Checkpoints {
             }
         }
         Ok(None)
+    }
+
+    /// Whether there is a checkpoint or a link of that name, whole or damaged.
+    pub fn has(&self, name: &str) -> bool {
+        self.dir.join(name).symlink_metadata().is_ok()
     }
 
     /// The checkpoint that a user calls `best`, `last`, `step-N`, `average`, or by a path.

@@ -1,5 +1,7 @@
 //! What the steps left on the device, read together now and then, and checked for NaN and infinity.
 
+use std::path::Path;
+
 use anyhow::anyhow;
 use burn::tensor::Transaction;
 use polyglow_data::id_cache::IdCache;
@@ -74,8 +76,14 @@ impl Monitor {
     /// Reads everything that is pending in one transfer and adds it to `interval`.
     ///
     /// # Errors
-    /// A loss or gradient is NaN or infinite: names the first such step, where its text stands, and what can be done.
-    pub(super) fn check(&mut self, interval: &mut Interval, cache: &IdCache) -> anyhow::Result<()> {
+    /// A loss or gradient is NaN or infinite: names the first such step, where its text stands, the checkpoint `saved`
+    /// before it, and what can be done.
+    pub(super) fn check(
+        &mut self,
+        interval: &mut Interval,
+        cache: &IdCache,
+        saved: Option<&Path>,
+    ) -> anyhow::Result<()> {
         let pending = std::mem::take(&mut self.pending);
         let register = |transaction: Transaction, Pending { record, .. }: &Pending| {
             let StepRecord { loss_sum, nll_sum, grad_norm, .. } = record.clone();
@@ -85,7 +93,7 @@ impl Monitor {
         let values: Vec<f64> = read.iter().flat_map(|data| data.iter::<f64>()).collect();
         for (Pending { record, examples }, values) in pending.iter().zip(values.chunks(3)) {
             if values.iter().any(|value| !value.is_finite()) {
-                return Err(not_finite(record, values, examples, cache));
+                return Err(not_finite(record, values, examples, cache, saved));
             }
             interval.steps += 1;
             interval.loss_sum += values[0];
@@ -99,7 +107,13 @@ impl Monitor {
     }
 }
 
-fn not_finite(record: &StepRecord, values: &[f64], examples: &[u32], cache: &IdCache) -> anyhow::Error {
+fn not_finite(
+    record: &StepRecord,
+    values: &[f64],
+    examples: &[u32],
+    cache: &IdCache,
+    saved: Option<&Path>,
+) -> anyhow::Error {
     let name = |example: &u32| match cache.origin(*example) {
         Ok((file, line)) => format!("{file}:{line}"),
         Err(_) => format!("example {example}"),
@@ -114,7 +128,10 @@ fn not_finite(record: &StepRecord, values: &[f64], examples: &[u32], cache: &IdC
         record.lr,
         lines.join(", ")
     );
-    let hint = "the last checkpoint is from before that; try a lower `train.lr`, more `train.warmup_steps`, or \
-                `train.clip_norm = 1.0`";
-    with_hint(error, hint)
+    let saved = match saved {
+        Some(path) => format!("the last good checkpoint is `{}`", path.display()),
+        None => "there is no checkpoint yet".to_owned(),
+    };
+    let advice = "try a lower `train.lr`, more `train.warmup_steps`, or `train.clip_norm = 1.0`";
+    with_hint(error, format!("{saved}; {advice}"))
 }

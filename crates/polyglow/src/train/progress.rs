@@ -48,6 +48,8 @@ pub struct TrainReport<'a> {
     pub interval: &'a Interval,
     /// Time they took, without validation and checkpoints.
     pub elapsed: Duration,
+    /// The tokens that were seen in that time; fewer than the interval's in the first report after a resume.
+    pub timed_tokens: u64,
 }
 
 /// The display of one training.
@@ -154,22 +156,28 @@ impl Progress {
     /// # Errors
     /// The record cannot be written; as [`Self::advance`].
     pub fn train(&mut self, report: TrainReport<'_>) -> anyhow::Result<()> {
-        let TrainReport { step, epoch, lr, interval, elapsed } = report;
+        let TrainReport { step, epoch, lr, interval, elapsed, timed_tokens } = report;
         let (loss, perplexity) = (interval.loss(), interval.perplexity());
         let seconds = elapsed.as_secs_f64().max(1e-9);
-        let tokens_per_second = interval.tokens as f64 / seconds;
+        let tokens_per_second = timed_tokens as f64 / seconds;
         let record = json!({
             "kind": "train", "step": step, "epoch": epoch, "loss": loss, "perplexity": perplexity, "lr": lr,
             "grad_norm": interval.grad_norm(), "tokens": interval.tokens, "padding": interval.padding(),
             "seconds": seconds, "tokens_per_second": tokens_per_second,
         });
         self.words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {tokens_per_second:.0} tok/s");
+        let (words, last, left) = (&self.words, self.last_step, self.time_left(step));
+        let line = format!("step {step}/{last}  epoch {}  {words}  left {left}", epoch + 1);
         match &mut self.view {
-            View::Bar(bar) => bar.set_message(self.words.clone()),
-            View::Dashboard(dashboard) => dashboard.show(&record)?,
-            View::Lines => {
-                let (words, last, left) = (&self.words, self.last_step, self.time_left(step));
-                tracing::info!("step {step}/{last}  epoch {}  {words}  left {left}", epoch + 1);
+            View::Lines => tracing::info!("{line}"),
+            // What the terminal shows in another way, `train.log` still gets.
+            View::Bar(bar) => {
+                tracing::debug!("{line}");
+                bar.set_message(words.clone());
+            }
+            View::Dashboard(dashboard) => {
+                tracing::debug!("{line}");
+                dashboard.show(&record)?;
             }
         }
         self.metrics.write(&record)

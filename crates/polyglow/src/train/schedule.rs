@@ -30,8 +30,8 @@ impl Schedule {
     /// - all others: `lr * step / warmup_steps` up to the end of the warm-up, and from there
     ///   - `constant`: `lr`
     ///   - `inverse_sqrt`: `lr * sqrt(warmup_steps / step)`, with at least one step of warm-up
-    ///   - `linear`: down to 0 one step after the last
-    ///   - `cosine`: `lr * (1 + cos(π progress)) / 2`, with the progress from the end of the warm-up to the last step
+    ///   - `linear`: down in a straight line to 0 one step after the last
+    ///   - `cosine`: `lr * (1 + cos(π progress)) / 2`, with the progress from the end of the warm-up to one step after the last
     pub fn learning_rate(&self, step: u64) -> f64 {
         let step = step.max(1) as f64;
         if self.kind == ScheduleKind::Noam {

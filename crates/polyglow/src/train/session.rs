@@ -1,6 +1,7 @@
 //! A training under way: the model, the optimizer, and where it stands.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -18,7 +19,7 @@ use super::optimizer::Optimizer;
 use super::progress::{Progress, TrainReport};
 use super::schedule::Schedule;
 use super::step::{StepConfig, step};
-use super::{Ending, Setup, batching};
+use super::{Ending, Setup, batching, last_step, pad_multiple};
 use crate::evaluation::{Scores, evaluate};
 use crate::run_directory::{load_weights, model_config};
 use crate::translate::Translator;
@@ -38,7 +39,11 @@ pub struct Session<'a> {
     last_step: u64,
     monitor: Monitor,
     checkpoints: Checkpoints,
+    /// The newest whole checkpoint.
+    saved: Option<PathBuf>,
     stepping: Duration,
+    /// Tokens of the interval that an earlier process saw, in time that this one does not know.
+    untimed_tokens: u64,
 }
 
 impl<'a> Session<'a> {
@@ -53,7 +58,7 @@ impl<'a> Session<'a> {
         let checkpoints = setup.run.checkpoints(config.train.keep_last);
         let mut model = Transformer::new(&shape, config.seed, &device);
         let mut optimizer = Optimizer::new(&config.train, &model);
-        let mut state = TrainState::default();
+        let (mut state, mut saved) = (TrainState::default(), None);
         if let Some(checkpoint) = checkpoints.newest()? {
             model = load_weights(model, checkpoint.model()?)?;
             let mut moments = checkpoint.optimizer()?;
@@ -63,10 +68,14 @@ impl<'a> Session<'a> {
                 optimizer.restore_average(setup.device, |name, shape| average.take(name, shape))?;
             }
             state = checkpoint.state;
+            checkpoints.link(&state)?;
+            saved = Some(checkpoint.path.clone());
             tracing::info!("resuming after step {} from `{}`", state.step, checkpoint.path.display());
         }
-        let last_step = last_step(setup)?;
+        let epoch_len = prefetch::plan(setup.cache, &batching(config), 0)?.len();
+        let last_step = last_step(&config.train, epoch_len);
         let schedule = Schedule::new(&config.train, last_step, shape.d_model);
+        let untimed_tokens = state.interval.tokens;
         Ok(Self {
             state,
             setup,
@@ -77,7 +86,9 @@ impl<'a> Session<'a> {
             last_step,
             monitor: Monitor::default(),
             checkpoints,
+            saved,
             stepping: Duration::ZERO,
+            untimed_tokens,
         })
     }
 
@@ -140,7 +151,7 @@ impl<'a> Session<'a> {
     /// Something in it is not finite.
     fn check(&mut self) -> anyhow::Result<()> {
         let started = Instant::now();
-        self.monitor.check(&mut self.state.interval, self.setup.cache)?;
+        self.monitor.check(&mut self.state.interval, self.setup.cache, self.saved.as_deref())?;
         self.stepping += started.elapsed();
         Ok(())
     }
@@ -155,7 +166,8 @@ impl<'a> Session<'a> {
         let (step, epoch) = (self.state.step, self.state.epoch);
         let lr = self.schedule.learning_rate(step);
         let elapsed = std::mem::take(&mut self.stepping);
-        progress.train(TrainReport { step, epoch, lr, interval: &interval, elapsed })
+        let timed_tokens = interval.tokens - std::mem::take(&mut self.untimed_tokens);
+        progress.train(TrainReport { step, epoch, lr, interval: &interval, elapsed, timed_tokens })
     }
 
     /// Scores the validation set by greedy search and keeps the translations; returns whether it is the best so far.
@@ -177,8 +189,13 @@ impl<'a> Session<'a> {
             search: &search,
             device: setup.device,
             max_tokens: config.max_tokens,
+            pad_multiple: pad_multiple(setup.config),
         };
         let evaluation = evaluate(&translator, setup.valid, config.tokenize)?;
+        anyhow::ensure!(
+            evaluation.scores.loss.is_finite(),
+            "the validation loss after step {step} is not finite: the weights are ruined, and nothing is saved"
+        );
         let path = setup.run.validation_path(step);
         fs::write(&path, evaluation.hypotheses.join("\n") + "\n")
             .with_context(|| format!("cannot write `{}`", path.display()))?;
@@ -218,7 +235,7 @@ impl<'a> Session<'a> {
             optimizer: self.optimizer.state(),
             average: self.optimizer.average(),
         };
-        self.checkpoints.save(&content, &self.state)?;
+        self.saved = Some(self.checkpoints.save(&content, &self.state)?);
         Ok(())
     }
 
@@ -239,13 +256,4 @@ fn next_window(batches: &mut BatchStream, accumulate_steps: usize) -> anyhow::Re
         }
     }
     Ok(window)
-}
-
-/// The step that training ends with: `max_steps`, or where `max_epochs` epochs end if that is earlier.
-fn last_step(setup: &Setup<'_>) -> anyhow::Result<u64> {
-    let config = &setup.config.train;
-    let Some(epochs) = config.max_epochs else { return config.max_steps.context("`train.max_steps` is missing") };
-    let plan = prefetch::plan(setup.cache, &batching(setup.config), 0)?;
-    let steps = epochs * plan.len().div_ceil(config.accumulate_steps) as u64;
-    Ok(config.max_steps.map_or(steps, |max_steps| max_steps.min(steps)))
 }

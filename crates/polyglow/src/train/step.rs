@@ -57,7 +57,7 @@ pub fn step(
         let ids = |values: &[i32], len| upload(values, batch.batch_size, len, device);
         let logits = model.forward(ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
         let targets = ids(&batch.tgt_out, batch.tgt_len).flatten(0, 1);
-        let loss = cross_entropy(logits, targets, config.label_smoothing, model.config().pad_id);
+        let loss = cross_entropy(logits, targets, config.label_smoothing, model.config().tgt_pad_id);
         gradients.add(&model, loss.loss_sum.backward());
         loss_sums.push(loss.loss_sum.inner());
         nll_sums.push(loss.nll_sum.inner());

@@ -7,8 +7,8 @@ use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Exit code of a process that a second Ctrl-C ended, as shells have it.
-const KILLED_BY_INTERRUPT: i32 = 130;
+/// A process that a signal ended has this and the signal's number as its exit code, as shells have it.
+const KILLED: i32 = 128;
 
 /// Set once somebody wants training to end.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ impl Stop {
         let stop = Self::default();
         for signal in [SIGINT, SIGTERM] {
             // In this order: the first signal finds the flag unset, passes the exit, and sets it.
-            flag::register_conditional_shutdown(signal, KILLED_BY_INTERRUPT, Arc::clone(&stop.asked))
+            flag::register_conditional_shutdown(signal, KILLED + signal, Arc::clone(&stop.asked))
                 .and_then(|_| flag::register(signal, Arc::clone(&stop.asked)))
                 .context("cannot handle signals")?;
         }

@@ -153,7 +153,14 @@ impl Fixture {
             real_positions: 200,
         };
         let elapsed = Duration::from_millis(500);
-        self.progress.train(TrainReport { step, epoch: 2, lr: 2e-3, interval: &interval, elapsed })
+        self.progress.train(TrainReport {
+            step,
+            epoch: 2,
+            lr: 2e-3,
+            timed_tokens: interval.tokens,
+            interval: &interval,
+            elapsed,
+        })
     }
 
     fn records(&self) -> Vec<Value> {

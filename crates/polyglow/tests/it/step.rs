@@ -30,7 +30,14 @@ fn weights_after(windows: &[Vec<Batch>]) -> (Vec<f32>, Vec<f64>) {
         dropout: Some(0.0),
         ..ModelConfig::default()
     };
-    let vocabulary = Vocabulary { src_size: 13, tgt_size: 13, shared: true, pad_id: SPECIAL.pad, max_len: 8 };
+    let vocabulary = Vocabulary {
+        src_size: 13,
+        tgt_size: 13,
+        shared: true,
+        src_pad_id: SPECIAL.pad,
+        tgt_pad_id: SPECIAL.pad,
+        max_len: 8,
+    };
     let device = Device::flex().autodiff();
     let mut model = Transformer::new(&config.transformer(vocabulary).expect("a valid shape"), 1, &device);
     let mut optimizer = Optimizer::new(&TrainConfig::default(), &model);
@@ -66,6 +73,8 @@ fn padding_does_not_change_a_step() {
     let examples = examples();
     let tight = vec![vec![Batch::new(&examples, SPECIAL, SPECIAL, 1)]];
     let padded = vec![vec![Batch::new(&examples, SPECIAL, SPECIAL, 8)]];
-    let ((_, tight), (_, padded)) = (weights_after(&tight), weights_after(&padded));
-    assert!((tight[0] - padded[0]).abs() < 1e-6);
+    let ((tight, tight_losses), (padded, padded_losses)) = (weights_after(&tight), weights_after(&padded));
+    assert!((tight_losses[0] - padded_losses[0]).abs() < 1e-6);
+    let apart = tight.iter().zip(&padded).filter(|(left, right)| (*left - *right).abs() > 1e-5).count();
+    assert!(apart * 100 < tight.len(), "{apart} of {} weights differ", tight.len());
 }

@@ -182,6 +182,8 @@ fn sigterm_saves_and_the_same_command_goes_on() {
             assert!(begun.elapsed() < Duration::from_mins(2), "no step was made");
             std::thread::sleep(Duration::from_millis(20));
         }
+        let message = fail(1, &arguments);
+        assert!(message.contains(&format!("is in use: process {} trains there", child.id())), "{message}");
         let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
         assert!(killed.success());
         assert_eq!(child.wait().expect("it ends").code(), Some(0));
@@ -198,6 +200,40 @@ fn sigterm_saves_and_the_same_command_goes_on() {
 fn metrics_step(path: &Path) -> Option<u64> {
     let lines = fs::read_to_string(path).ok()?;
     lines.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()?.get("step")?.as_u64())
+}
+
+#[test]
+fn a_run_that_is_out_of_patience_saves_where_it_ends() {
+    let dir = directory();
+    // The weights hardly move, so no validation after the first is better.
+    let sets = ["train.lr=1e-9", "train.patience=1", "train.validate_every=2", "train.save_every=100"];
+    let run = train(dir.path(), &sets);
+    let last = fs::read_link(run.join("checkpoints/last")).expect("a link");
+    assert_eq!(last, Path::new("step-4"));
+    assert_eq!(fs::read_link(run.join("checkpoints/best")).expect("a link"), Path::new("step-2"));
+}
+
+#[test]
+fn a_damaged_best_checkpoint_is_an_error_and_not_another_checkpoint() {
+    let dir = directory();
+    let run = train(dir.path(), &["train.max_steps=7"]);
+    let weights = run.join("checkpoints/best/model.safetensors");
+    let mut bytes = fs::read(&weights).expect("it is there");
+    *bytes.last_mut().expect("it is not empty") ^= 1;
+    fs::write(&weights, bytes).expect("it can be written");
+    let message = fail(1, &["evaluate", &text(&run)]);
+    assert!(message.contains("is damaged") && message.contains("`model.safetensors`"), "{message}");
+}
+
+#[test]
+fn a_line_of_spaces_stays_blank_where_spaces_are_tokens() {
+    let dir = directory();
+    let run = train(dir.path(), &["tokenizer.kind=char", "train.max_steps=2"]);
+    let input = dir.path().join("input.txt");
+    fs::write(&input, "   \n1 2\n").expect("it can be written");
+    let output = succeed(&["translate", &text(&run), &text(&input)]);
+    assert_eq!(output.lines().count(), 2);
+    assert!(output.starts_with('\n'), "{output:?}");
 }
 
 #[test]
