@@ -11,8 +11,16 @@ use polyglow_model::{Transformer, TransformerConfig, cross_entropy};
 use crate::distance;
 use crate::{ids, values, variants};
 
-/// What a model computes on a device: logits, loss, and every gradient with its parameter's name.
-fn compute(config: &TransformerConfig, device: &Device) -> (Vec<f32>, f32, Vec<(String, Vec<f32>)>) {
+/// What a model computes on a device.
+#[derive(PartialEq)]
+struct Computed {
+    logits: Vec<f32>,
+    loss: f32,
+    /// Every gradient with its parameter's name.
+    gradients: Vec<(String, Vec<f32>)>,
+}
+
+fn compute(config: &TransformerConfig, device: &Device) -> Computed {
     let device = device.clone().autodiff();
     let model = Transformer::new(config, 3, &device);
     let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device);
@@ -23,7 +31,7 @@ fn compute(config: &TransformerConfig, device: &Device) -> (Vec<f32>, f32, Vec<(
     let grads = loss.loss_sum.backward();
     let mut all = AllGradients { path: ParamPath::default(), grads: &grads, values: Vec::new() };
     model.visit(&mut all);
-    (values(logits.inner()), values(loss.loss_sum)[0], all.values)
+    Computed { logits: values(logits.inner()), loss: values(loss.loss_sum)[0], gradients: all.values }
 }
 
 struct AllGradients<'a> {
@@ -50,11 +58,10 @@ impl ModuleVisitor for AllGradients<'_> {
 #[cfg(any(feature = "ndarray", feature = "wgpu"))]
 fn equals_flex(device: &Device) {
     for config in variants() {
-        let (logits, loss, gradients) = compute(&config, &Device::flex());
-        let (other_logits, other_loss, other_gradients) = compute(&config, device);
-        assert!(distance(&logits, &other_logits) < 1e-4);
-        assert!((loss - other_loss).abs() < 1e-4);
-        for ((name, gradient), (_, other)) in gradients.iter().zip(&other_gradients) {
+        let (expected, found) = (compute(&config, &Device::flex()), compute(&config, device));
+        assert!(distance(&expected.logits, &found.logits) < 1e-4);
+        assert!((expected.loss - found.loss).abs() < 1e-4);
+        for ((name, gradient), (_, other)) in expected.gradients.iter().zip(&found.gradients) {
             let difference = distance(gradient, other);
             assert!(difference < 1e-4, "the gradient of {name} differs by {difference}: {gradient:?} {other:?}");
         }
