@@ -49,6 +49,12 @@ pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     };
     let trained = run.load(&args.checkpoint, &device)?;
     let translator = trained.translator(&config.search, &device);
+    if let (Some(file), Some(output)) = (&args.file, &args.output)
+        && let (Ok(file), Ok(same)) = (file.canonicalize(), output.canonicalize())
+    {
+        // Opening the output would cut off the input before it is read.
+        anyhow::ensure!(file != same, "`{}` is both the input and the output", output.display());
+    }
     let mut out: Box<dyn Write> = match &args.output {
         Some(path) => Box::new(File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?),
         None => Box::new(io::stdout().lock()),
