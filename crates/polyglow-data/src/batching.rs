@@ -149,7 +149,8 @@ fn cut(
         let (src, tgt) = config.positions(lengths(example));
         let tokens = src.max(tgt);
         if tokens > config.max_tokens {
-            return Err(DataError::LargerThanBatch { example, tokens, max_tokens: config.max_tokens });
+            let place = format!("example {example}");
+            return Err(DataError::LargerThanBatch { example, place, tokens, max_tokens: config.max_tokens });
         }
         longest = tokens.max(longest);
         if (end - start + 1) * longest > config.max_tokens {

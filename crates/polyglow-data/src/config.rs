@@ -154,6 +154,16 @@ impl DataConfig {
         }
     }
 
+    /// The key that says where `split` lies.
+    pub(crate) fn key(&self, split: Split) -> String {
+        match (split, &self.test) {
+            (Split::Train, _) => "data.train".to_owned(),
+            (Split::Valid, _) => "data.valid".to_owned(),
+            (Split::Test(name), Some(TestFiles::Named(_))) => format!("data.test.{name}"),
+            (Split::Test(_), _) => "data.test".to_owned(),
+        }
+    }
+
     /// Paths and weights of the files of `split`.
     pub(crate) fn files(&self, split: Split) -> Result<Vec<(&Path, f64)>, DataError> {
         match split {

@@ -52,11 +52,16 @@ impl Corpus {
             return Ok(Self { parts: vec![embedded(toy, split)?] });
         }
         let (src, tgt) = config.languages()?;
+        let key = config.key(split);
+        let existing = |path: &Path| {
+            let missing = || DataError::MissingFile { key: key.clone(), path: path.to_owned() };
+            plain_or_compressed(path).ok_or_else(missing)
+        };
         let parts = config.files(split)?.into_iter().map(|(path, weight)| {
             let source = if is_tsv(path) {
                 Source::Tsv(existing(path)?)
             } else {
-                Source::TwoFiles { src: side(path, src)?, tgt: side(path, tgt)? }
+                Source::TwoFiles { src: existing(&with_ending(path, src))?, tgt: existing(&with_ending(path, tgt))? }
             };
             Ok(Part { source, weight })
         });
@@ -228,15 +233,8 @@ fn is_tsv(path: &Path) -> bool {
     Path::new(name.strip_suffix(".gz").unwrap_or(&name)).extension().is_some_and(|ending| ending == "tsv")
 }
 
-fn side(prefix: &Path, language: &str) -> Result<PathBuf, DataError> {
-    existing(&with_ending(prefix, language))
-}
-
-fn existing(path: &Path) -> Result<PathBuf, DataError> {
-    [path.to_owned(), with_ending(path, "gz")]
-        .into_iter()
-        .find(|candidate| candidate.is_file())
-        .ok_or_else(|| DataError::MissingFile { path: path.to_owned() })
+fn plain_or_compressed(path: &Path) -> Option<PathBuf> {
+    [path.to_owned(), with_ending(path, "gz")].into_iter().find(|candidate| candidate.is_file())
 }
 
 fn with_ending(path: &Path, ending: &str) -> PathBuf {

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum DataError {
     /// The operating system refused to read or write a file.
-    #[error("cannot read or write `{path}`: {source}", path = .path.display())]
+    #[error("cannot access `{path}`", path = .path.display())]
     Io {
         /// File or directory concerned.
         path: PathBuf,
@@ -17,9 +17,17 @@ pub enum DataError {
         source: std::io::Error,
     },
     /// No file lies at any of the places where a corpus side may be.
-    #[error("no such file: `{path}` (nor `{path}.gz`)", path = .path.display())]
+    #[error("`{key}`: there is no file `{path}`, nor `{path}.gz`", path = .path.display())]
     MissingFile {
+        /// The configuration key that asks for it, such as `data.valid`.
+        key: String,
         /// The uncompressed name that was tried first.
+        path: PathBuf,
+    },
+    /// A file that would be written holds something else.
+    #[error("`{path}` is there already, with other content", path = .path.display())]
+    Occupied {
+        /// File concerned.
         path: PathBuf,
     },
     /// A line is not UTF-8.
@@ -110,10 +118,12 @@ pub enum DataError {
         problem: String,
     },
     /// One pair alone is larger than a batch may be.
-    #[error("example {example} needs {tokens} positions on one side, more than `train.max_tokens` = {max_tokens}")]
+    #[error("{place} needs {tokens} positions on one side, more than `train.max_tokens` = {max_tokens}")]
     LargerThanBatch {
         /// Index of the example in the cache.
         example: u32,
+        /// Where the pair stands: its file and line, if they are known.
+        place: String,
         /// Positions of its longer side, padded.
         tokens: usize,
         /// The budget per batch.
@@ -126,8 +136,10 @@ impl DataError {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::MissingFile { .. } => {
-                "a corpus is named by the part before the language: `train = \"data/train\"` with `src = \"en\"` reads `data/train.en`"
+                "relative paths start at the current directory; a corpus is named by the part before the language: \
+                 `train = \"data/train\"` with `src = \"en\"` reads `data/train.en`"
             }
+            Self::Occupied { .. } => "give another directory, or remove the file",
             Self::InvalidUtf8 { .. } => "convert the file, for example with `iconv -f LATIN1 -t UTF-8`",
             Self::LineCount { .. } => {
                 "line n of one side must translate line n of the other; look for lines that were split, joined or dropped"

@@ -76,7 +76,14 @@ impl Drop for BatchStream {
 /// # Errors
 /// [`DataError::LargerThanBatch`] if one example alone exceeds `max_tokens`.
 pub fn plan(cache: &IdCache, config: &BatchingConfig, epoch: u64) -> Result<EpochPlan, DataError> {
-    EpochPlan::new(|example| cache.lengths(example), &cache.parts(), config, epoch)
+    EpochPlan::new(|example| cache.lengths(example), &cache.parts(), config, epoch).map_err(|mut error| {
+        if let DataError::LargerThanBatch { example, place, .. } = &mut error
+            && let Ok((file, line)) = cache.origin(*example)
+        {
+            *place = format!("`{file}` line {line}");
+        }
+        error
+    })
 }
 
 struct Maker {

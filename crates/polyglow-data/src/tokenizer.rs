@@ -227,7 +227,7 @@ impl Tokenizers {
     /// # Errors
     /// As [`Tokenizer::load`].
     pub fn load(dir: &Path) -> Result<Self, DataError> {
-        if dir.join(SHARED_FILE).is_file() {
+        if dir.join(SHARED_FILE).is_file() || !dir.join(SRC_FILE).is_file() {
             return Ok(Self::shared(Tokenizer::load(&dir.join(SHARED_FILE))?));
         }
         let src = Tokenizer::load(&dir.join(SRC_FILE))?;

@@ -1,7 +1,7 @@
 //! Embedded toy corpora: small tasks that are generated instead of fetched, each with gold word alignments.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::DataError;
 
@@ -86,27 +86,40 @@ impl Toy {
     /// per line, and makes `dir` where it is missing.
     ///
     /// # Errors
+    /// [`DataError::Occupied`] if a file of that name holds something else, before anything is written;
     /// [`DataError::Io`] names the directory or the file that could not be written.
     pub fn write(self, dir: &Path) -> Result<(), DataError> {
         fs::create_dir_all(dir).map_err(DataError::io(dir))?;
-        let (src, tgt) = self.languages();
-        for (split, pairs) in self.generate() {
-            write_lines(&dir.join(format!("{split}.{src}")), pairs.iter().map(|pair| &*pair.src))?;
-            write_lines(&dir.join(format!("{split}.{tgt}")), pairs.iter().map(|pair| &*pair.tgt))?;
-            let alignments = pairs.iter().map(|pair| pharaoh(&pair.alignment));
-            write_lines(&dir.join(format!("{split}.align")), alignments)?;
+        let files: Vec<(PathBuf, String)> =
+            self.files().into_iter().map(|(name, text)| (dir.join(name), text)).collect();
+        for (path, text) in &files {
+            if path.exists() && fs::read(path).map_err(DataError::io(path))? != text.as_bytes() {
+                return Err(DataError::Occupied { path: path.clone() });
+            }
         }
-        Ok(())
+        files.iter().try_for_each(|(path, text)| fs::write(path, text).map_err(DataError::io(path)))
+    }
+
+    /// Names and contents of the corpus's files.
+    fn files(self) -> Vec<(String, String)> {
+        let (src, tgt) = self.languages();
+        let of_split = |(split, pairs): (&str, Vec<AlignedPair>)| {
+            [
+                (format!("{split}.{src}"), lines(pairs.iter().map(|pair| &*pair.src))),
+                (format!("{split}.{tgt}"), lines(pairs.iter().map(|pair| &*pair.tgt))),
+                (format!("{split}.align"), lines(pairs.iter().map(|pair| pharaoh(&pair.alignment)))),
+            ]
+        };
+        self.generate().into_iter().flat_map(of_split).collect()
     }
 }
 
-fn write_lines(path: &Path, lines: impl Iterator<Item = impl AsRef<str>>) -> Result<(), DataError> {
-    let mut text = String::new();
-    for line in lines {
+fn lines(lines: impl Iterator<Item = impl AsRef<str>>) -> String {
+    lines.fold(String::new(), |mut text, line| {
         text.push_str(line.as_ref());
         text.push('\n');
-    }
-    fs::write(path, text).map_err(DataError::io(path))
+        text
+    })
 }
 
 fn pharaoh(alignment: &[(usize, usize)]) -> String {

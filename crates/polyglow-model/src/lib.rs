@@ -3,6 +3,7 @@
 //! Model code is the same on every backend; the [`burn::tensor::Device`] it is built on decides where it runs.
 
 mod config;
+mod ensemble;
 mod error;
 
 pub mod attention;
@@ -25,8 +26,9 @@ pub mod search;
 mod transformer;
 
 pub use config::{Activation, Arch, ModelConfig, Norm, Position, Preset, TieEmbeddings, TransformerConfig, Vocabulary};
+pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
-pub use loss::{LossOutput, count_correct, cross_entropy};
+pub use loss::{LossOutput, cross_entropy};
 pub use transformer::{Memory, Transformer};
 
 /// The device of the unit tests.

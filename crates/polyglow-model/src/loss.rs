@@ -46,13 +46,3 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing
     let loss_sum = loss_sum + (slope.clone() - slope.detach());
     LossOutput { loss_sum, nll_sum }
 }
-
-/// How many targets the model ranks first, of those that are not `pad_id`, `[1]`.
-///
-/// # Shapes
-/// - `logits`: `[rows, vocab_size]`; `targets`: `[rows]`
-pub fn count_correct(logits: Tensor<2>, targets: Tensor<1, Int>, pad_id: u32) -> Tensor<1, Int> {
-    let best = logits.argmax(1).squeeze_dim::<1>(1);
-    let real = targets.clone().not_equal_elem(pad_id as i32);
-    best.equal(targets).bool_and(real).int().sum()
-}

@@ -1,11 +1,16 @@
-//! IDS -> HYPOTHESES: greedy and beam search over anything that can say what comes next.
+//! IDS -> HYPOTHESES: beam search, sampling and their relatives over anything that can say what comes next.
 
 mod beam;
 mod config;
+mod constraint;
 mod incremental;
+mod rule;
+mod sample;
+#[cfg(test)]
+mod tests;
 
-pub use beam::{Hypothesis, Marks, beam_search};
-pub use config::{LengthPenalty, SearchConfig};
+pub use beam::{Hypothesis, Marks, Sentence, search};
+pub use config::{LengthPenalty, SearchConfig, SearchMethod};
 pub use incremental::Incremental;
 
 /// A token that may come next.
@@ -19,8 +24,9 @@ pub struct Candidate {
 
 /// Something that writes several rows of tokens, one position at a time: a model in use, a table in tests.
 pub trait NextToken {
-    /// Adds one token to each row and returns the `count` most probable tokens to follow in each, best first.
-    fn advance(&mut self, newest: &[u32], count: usize) -> Vec<Vec<Candidate>>;
+    /// Adds one token to each row and returns what may follow in each: the `count` most probable tokens (all if there
+    /// are fewer), best first, then those of `wanted[row]` that are not among them. `wanted` may be empty.
+    fn advance(&mut self, newest: &[u32], count: usize, wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>>;
 
     /// Keeps these rows, in this order; a row may be named several times or not at all.
     fn select(&mut self, rows: &[usize]);

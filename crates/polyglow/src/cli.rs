@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
-use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+use crate::commands::model::ModelArgs;
 use crate::commands::{average, check, corpus, devices, evaluate, info, train, translate};
 use crate::logging;
 
@@ -51,7 +52,7 @@ enum Command {
     Evaluate {
         #[command(flatten)]
         model: Model,
-        /// The set to score: `valid`, `test`, or a name of `[data.test]`
+        /// The set to score: `train`, `valid`, `test`, or a name of `[data.test]`
         #[arg(long, value_name = "NAME", default_value = "test")]
         split: String,
         /// Print the scores as JSON
@@ -67,13 +68,25 @@ enum Command {
         /// Write here in place of stdout
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Translations of each line, at most as many as the beam is wide
+        #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
+        n_best: usize,
+        /// `text`: the translations alone; `tsv`: line, rank, score, log-probability, text; `jsonl`: an object a line
+        #[arg(long, value_enum, default_value = "text")]
+        format: OutputFormat,
+        /// What each translation begins with, a line for each line of the input
+        #[arg(long, value_name = "FILE")]
+        prefix: Option<PathBuf>,
+        /// Phrases that each translation contains, with tabs between them, a line for each line of the input
+        #[arg(long, value_name = "FILE")]
+        constraints: Option<PathBuf>,
     },
     /// Average the newest checkpoints of a run into its checkpoint `average`
     Average {
         /// Directory of the run
         run: PathBuf,
         /// Number of checkpoints, the newest first [default: all that were kept]
-        #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
         last: Option<usize>,
     },
     /// Show the config, parameters, training state and results of a run
@@ -128,12 +141,48 @@ struct Model {
     /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint
     #[arg(long, value_name = "NAME", default_value = "best")]
     checkpoint: String,
+    /// Another model that decides together with the first: a run directory or a checkpoint; may be repeated
+    #[arg(long, value_name = "PATH")]
+    ensemble: Vec<PathBuf>,
     /// Hypotheses to keep at each position, 1 for greedy search [default: the config's]
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     beam_size: Option<usize>,
+    /// Override a key of `[search]`, as in `search.length_alpha=0.6`; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
     /// Device to run on, as `polyglow devices` lists it [default: the config's]
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
+}
+
+impl From<Model> for ModelArgs {
+    fn from(model: Model) -> Self {
+        let Model { run, checkpoint, ensemble, beam_size, overrides, device } = model;
+        Self { run, checkpoint, ensemble, overrides, beam_size, device }
+    }
+}
+
+/// How translations are written.
+#[derive(Clone, Copy, ValueEnum)]
+enum OutputFormat {
+    Text,
+    Tsv,
+    Jsonl,
+}
+
+impl From<OutputFormat> for translate::Format {
+    fn from(format: OutputFormat) -> Self {
+        match format {
+            OutputFormat::Text => Self::Text,
+            OutputFormat::Tsv => Self::Tsv,
+            OutputFormat::Jsonl => Self::Jsonl,
+        }
+    }
+}
+
+/// Whole numbers from 1.
+fn counts() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
 }
 
 /// Reads the arguments of this process and does what they ask for.
@@ -163,11 +212,12 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Train { source: Source { config, overrides, device }, run, tui } => {
             train::run(&train::TrainArgs { config, overrides, device, run, tui })
         }
-        Command::Evaluate { model: Model { run, checkpoint, beam_size, device }, split, json } => {
-            evaluate::run(&evaluate::EvaluateArgs { run, checkpoint, beam_size, device, split, json })
+        Command::Evaluate { model, split, json } => {
+            evaluate::run(&evaluate::EvaluateArgs { model: model.into(), split, json })
         }
-        Command::Translate { model: Model { run, checkpoint, beam_size, device }, file, output } => {
-            translate::run(&translate::TranslateArgs { run, checkpoint, beam_size, device, file, output })
+        Command::Translate { model, file, output, n_best, format, prefix, constraints } => {
+            let (model, format) = (model.into(), format.into());
+            translate::run(&translate::TranslateArgs { model, file, output, n_best, format, prefix, constraints })
         }
         Command::Average { run, last } => average::run(&average::AverageArgs { run, last }),
         Command::Info { run, json } => info::run(&info::InfoArgs { run, json }),

@@ -6,5 +6,6 @@ pub mod corpus;
 pub mod devices;
 pub mod evaluate;
 pub mod info;
+pub mod model;
 pub mod train;
 pub mod translate;

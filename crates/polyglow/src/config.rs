@@ -104,20 +104,20 @@ impl Config {
         toml::to_string(self).context("the config cannot be written as TOML")
     }
 
-    /// The first key, in alphabetical order, whose value is not the same in both configs.
+    /// The keys, in alphabetical order, whose values are not the same in both configs.
     ///
     /// # Errors
     /// As [`Config::to_toml`].
-    pub fn difference(&self, other: &Self) -> anyhow::Result<Option<Difference>> {
+    pub fn differences(&self, other: &Self) -> anyhow::Result<Vec<Difference>> {
         let (ours, theirs) = (self.flatten()?, other.flatten()?);
         let keys: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
         let value_of = |values: &BTreeMap<_, _>, key| values.get(key).cloned().unwrap_or_else(|| "unset".to_owned());
-        let mut differences = keys.into_iter().map(|key| Difference {
+        let differences = keys.into_iter().map(|key| Difference {
             key: key.clone(),
             ours: value_of(&ours, key),
             theirs: value_of(&theirs, key),
         });
-        Ok(differences.find(|difference| difference.ours != difference.theirs))
+        Ok(differences.filter(|difference| difference.ours != difference.theirs).collect())
     }
 
     /// Every key that is set, with its section, and its value as TOML.

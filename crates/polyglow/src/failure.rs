@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_library_error_keeps_its_hint_and_its_exit_code() {
-        let missing = || DataError::MissingFile { path: "a.en".into() };
+        let missing = || DataError::MissingFile { key: "data.train".to_owned(), path: "a.en".into() };
         let Advice { exit_code, hint } = advice(&anyhow::Error::from(missing()).context("reading"));
         assert_eq!((exit_code, hint.as_deref()), (FAILED, missing().hint()));
         let Advice { exit_code, hint } = advice(&usage(missing()));

@@ -1,6 +1,7 @@
 //! What a config and its data come to, found out before training: a report, a trial step, and warnings.
 
 mod memory;
+mod report;
 mod text;
 mod trial;
 mod warning;
@@ -39,9 +40,11 @@ pub struct Subject<'a> {
     pub device: &'a Device,
 }
 
-/// What was found.
+/// What was found. Displayed, it is the report of `check` without its warnings.
 #[derive(Clone, Debug, Serialize)]
 pub struct Inspection {
+    /// Name of the device of the trial step.
+    pub device: String,
     /// `train`, then `valid` if there is one, then the test sets.
     pub splits: Vec<SplitReport>,
     /// Sizes of the vocabularies.
@@ -67,6 +70,14 @@ pub struct VocabularyReport {
     pub tgt: usize,
     /// Whether both sides have one vocabulary.
     pub shared: bool,
+}
+
+impl VocabularyReport {
+    /// The sizes of a run's vocabularies.
+    pub fn new(tokenizers: &Tokenizers) -> Self {
+        let (src, tgt) = (tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size());
+        Self { src, tgt, shared: tokenizers.is_shared() }
+    }
 }
 
 /// How the training text falls into batches.
@@ -109,10 +120,10 @@ pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     );
     let step = trial::run(config, model, &largest, &training)?;
 
-    let (src, tgt) = (tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size());
-    let vocabulary = VocabularyReport { src, tgt, shared: tokenizers.is_shared() };
+    let vocabulary = VocabularyReport::new(tokenizers);
     let warnings = warning::find(config, &splits, &batches);
-    Ok(Inspection { splits, vocabulary, parameters, batches, memory, step, warnings })
+    let device = config.device.clone();
+    Ok(Inspection { device, splits, vocabulary, parameters, batches, memory, step, warnings })
 }
 
 /// Plans the first epoch; also returns its largest batch.

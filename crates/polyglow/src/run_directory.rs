@@ -4,17 +4,17 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, ensure};
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::search::SearchConfig;
 use polyglow_model::{Transformer, TransformerConfig, Vocabulary, parameter};
 
 use crate::config::Config;
-use crate::failure::with_hint;
+use crate::failure::{usage, with_hint};
 use crate::train::checkpoint::{Checkpoint, Checkpoints};
 use crate::train::{batching, pad_multiple};
-use crate::translate::Translator;
+use crate::translate::{Member, Translator};
 use crate::weights::Weights;
 
 /// A run directory.
@@ -39,12 +39,42 @@ pub struct TrainedModel {
 }
 
 impl TrainedModel {
-    /// What translates with this model.
-    pub fn translator<'a>(&'a self, search: &'a SearchConfig, device: &'a Device) -> Translator<'a> {
-        let max_tokens = self.config.train.max_tokens;
-        let pad_multiple = pad_multiple(&self.config);
-        Translator { model: &self.model, tokenizers: &self.tokenizers, search, device, max_tokens, pad_multiple }
+    /// Loads the model at `path`: the best checkpoint of a run directory, or a checkpoint in one.
+    ///
+    /// # Errors
+    /// There is neither at `path`; or as [`RunDirectory::load`].
+    pub fn load(path: &Path, device: &Device) -> anyhow::Result<Self> {
+        let run = path.parent().and_then(Path::parent).filter(|_| Checkpoint::is_at(path));
+        match run {
+            Some(run) => RunDirectory::existing(run)?.load(&path.to_string_lossy(), device),
+            None => RunDirectory::existing(path)?.load("best", device),
+        }
     }
+}
+
+/// What translates with these models together; at least one, all of the same target vocabulary.
+///
+/// # Errors
+/// The target vocabularies differ; the beam is wider than the vocabulary.
+pub fn translator<'a>(
+    models: &'a [TrainedModel],
+    search: &'a SearchConfig,
+    device: &'a Device,
+) -> anyhow::Result<Translator<'a>> {
+    let first = models.first().context("there is no model")?;
+    let tgt = &*first.tokenizers.tgt;
+    for other in &models[1..] {
+        let (ours, theirs) = (first.checkpoint.path.display(), other.checkpoint.path.display());
+        let same = other.tokenizers.tgt.to_json()? == tgt.to_json()?;
+        ensure!(same, "`{ours}` and `{theirs}` cannot translate together: their target vocabularies differ");
+    }
+    let (beam_size, vocab_size) = (search.beam_size, tgt.vocab_size());
+    if beam_size > vocab_size {
+        return Err(usage(anyhow!("a beam of {beam_size} is wider than the target vocabulary of {vocab_size} tokens")));
+    }
+    let members = models.iter().map(|model| Member { model: &model.model, src: &model.tokenizers.src }).collect();
+    let (max_tokens, pad_multiple) = (first.config.train.max_tokens, pad_multiple(&first.config));
+    Ok(Translator { members, tgt, search, device, max_tokens, pad_multiple })
 }
 
 impl RunDirectory {

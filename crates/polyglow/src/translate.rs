@@ -1,21 +1,23 @@
 //! Lines to lines, order and count kept: one path for `translate`, `evaluate` and validation.
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::batch::SourceBatch;
-use polyglow_data::tokenizer::Tokenizers;
+use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::Transformer;
-use polyglow_model::search::{Incremental, Marks, SearchConfig, beam_search};
+use polyglow_model::search::{Hypothesis, Incremental, Marks, SearchConfig, Sentence, search};
+
+use crate::split::split;
 
 /// Everything that turns source lines into target lines.
 pub struct Translator<'a> {
-    /// The model, on a device that does not differentiate.
-    pub model: &'a Transformer,
-    /// Both sides' tokenizers.
-    pub tokenizers: &'a Tokenizers,
+    /// The models that decide together; at least one, on a device that does not differentiate.
+    pub members: Vec<Member<'a>>,
+    /// The target side's tokenizer, the same for all members.
+    pub tgt: &'a Tokenizer,
     /// How to look for a translation.
     pub search: &'a SearchConfig,
-    /// Where the model is.
+    /// Where the models are.
     pub device: &'a Device,
     /// Source positions in a batch, times the beam, at most.
     pub max_tokens: usize,
@@ -23,86 +25,227 @@ pub struct Translator<'a> {
     pub pad_multiple: usize,
 }
 
-/// A piece of a line: whole lines, but for those that are longer than the model has positions.
+/// A model with the tokenizer of its source side.
+#[derive(Clone, Copy)]
+pub struct Member<'a> {
+    /// The model.
+    pub model: &'a Transformer,
+    /// The source side's tokenizer.
+    pub src: &'a Tokenizer,
+}
+
+/// A line to translate, and what is asked of its translation.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The line.
+    pub text: String,
+    /// What the translation begins with; empty for no wish.
+    pub prefix: String,
+    /// Phrases that the translation contains.
+    pub constraints: Vec<String>,
+}
+
+/// A translation of a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Translation {
+    /// The text, without line breaks.
+    pub text: String,
+    /// Log-probability under the model, in nats; of a line in pieces, their sum.
+    pub log_prob: f32,
+    /// What translations of one line are ranked by: the log-probability, normalized by the length penalty.
+    pub score: f32,
+}
+
+/// A piece of a line: whole lines, but for those that are longer than a model has positions.
 struct Piece {
     line: usize,
-    ids: Vec<u32>,
+    /// Source ids, one for each member.
+    ids: Vec<Vec<u32>>,
+    sentence: Sentence,
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        self.ids.iter().map(Vec::len).max().unwrap_or(0)
+    }
 }
 
 impl Translator<'_> {
-    /// Translates every line; a blank line stays blank, and none has a line break in it.
+    /// The best translation of every line; a blank line stays blank, and none has a line break in it.
     ///
-    /// `first_line` is the number of the first line in its file, for warnings.
+    /// # Errors
+    /// As [`Self::translate`].
+    pub fn best(&self, lines: &[&str]) -> anyhow::Result<Vec<String>> {
+        let requests: Vec<Request> =
+            lines.iter().map(|line| Request { text: (*line).to_owned(), ..Request::default() }).collect();
+        let first = |mut translations: Vec<Translation>| translations.swap_remove(0).text;
+        Ok(self.translate(&requests, 1)?.into_iter().map(first).collect())
+    }
+
+    /// Up to `beam_size` translations of every line, at least one of each, the best first; of a blank line one that is
+    /// blank.
     ///
+    /// `first_line` is the number of the first line in its file, for messages and for the random numbers of sampling.
     /// Lines are batched by length, so a call with many lines is faster than many calls. A line longer than the model was
     /// made for is translated in pieces, with a warning.
     ///
     /// # Errors
-    /// A line cannot be encoded or an output cannot be decoded.
-    pub fn translate<S: AsRef<str> + Sync>(&self, lines: &[S], first_line: usize) -> anyhow::Result<Vec<String>> {
-        let mut pieces = self.pieces(lines, first_line)?;
+    /// A line cannot be encoded or an output cannot be decoded; a wish cannot be fulfilled.
+    pub fn translate(&self, requests: &[Request], first_line: usize) -> anyhow::Result<Vec<Vec<Translation>>> {
+        let mut pieces = self.pieces(requests, first_line)?;
         // Longest first: the first batch shows whether the memory suffices.
-        pieces.sort_by_key(|piece| (std::cmp::Reverse(piece.ids.len()), piece.line));
-        let mut outputs: Vec<(usize, usize, String)> = Vec::with_capacity(pieces.len());
-        let mut first = 0;
-        while first < pieces.len() {
-            let batch = &pieces[first..first + self.rows(&pieces[first..])];
-            for (index, ids) in self.search(batch).into_iter().enumerate() {
-                let text = self.tokenizers.tgt.decode(&ids).context("decoding a translation")?;
-                // A break inside a translation would make two lines of one.
-                outputs.push((batch[index].line, first + index, text.replace(['\n', '\r'], " ")));
+        pieces.sort_by_key(|piece| (std::cmp::Reverse(piece.len()), piece.line));
+        let mut found: Vec<(usize, u64, Vec<Translation>)> = Vec::with_capacity(pieces.len());
+        let mut rest = &pieces[..];
+        while !rest.is_empty() {
+            let (batch, later) = rest.split_at(self.rows(rest));
+            for (piece, hypotheses) in batch.iter().zip(self.search(batch)) {
+                let translations = hypotheses.iter().map(|hypothesis| self.decode(hypothesis));
+                found.push((piece.line, piece.sentence.number, translations.collect::<Result<_, _>>()?));
             }
-            first += batch.len();
+            rest = later;
         }
-        Ok(join(outputs, lines.len()))
+        found.sort_by_key(|&(line, number, _)| (line, number));
+        Ok(join(found, requests.len()))
     }
 
-    fn pieces<S: AsRef<str> + Sync>(&self, lines: &[S], first_line: usize) -> anyhow::Result<Vec<Piece>> {
-        let longest = self.model.config().max_len - 1;
-        let mut pieces = Vec::with_capacity(lines.len());
-        for (line, ids) in self.tokenizers.src.encode_batch(lines)?.into_iter().enumerate() {
-            if lines[line].as_ref().trim().is_empty() {
+    fn pieces(&self, requests: &[Request], first_line: usize) -> anyhow::Result<Vec<Piece>> {
+        let texts: Vec<&str> = requests.iter().map(|request| request.text.as_str()).collect();
+        let encoded = self.encode(&texts)?;
+        let longest = self.longest();
+        let mut pieces = Vec::with_capacity(requests.len());
+        for (line, (request, ids)) in requests.iter().zip(encoded).enumerate() {
+            if request.text.trim().is_empty() {
                 continue;
             }
-            if ids.len() > longest {
-                let (number, len) = (first_line + line, ids.len());
-                tracing::warn!("line {number} has {len} tokens, more than `data.max_len`: translating it in pieces");
+            let number = first_line + line;
+            let len = ids.iter().map(Vec::len).max().unwrap_or(0);
+            if len <= longest {
+                let sentence = self.sentence(request, len, number).with_context(|| format!("line {number}"))?;
+                pieces.push(Piece { line, ids, sentence });
+                continue;
             }
-            pieces.extend(ids.chunks(longest).map(|ids| Piece { line, ids: ids.to_vec() }));
+            tracing::warn!("line {number} has {len} tokens, more than the model's {longest}: translating it in pieces");
+            let wishes = !request.prefix.is_empty() || !request.constraints.is_empty();
+            ensure!(!wishes, "line {number} is too long to be translated with a prefix or with constraints");
+            let count = |parts: &[&str]| -> anyhow::Result<Vec<usize>> {
+                let lens = self.encode(parts)?.into_iter();
+                Ok(lens.map(|ids| ids.iter().map(Vec::len).max().unwrap_or(0)).collect())
+            };
+            let parts = split(&request.text, longest, &count)?;
+            for (part, mut ids) in (0u64..).zip(self.encode(&parts)?) {
+                // Spaces between words may be tokens of their own, and a single character may be many.
+                ids.iter_mut().for_each(|ids| ids.truncate(longest));
+                let mut piece = Piece { line, ids, sentence: Sentence::default() };
+                piece.sentence = self.sentence(&Request::default(), piece.len(), number)?;
+                piece.sentence.number |= part << 40;
+                pieces.push(piece);
+            }
         }
         Ok(pieces)
     }
 
+    /// The source ids of some texts, and within each of every member.
+    fn encode(&self, texts: &[&str]) -> anyhow::Result<Vec<Vec<Vec<u32>>>> {
+        let mut encoded = vec![Vec::with_capacity(self.members.len()); texts.len()];
+        for member in &self.members {
+            for (text, ids) in encoded.iter_mut().zip(member.src.encode_batch(texts)?) {
+                text.push(ids);
+            }
+        }
+        Ok(encoded)
+    }
+
+    /// The most source tokens that all members can read, without the end mark; as many target tokens can be written.
+    pub fn longest(&self) -> usize {
+        self.members.iter().map(|member| member.model.config().max_len - 1).min().unwrap_or(0)
+    }
+
+    /// What is asked of the hypotheses for a line of `src_len` tokens.
+    fn sentence(&self, request: &Request, src_len: usize, number: usize) -> anyhow::Result<Sentence> {
+        let most = self.longest() + 1;
+        let prefix = self.wanted(&request.prefix, self.tgt.encode(&request.prefix)?)?;
+        let inside = |phrase: &String| self.wanted(phrase, self.encode_inside(phrase)?);
+        let constraints: Vec<Vec<u32>> = request.constraints.iter().map(inside).collect::<Result<_, _>>()?;
+        let needed = prefix.len() + constraints.iter().map(Vec::len).sum::<usize>() + 1;
+        ensure!(
+            needed <= most,
+            "its prefix and constraints have {needed} tokens, more than the {most} that the model can write"
+        );
+        let max_len = self.search.max_len(src_len).min(most).max(needed);
+        let min_len = self.search.min_len(src_len).min(max_len);
+        Ok(Sentence { min_len, max_len, prefix, constraints, number: number as u64 })
+    }
+
+    /// The ids of a phrase as they are after another word: some tokenizers make the space a part of them.
+    fn encode_inside(&self, phrase: &str) -> anyhow::Result<Vec<u32>> {
+        let (before, both) = (self.tgt.encode("a")?, self.tgt.encode(&format!("a {phrase}"))?);
+        match both.strip_prefix(&before[..]) {
+            Some(inside) => Ok(inside.to_vec()),
+            None => Ok(self.tgt.encode(phrase)?),
+        }
+    }
+
+    /// Checks the ids of text that a translation is to have.
+    fn wanted(&self, text: &str, ids: Vec<u32>) -> anyhow::Result<Vec<u32>> {
+        ensure!(text.is_empty() || !ids.is_empty(), "nothing of `{text}` is left as tokens");
+        if ids.contains(&self.tgt.special().unk) {
+            bail!("`{text}` has words that the target vocabulary lacks, so no translation can have it");
+        }
+        Ok(ids)
+    }
+
     /// How many of the pieces, of which the first is the longest, go into one batch.
     fn rows(&self, pieces: &[Piece]) -> usize {
-        let positions = (pieces[0].ids.len() + 1) * self.search.beam_size;
+        let positions = (pieces[0].len() + 1) * self.search.beam_size;
         (self.max_tokens / positions).clamp(1, pieces.len())
     }
 
-    /// The ids of the best hypothesis for each piece.
-    fn search(&self, pieces: &[Piece]) -> Vec<Vec<u32>> {
-        let (src, tgt) = (self.tokenizers.src.special(), self.tokenizers.tgt.special());
-        let rows: Vec<&[u32]> = pieces.iter().map(|piece| &*piece.ids).collect();
-        let batch = SourceBatch::new(&rows, src, self.pad_multiple);
-        let data = TensorData::new(batch.src, [batch.batch_size, batch.src_len]);
-        let ids = Tensor::<2, Int>::from_data(data, self.device);
-        let max_len = |len: &usize| self.search.max_len(*len).min(self.model.config().max_len);
-        let max_lens: Vec<usize> = batch.src_lengths.iter().map(max_len).collect();
-        let mut next = Incremental::new(self.model, ids, &[tgt.pad, tgt.bos]);
-        let found = beam_search(&mut next, &max_lens, self.search, Marks { bos: tgt.bos, eos: tgt.eos });
-        found.into_iter().map(|mut hypotheses| hypotheses.swap_remove(0).ids).collect()
+    /// The hypotheses for each piece.
+    fn search(&self, pieces: &[Piece]) -> Vec<Vec<Hypothesis>> {
+        let special = self.tgt.special();
+        let source = |index: usize| {
+            let rows: Vec<&[u32]> = pieces.iter().map(|piece| &*piece.ids[index]).collect();
+            let batch = SourceBatch::new(&rows, self.members[index].src.special(), self.pad_multiple);
+            Tensor::<2, Int>::from_data(TensorData::new(batch.src, [batch.batch_size, batch.src_len]), self.device)
+        };
+        let sources = self.members.iter().enumerate().map(|(index, member)| (member.model, source(index)));
+        let sentences: Vec<Sentence> = pieces.iter().map(|piece| piece.sentence.clone()).collect();
+        let mut next = Incremental::new(sources, &[special.pad, special.bos]);
+        search(&mut next, &sentences, self.search, Marks { bos: special.bos, eos: special.eos })
+    }
+
+    fn decode(&self, hypothesis: &Hypothesis) -> anyhow::Result<Translation> {
+        let Hypothesis { ids, log_prob, score } = hypothesis;
+        // A break inside a translation would make two lines of one.
+        let text = self.tgt.decode(ids).context("decoding a translation")?.replace(['\n', '\r'], " ");
+        Ok(Translation { text: text.trim().to_owned(), log_prob: *log_prob, score: *score })
     }
 }
 
-/// Puts the pieces of each line back together, in the order of the lines.
-fn join(mut outputs: Vec<(usize, usize, String)>, num_lines: usize) -> Vec<String> {
-    outputs.sort_by_key(|&(line, piece, _)| (line, piece));
-    let mut lines = vec![String::new(); num_lines];
-    for (line, _, text) in outputs {
-        if !lines[line].is_empty() && !text.is_empty() {
-            lines[line].push(' ');
+/// Puts the pieces of each line, given in their order, back together: the best of each, the second of each, and so on.
+fn join(pieces: Vec<(usize, u64, Vec<Translation>)>, num_lines: usize) -> Vec<Vec<Translation>> {
+    let mut lines: Vec<Vec<Translation>> = vec![Vec::new(); num_lines];
+    for (line, _, translations) in pieces {
+        let line = &mut lines[line];
+        if line.is_empty() {
+            *line = translations;
+            continue;
         }
-        lines[line].push_str(&text);
+        line.truncate(translations.len());
+        for (whole, piece) in line.iter_mut().zip(translations) {
+            if !whole.text.is_empty() && !piece.text.is_empty() {
+                whole.text.push(' ');
+            }
+            whole.text.push_str(&piece.text);
+            whole.log_prob += piece.log_prob;
+            whole.score += piece.score;
+        }
+    }
+    for line in &mut lines {
+        if line.is_empty() {
+            line.push(Translation { text: String::new(), log_prob: 0.0, score: 0.0 });
+        }
     }
     lines
 }

@@ -11,7 +11,7 @@ use super::format::{HEADER_BYTES, Header, IdWidth, damaged};
 use crate::corpus::{Corpus, Pair, Part};
 use crate::error::DataError;
 use crate::example::{CorpusReport, Example, Filter, PartReport, Reason};
-use crate::tokenizer::{Progress, Stage, Tokenizers, WORD_START};
+use crate::tokenizer::{Progress, Stage, Tokenizer, Tokenizers, WORD_START};
 
 /// Pairs in memory at a time: enough to occupy all cores, few enough not to matter.
 const PAIRS_PER_CHUNK: usize = 8192;
@@ -178,8 +178,12 @@ impl Output<'_> {
     }
 }
 
+/// A side of nothing but whitespace is empty, whatever tokens the spaces are to a tokenizer.
 fn encode(pair: &Pair, tokenizers: &Tokenizers) -> Result<Example, DataError> {
-    Ok(Example { src: tokenizers.src.encode_marked(&pair.src)?, tgt: tokenizers.tgt.encode_marked(&pair.tgt)? })
+    let side = |text: &str, tokenizer: &Tokenizer| {
+        if text.trim().is_empty() { Ok(Vec::new()) } else { tokenizer.encode_marked(text) }
+    };
+    Ok(Example { src: side(&pair.src, &tokenizers.src)?, tgt: side(&pair.tgt, &tokenizers.tgt)? })
 }
 
 /// A name beside `path` that no other process writes to.

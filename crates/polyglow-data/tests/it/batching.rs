@@ -108,5 +108,5 @@ fn an_example_larger_than_a_batch_is_an_error() {
     let config = BatchingConfig { max_tokens: 30, ..CONFIG };
     let lengths = |example| if example == 5 { (12, 30) } else { (12, 12) };
     let error = EpochPlan::new(lengths, &[(0..10, 1.0)], &config, 0).unwrap_err();
-    assert!(matches!(error, DataError::LargerThanBatch { example: 5, tokens: 31, max_tokens: 30 }), "{error}");
+    assert!(matches!(error, DataError::LargerThanBatch { example: 5, tokens: 31, max_tokens: 30, .. }), "{error}");
 }

@@ -106,7 +106,7 @@ fn errors_name_file_and_line() {
     assert_eq!(message("bytes"), ("`bytes.en` line 2: invalid UTF-8 at byte 1 of the line".to_owned(), true));
     assert_eq!(message("void").0, "`void.en` is empty: it has no line 1");
     assert_eq!(message("void.tsv").0, "`void.tsv` is empty: it has no line 1");
-    assert_eq!(message("half"), ("no such file: `half.de` (nor `half.de.gz`)".to_owned(), true));
+    assert_eq!(message("half"), ("`data.train`: there is no file `half.de`, nor `half.de.gz`".to_owned(), true));
     assert_eq!(message("columns.tsv"), ("`columns.tsv` line 2: 1 tab-separated columns instead of 2".to_owned(), true));
     assert_eq!(message("columns3.tsv").0, "`columns3.tsv` line 1: 3 tab-separated columns instead of 2");
 }

@@ -86,5 +86,6 @@ fn a_budget_that_is_too_small_fails_at_once() {
     let (_dir, cache) = cache();
     let config = BatchingConfig { max_tokens: 8, ..CONFIG };
     let error = BatchStream::start(cache, config, Position::default()).map(|_| ()).unwrap_err();
-    assert!(matches!(error, DataError::LargerThanBatch { .. }), "{error}");
+    assert!(matches!(error, DataError::LargerThanBatch { .. }));
+    assert!(error.to_string().starts_with("`digits valid` line "), "{error}");
 }

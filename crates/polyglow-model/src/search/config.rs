@@ -17,11 +17,24 @@ pub enum LengthPenalty {
     Wu,
 }
 
+/// How the next token is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchMethod {
+    /// The most probable hypotheses; with a beam of one, greedy search.
+    #[default]
+    Beam,
+    /// At random, by the model's probabilities; `beam_size` independent samples.
+    Sample,
+}
+
 /// The `[search]` section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SearchConfig {
-    /// Hypotheses kept at each position; 1 is greedy search; default 4.
+    /// `"beam"` or `"sample"`; default `"beam"`.
+    pub method: SearchMethod,
+    /// Hypotheses kept at each position, or samples drawn; 1 is greedy search; default 4.
     pub beam_size: usize,
     /// `"none"`, `"average"` or `"wu"`; default `"average"`. The length counts the end mark.
     pub length_penalty: LengthPenalty,
@@ -29,16 +42,57 @@ pub struct SearchConfig {
     pub length_alpha: f64,
     /// Longest output as a multiple of the source length, to which 10 tokens are added; default 2.
     pub max_len_ratio: f64,
+    /// Shortest output as a multiple of the source length, both in tokens; default 0.
+    pub min_len_ratio: f64,
+    /// No sequence of so many tokens occurs twice in an output; 0 allows all; default 0.
+    pub no_repeat_ngram: usize,
+    /// Factor on the log-probability of tokens that the output already has (Keskar et al., 2019); default 1, off.
+    pub repetition_penalty: f64,
+    /// Groups that the beam falls into, each kept apart from those before it (Vijayakumar et al., 2018); a divisor of
+    /// `beam_size`; default 1, off.
+    pub diversity_groups: usize,
+    /// Taken off a token's log-probability for each earlier group that has it at this position, in nats; default 0.5.
+    pub diversity_penalty: f64,
+    /// Sampling: divides log-probabilities; below 1 sharper, above 1 flatter; default 1.
+    pub temperature: f64,
+    /// Sampling: draws among the so many most probable tokens (Fan et al., 2018); 0 for all; default 0.
+    pub top_k: usize,
+    /// Sampling: draws among the fewest tokens with at least this probability together (Holtzman et al., 2020);
+    /// default 1, all.
+    pub top_p: f64,
+    /// Sampling: the same seed draws the same outputs; default 1.
+    pub seed: u64,
 }
 
 impl Default for SearchConfig {
     fn default() -> Self {
-        Self { beam_size: 4, length_penalty: LengthPenalty::Average, length_alpha: 1.0, max_len_ratio: 2.0 }
+        Self {
+            method: SearchMethod::Beam,
+            beam_size: 4,
+            length_penalty: LengthPenalty::Average,
+            length_alpha: 1.0,
+            max_len_ratio: 2.0,
+            min_len_ratio: 0.0,
+            no_repeat_ngram: 0,
+            repetition_penalty: 1.0,
+            diversity_groups: 1,
+            diversity_penalty: 0.5,
+            temperature: 1.0,
+            top_k: 0,
+            top_p: 1.0,
+            seed: 1,
+        }
     }
 }
 
 impl SearchConfig {
-    /// Checks the ranges.
+    /// Greedy search with everything else as it is: what validation uses.
+    #[must_use]
+    pub fn greedy(&self) -> Self {
+        Self { method: SearchMethod::Beam, beam_size: 1, diversity_groups: 1, ..self.clone() }
+    }
+
+    /// Checks the ranges, and what depends on each other.
     ///
     /// # Errors
     /// [`ModelError::Config`] names the key, its value and the reason.
@@ -46,12 +100,42 @@ impl SearchConfig {
         if self.beam_size == 0 || self.beam_size > 1024 {
             return Err(ModelError::config("search.beam_size", self.beam_size, "must be from 1 to 1024"));
         }
-        if !(0.0..=10.0).contains(&self.length_alpha) {
-            return Err(ModelError::config("search.length_alpha", self.length_alpha, "must be from 0 to 10"));
+        let above_zero = |value: f64, most: f64| value > 0.0 && value <= most;
+        let ranges = [
+            ("search.length_alpha", self.length_alpha, (0.0..=10.0).contains(&self.length_alpha), "from 0 to 10"),
+            ("search.max_len_ratio", self.max_len_ratio, above_zero(self.max_len_ratio, 100.0), "above 0, at most 100"),
+            ("search.min_len_ratio", self.min_len_ratio, (0.0..=100.0).contains(&self.min_len_ratio), "from 0 to 100"),
+            (
+                "search.repetition_penalty",
+                self.repetition_penalty,
+                (1.0..=100.0).contains(&self.repetition_penalty),
+                "from 1 to 100",
+            ),
+            (
+                "search.diversity_penalty",
+                self.diversity_penalty,
+                (0.0..=100.0).contains(&self.diversity_penalty),
+                "from 0 to 100",
+            ),
+            ("search.temperature", self.temperature, above_zero(self.temperature, 100.0), "above 0, at most 100"),
+            ("search.top_p", self.top_p, above_zero(self.top_p, 1.0), "above 0, at most 1"),
+        ];
+        for (key, value, fits, range) in ranges {
+            if !fits {
+                return Err(ModelError::config(key, value, format!("must be {range}")));
+            }
         }
-        if !(self.max_len_ratio > 0.0 && self.max_len_ratio <= 100.0) {
-            let reason = "must be above 0 and at most 100";
-            return Err(ModelError::config("search.max_len_ratio", self.max_len_ratio, reason));
+        if self.min_len_ratio > self.max_len_ratio {
+            let reason = format!("must be at most `search.max_len_ratio = {}`", self.max_len_ratio);
+            return Err(ModelError::config("search.min_len_ratio", self.min_len_ratio, reason));
+        }
+        if self.diversity_groups == 0 || !self.beam_size.is_multiple_of(self.diversity_groups) {
+            let reason = format!("must divide `search.beam_size = {}`", self.beam_size);
+            return Err(ModelError::config("search.diversity_groups", self.diversity_groups, reason));
+        }
+        if self.diversity_groups > 1 && self.method == SearchMethod::Sample {
+            let reason = "samples are drawn apart from each other already; groups are for the method `beam`";
+            return Err(ModelError::config("search.diversity_groups", self.diversity_groups, reason));
         }
         Ok(())
     }
@@ -68,6 +152,17 @@ impl SearchConfig {
             LengthPenalty::Average => log_prob / length.powf(alpha),
             LengthPenalty::Wu => log_prob / ((5.0 + length) / 6.0).powf(alpha),
         }
+    }
+
+    /// Parts of the beam that are searched apart from each other, and the hypotheses of each.
+    pub(super) fn groups(&self) -> (usize, usize) {
+        let groups = if self.method == SearchMethod::Sample { self.beam_size } else { self.diversity_groups };
+        (groups, self.beam_size / groups)
+    }
+
+    /// The fewest tokens, end mark included, that the output for `src_len` source tokens may have.
+    pub fn min_len(&self, src_len: usize) -> usize {
+        (src_len as f64 * self.min_len_ratio).ceil() as usize
     }
 
     /// The most tokens, end mark included, that the output for `src_len` source tokens may have.

@@ -70,13 +70,14 @@ fn equals_flex(device: &Device) {
 
 #[cfg(any(feature = "ndarray", feature = "wgpu"))]
 fn search_equals_flex(device: &Device) {
-    use polyglow_model::search::{Incremental, Marks, SearchConfig, beam_search};
+    use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
     let translate = |device: &Device, beam_size| {
         let model = Transformer::new(&variants()[0], 3, device);
         let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], device);
         let config = SearchConfig { beam_size, ..SearchConfig::default() };
-        let mut next = Incremental::new(&model, src, &[0, 1]);
-        let found = beam_search(&mut next, &[6, 6], &config, Marks { bos: 1, eos: 2 });
+        let mut next = Incremental::new([(&model, src)], &[0, 1]);
+        let sentence = Sentence { max_len: 6, ..Sentence::default() };
+        let found = search(&mut next, &[sentence.clone(), sentence], &config, Marks { bos: 1, eos: 2 });
         found.into_iter().map(|hypotheses| hypotheses.into_iter().map(|found| found.ids).collect()).collect()
     };
     for beam_size in [1, 3] {

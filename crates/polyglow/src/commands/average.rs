@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::{anyhow, ensure};
 use burn::tensor::TensorData;
 
+use crate::failure::with_hint;
 use crate::run_directory::RunDirectory;
 use crate::train::checkpoint::{Checkpoint, Checkpoints, Content};
 
@@ -34,13 +35,14 @@ pub fn run(args: &AverageArgs) -> anyhow::Result<()> {
     let last = args.last.unwrap_or(steps.len());
     ensure!(!steps.is_empty(), "no checkpoint in `{}`: nothing has been trained there yet", args.run.display());
     let names: Vec<String> = steps.iter().map(|step| format!("step-{step}")).collect();
-    ensure!(
-        last <= names.len(),
-        "there are not {last} checkpoints in `{}`, but {}: {}",
-        args.run.display(),
-        names.len(),
-        names.join(", ")
-    );
+    if last > names.len() {
+        let (run, found) = (args.run.display(), names.len());
+        let error = anyhow!("there are not {last} checkpoints in `{run}`, but {found}: {}", names.join(", "));
+        return Err(with_hint(error, "training keeps the newest `train.keep_last`, which may be raised at any time"));
+    }
+    if last == 1 {
+        tracing::warn!("the average of one checkpoint is that checkpoint");
+    }
     let chosen = &names[names.len() - last..];
     let (newest, model) = mean(&checkpoints, chosen)?;
     let content = Content { model, optimizer: Vec::new(), average: Vec::new() };

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::device;
-use crate::inspection::{Inspection, SplitReport, Subject, inspect};
+use crate::inspection::{Inspection, Subject, inspect};
 
 /// What `polyglow check` is asked to do.
 #[derive(Clone, Debug)]
@@ -32,7 +32,6 @@ pub struct CheckArgs {
 #[derive(Serialize)]
 struct Report<'a> {
     config: &'a Path,
-    device: &'a str,
     #[serde(flatten)]
     inspection: &'a Inspection,
 }
@@ -56,85 +55,14 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let (cache, _) = IdCache::open_or_build(&path, &train, &tokenizers, Some(&filter), &mut |_, _| {})?;
     let subject = Subject { config: &config, train: &train, cache: &cache, tokenizers: &tokenizers, device: &device };
     let inspection = inspect(&subject)?;
-    let report = Report { config: &args.config, device: &config.device, inspection: &inspection };
     let mut out = io::stdout().lock();
     if args.json {
+        let report = Report { config: &args.config, inspection: &inspection };
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?);
     }
-    write_splits(&mut out, &inspection.splits)?;
-    write_model(&mut out, &report)?;
+    write!(out, "{inspection}")?;
     for warning in &inspection.warnings {
         writeln!(out, "warning: {}\n  hint: {}", warning.message, warning.hint)?;
     }
     Ok(())
-}
-
-/// One line per split, and one per split and side.
-fn write_splits(out: &mut impl Write, splits: &[SplitReport]) -> io::Result<()> {
-    let width = splits.iter().map(|split| split.name.chars().count()).max().unwrap_or(0).max("SPLIT".len());
-    writeln!(
-        out,
-        "{:width$} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "SPLIT", "PAIRS", "EMPTY", "TOO LONG", "RATIO", "DUPLICATES", "COPIES", "IN TRAIN"
-    )?;
-    for split in splits {
-        let SplitReport { name, pairs, empty, too_long, ratio, duplicates, copies, in_train, .. } = split;
-        let in_train = in_train.map_or_else(|| "-".to_owned(), |count| count.to_string());
-        writeln!(
-            out,
-            "{name:width$} {pairs:>10} {empty:>10} {too_long:>10} {ratio:>10} {duplicates:>10} {copies:>10} {in_train:>10}"
-        )?;
-    }
-    writeln!(
-        out,
-        "\n{:width$} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "SPLIT", "SIDE", "TOKENS", "MEAN", "LONGEST", "UNKNOWN"
-    )?;
-    for split in splits {
-        for (side, found) in [("source", &split.src), ("target", &split.tgt)] {
-            let unknown = format!("{:.2} %", 100.0 * found.unknown_rate);
-            writeln!(
-                out,
-                "{:width$} {side:>10} {:>10} {:>10.1} {:>10} {unknown:>10}",
-                split.name, found.tokens, found.mean_len, found.longest
-            )?;
-        }
-    }
-    writeln!(out)
-}
-
-fn write_model(out: &mut impl Write, report: &Report<'_>) -> io::Result<()> {
-    let Inspection { vocabulary, parameters, batches, memory, step, .. } = report.inspection;
-    writeln!(out, "device      {}", report.device)?;
-    if vocabulary.shared {
-        writeln!(out, "vocabulary  {} tokens, shared", vocabulary.src)?;
-    } else {
-        writeln!(out, "vocabulary  {} source and {} target tokens", vocabulary.src, vocabulary.tgt)?;
-    }
-    writeln!(out, "model       {parameters} parameters")?;
-    writeln!(
-        out,
-        "batches     {} an epoch, {:.1} % padding; {} steps are {:.1} epochs",
-        batches.per_epoch,
-        100.0 * batches.padding,
-        batches.steps,
-        batches.steps as f64 / batches.steps_per_epoch as f64
-    )?;
-    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    writeln!(
-        out,
-        "memory      about {:.0} MiB: weights {:.0}, gradients {:.0}, optimizer {:.0}, average {:.0}, activations {:.0}",
-        mebibytes(memory.total),
-        mebibytes(memory.weights),
-        mebibytes(memory.gradients),
-        mebibytes(memory.optimizer),
-        mebibytes(memory.average),
-        mebibytes(memory.activations)
-    )?;
-    let shape = batches.largest;
-    writeln!(
-        out,
-        "step        {:.2} s on {} x {} rows of {} source and {} target positions; loss {:.3} nats per token",
-        step.seconds, step.micro_batches, shape.rows, shape.src_len, shape.tgt_len, step.loss
-    )
 }

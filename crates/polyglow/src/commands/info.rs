@@ -9,10 +9,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::config::Config;
+use crate::inspection::VocabularyReport;
 use crate::run_directory::RunDirectory;
-use crate::train::checkpoint::Best;
+use crate::train::checkpoint::{Best, Checkpoint};
 use crate::train::{BestMetric, TrainState};
-use crate::weights;
 
 /// What `polyglow info` is asked to do.
 #[derive(Clone, Debug)]
@@ -56,12 +56,11 @@ struct StateReport {
     stale_validations: u64,
 }
 
-/// Numbers of token ids.
-#[derive(Serialize)]
-struct VocabularyReport {
-    src: usize,
-    tgt: usize,
-    shared: bool,
+impl StateReport {
+    fn new(state: TrainState, best_metric: BestMetric) -> Self {
+        let TrainState { step, epoch, tokens, best, stale_validations, .. } = state;
+        Self { step, epoch, tokens, best, best_metric, stale_validations }
+    }
 }
 
 /// Which checkpoints there are.
@@ -95,30 +94,18 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
     let config = run.config()?;
     let checkpoints = run.checkpoints(1);
     let best_metric = config.train.best_metric;
-    let state =
-        checkpoints.state("last")?.map(|TrainState { step, epoch, tokens, best, stale_validations, .. }| StateReport {
-            step,
-            epoch,
-            tokens,
-            best,
-            best_metric,
-            stale_validations,
-        });
-    let step = |name: &str| checkpoints.state(name).map(|state| state.map(|state| state.step));
+    let newest = checkpoints.get("last")?;
+    let step = |name: &str| checkpoints.get(name).map(|found| found.map(|checkpoint| checkpoint.state.step));
     // Training makes the tokenizers after the directory, so a run may have none yet.
-    let vocabulary = run.tokenizers().ok().map(|tokenizers| VocabularyReport {
-        src: tokenizers.src.vocab_size(),
-        tgt: tokenizers.tgt.vocab_size(),
-        shared: tokenizers.is_shared(),
-    });
+    let vocabulary = run.tokenizers().ok().map(|tokenizers| VocabularyReport::new(&tokenizers));
     let records = records(&run.metrics_path())?;
     let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).cloned().collect::<Vec<_>>();
     Ok(Report {
         run: run.root(),
         config,
-        parameters: checkpoints.model_path("last").map(|path| weights::count(&path)).transpose()?,
+        parameters: newest.as_ref().map(Checkpoint::parameters).transpose()?,
         vocabulary,
-        state,
+        state: newest.map(|checkpoint| StateReport::new(checkpoint.state, best_metric)),
         checkpoints: CheckpointsReport { steps: checkpoints.steps()?, best: step("best")?, average: step("average")? },
         train: of("train").pop(),
         validations: of("valid"),
@@ -147,8 +134,7 @@ fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -
     )?;
     let name = tokenizer.kind.name();
     match &report.vocabulary {
-        Some(sizes) if sizes.shared => writeln!(out, "tokenizer    {name}, {} tokens, shared", sizes.src)?,
-        Some(sizes) => writeln!(out, "tokenizer    {name}, {} source and {} target tokens", sizes.src, sizes.tgt)?,
+        Some(sizes) => writeln!(out, "tokenizer    {name}, {sizes}")?,
         None => writeln!(out, "tokenizer    {name}, not made yet")?,
     }
     write!(
@@ -183,7 +169,7 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
     writeln!(out, "state        step {step}, {epoch} epochs done, {tokens} target tokens")?;
     if let Some(best) = best {
         let metric = serde_json::to_value(best_metric)?;
-        let (metric, Best { step, score }) = (metric.as_str().unwrap_or_default(), best);
+        let (metric, Best { step, score, .. }) = (metric.as_str().unwrap_or_default(), best);
         writeln!(out, "best         step {step}, {metric} {score:.2}; validations since: {stale_validations}")?;
     }
     let CheckpointsReport { steps, average, .. } = &report.checkpoints;

@@ -17,9 +17,9 @@ use crate::config::{Config, Difference};
 use crate::evaluation::{Evaluation, evaluate};
 use crate::failure::{usage, with_hint};
 use crate::inspection::{Subject, inspect};
-use crate::run_directory::RunDirectory;
+use crate::run_directory::{RunDirectory, translator};
 use crate::train::metrics::Metrics;
-use crate::train::{self, Ending, Screen, Setup, Stop};
+use crate::train::{self, Ending, ScheduleKind, Screen, Setup, Stop, TrainConfig};
 use crate::{device, logging};
 
 /// Translations that are shown at the end.
@@ -83,7 +83,9 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if run.checkpoints(1).steps()?.is_empty() {
         let subject =
             Subject { config: &config, train: &train, cache: &cache, tokenizers: &tokenizers, device: &device };
-        for warning in inspect(&subject)?.warnings {
+        let inspection = inspect(&subject)?;
+        tracing::info!("{}", inspection.to_string().trim_end());
+        for warning in inspection.warnings {
             tracing::warn!("{warning}");
         }
     }
@@ -132,21 +134,37 @@ fn check_same_config(run: &RunDirectory, config: &Config) -> anyhow::Result<()> 
         return Ok(());
     }
     let mut old = run.config()?;
-    old.train.log_every = config.train.log_every;
+    adopt_free_keys(&mut old.train, &config.train);
     if old.device != config.device {
         let (old, new) = (&old.device, &config.device);
         tracing::warn!("the run began on `{old}`; on `{new}` it goes on with other dropout masks and other rounding");
     }
     old.device.clone_from(&config.device);
-    let Some(difference) = config.difference(&old)? else { return Ok(()) };
+    let differences = config.differences(&old)?;
+    if differences.is_empty() {
+        return Ok(());
+    }
     if run.checkpoints(1).steps()?.is_empty() {
         // Nothing has been trained, as after a check that failed. Only the tokenizers may belong to the old config.
         return run.remove_tokenizers();
     }
-    let Difference { key, ours, theirs } = difference;
-    let root = run.root().display();
-    let error = anyhow!("`{root}` was trained with `{key} = {theirs}`, and the config now says `{ours}`");
+    let change = |Difference { key, ours, theirs }: &Difference| format!("`{key} = {theirs}`, now `{ours}`");
+    let changes: Vec<String> = differences.iter().map(change).collect();
+    let error = anyhow!("`{}` was trained with another config: {}", run.root().display(), changes.join("; "));
     Err(with_hint(usage(error), "set it back to go on, or give another directory with `--run`"))
+}
+
+/// Lets those keys differ that do not change what a step does: how often something is shown or kept, and a later end
+/// where the schedule does not aim at the end.
+fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
+    old.log_every = new.log_every;
+    old.save_every = new.save_every;
+    old.keep_last = new.keep_last;
+    let aims_at_the_end = matches!(new.schedule, ScheduleKind::Linear | ScheduleKind::Cosine);
+    let end = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    if !aims_at_the_end && end(new.max_steps) >= end(old.max_steps) && end(new.max_epochs) >= end(old.max_epochs) {
+        (old.max_steps, old.max_epochs) = (new.max_steps, new.max_epochs);
+    }
 }
 
 /// The run's tokenizers, learned from the training text if it has none yet.
@@ -162,12 +180,6 @@ fn tokenizers(
     let tokenizers =
         Tokenizers::train(&config.tokenizer, train, &mut |stage, count| preparing(activity, stage, count))?;
     tokenizers.save(run.root())?;
-    let (src, tgt) = (tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size());
-    if tokenizers.is_shared() {
-        tracing::info!("vocabulary: {src} tokens, shared");
-    } else {
-        tracing::info!("vocabularies: {src} source and {tgt} target tokens");
-    }
     Ok(tokenizers)
 }
 
@@ -184,11 +196,14 @@ fn preparing(activity: &mut Activity, stage: Stage, count: u64) {
 
 /// Tests the best checkpoint on every test set, shows some translations, and says how to go on.
 fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Result<()> {
-    let trained = run.load("best", device)?;
-    let translator = trained.translator(&config.search, device);
-    let step = trained.checkpoint.state.step;
+    let trained = [run.load("best", device)?];
+    let translator = translator(&trained, &config.search, device)?;
+    let checkpoint = &trained[0].checkpoint;
+    let step = checkpoint.state.step;
     let mut metrics = Metrics::open(&run.metrics_path(), u64::MAX)?;
     let mut out = io::stdout().lock();
+    let (path, beam_size) = (checkpoint.path.display(), config.search.beam_size);
+    writeln!(out, "testing `{path}`, of step {step}, with beam {beam_size}")?;
     for name in config.data.test_names() {
         let pairs: Vec<Pair> = Corpus::open(&config.data, Split::Test(name))?.pairs().collect::<Result<_, _>>()?;
         let mut activity = Activity::new();
@@ -198,8 +213,13 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
         metrics.write_scores("test", name, step, &scores)?;
         writeln!(
             out,
-            "{name}: BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  perplexity {:.2}",
-            scores.bleu, scores.chrf, scores.exact_match, scores.token_accuracy, scores.perplexity
+            "{name}: {} sentences  BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  perplexity {:.2}",
+            pairs.len(),
+            scores.bleu,
+            scores.chrf,
+            scores.exact_match,
+            scores.token_accuracy,
+            scores.perplexity
         )?;
         if name == "test" {
             for (pair, hypothesis) in pairs.iter().zip(&hypotheses).take(SAMPLES) {

@@ -4,13 +4,15 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, ensure};
 use polyglow_data::lines::Lines;
+use serde::Serialize;
 
+use super::model::ModelArgs;
 use crate::activity::Activity;
-use crate::device;
-use crate::run_directory::RunDirectory;
-use crate::translate::Translator;
+use crate::failure::usage;
+use crate::run_directory::translator;
+use crate::translate::{Request, Translation, Translator};
 
 /// Lines that are read, batched by length and translated together.
 const PORTION: usize = 2048;
@@ -18,81 +20,201 @@ const PORTION: usize = 2048;
 /// What `polyglow translate` is asked to do.
 #[derive(Clone, Debug)]
 pub struct TranslateArgs {
-    /// Directory of the run.
-    pub run: PathBuf,
-    /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint.
-    pub checkpoint: String,
-    /// Hypotheses to keep at each position, in place of the config's.
-    pub beam_size: Option<usize>,
-    /// Device to run on, in place of the config's.
-    pub device: Option<String>,
+    /// The model, and how to search.
+    pub model: ModelArgs,
     /// Text to translate, in place of stdin.
     pub file: Option<PathBuf>,
     /// File to write to, in place of stdout.
     pub output: Option<PathBuf>,
+    /// Translations of each line.
+    pub n_best: usize,
+    /// How translations are written.
+    pub format: Format,
+    /// File with what each translation begins with, a line each.
+    pub prefix: Option<PathBuf>,
+    /// File with the phrases that each translation contains, a line each, with tabs between them.
+    pub constraints: Option<PathBuf>,
 }
 
-/// Translates every line of the input and writes as many lines, in their order.
+/// How translations are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The translations alone, `n_best` lines for each line of the input.
+    Text,
+    /// Number of the line, rank, score, log-probability and text, with tabs between them; a line for each translation.
+    Tsv,
+    /// An object for each line of the input.
+    Jsonl,
+}
+
+/// Translates every line of the input and writes as many results, in their order.
 ///
 /// # Errors
-/// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; the output cannot be written.
+/// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a wish cannot be fulfilled; the
+/// output cannot be written.
 pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
-    let run = RunDirectory::existing(&args.run)?;
-    let mut config = run.config()?;
-    let device = device::open(args.device.as_ref().unwrap_or(&config.device))?;
-    if let Some(beam_size) = args.beam_size {
-        config.search.beam_size = beam_size;
+    let (config, device) = args.model.open()?;
+    let (n_best, beam_size) = (args.n_best, config.search.beam_size);
+    if n_best > beam_size {
+        return Err(usage(anyhow!("a beam of {beam_size} has no {n_best} best: raise `--beam-size`")));
     }
-    let lines = match &args.file {
-        Some(path) => Lines::open(path)?,
-        None => Lines::from_reader(io::stdin(), Path::new("standard input"))?,
-    };
-    let trained = run.load(&args.checkpoint, &device)?;
-    let translator = trained.translator(&config.search, &device);
-    if let (Some(file), Some(output)) = (&args.file, &args.output)
-        && let (Ok(file), Ok(same)) = (file.canonicalize(), output.canonicalize())
-    {
-        // Opening the output would cut off the input before it is read.
-        anyhow::ensure!(file != same, "`{}` is both the input and the output", output.display());
-    }
-    let mut out: Box<dyn Write> = match &args.output {
-        Some(path) => Box::new(File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?),
-        None => Box::new(io::stdout().lock()),
-    };
-    // Somebody who types wants an answer to each line; a file is faster in large portions.
-    let typed = args.file.is_none() && io::stdin().is_terminal();
-    let portion = if typed { 1 } else { PORTION };
+    let mut input = Input::open(args)?;
+    let models = args.model.load(&device)?;
+    let translator = translator(&models, &config.search, &device)?;
+    let mut results = Results { out: output(args, &mut input)?, format: args.format, n_best };
+
     // Where the translations go to the terminal themselves, they are the progress.
-    let silent = typed || !io::stderr().is_terminal() || (args.output.is_none() && io::stdout().is_terminal());
-    let mut activity = (!silent).then(Activity::new);
-    let mut waiting: Vec<String> = Vec::with_capacity(portion);
-    let mut show = |count: usize| {
+    let shown = args.output.is_none() && io::stdout().is_terminal();
+    let mut activity = (!input.typed && io::stderr().is_terminal() && !shown).then(Activity::new);
+    let mut first_line = 1;
+    while let Some(requests) = input.portion()? {
+        results.write(&translator, &requests, first_line)?;
+        first_line += requests.len();
         if let Some(activity) = &mut activity {
-            activity.show(format!("{count} lines translated"));
-        }
-    };
-    let mut translated = 0;
-    show(translated);
-    for line in lines {
-        waiting.push(line?);
-        if waiting.len() == portion {
-            write(&translator, &mut waiting, translated + 1, &mut out)?;
-            translated += portion;
-            show(translated);
+            activity.show(format!("{} lines translated", first_line - 1));
         }
     }
-    write(&translator, &mut waiting, translated + 1, &mut out)
+    input.finish()
 }
 
-fn write(
-    translator: &Translator<'_>,
-    lines: &mut Vec<String>,
-    first_line: usize,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    for translation in translator.translate(lines, first_line)? {
-        writeln!(out, "{translation}")?;
+/// The lines to translate, with what is asked of each.
+struct Input {
+    lines: Lines,
+    first: Option<String>,
+    prefix: Option<Lines>,
+    constraints: Option<Lines>,
+    /// Whether somebody types, who wants an answer to each line; a file is faster in large portions.
+    typed: bool,
+}
+
+impl Input {
+    fn open(args: &TranslateArgs) -> anyhow::Result<Self> {
+        let lines = match &args.file {
+            Some(path) => Lines::open(path)?,
+            None => Lines::from_reader(io::stdin(), Path::new("standard input"))?,
+        };
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Lines::open).transpose();
+        let (prefix, constraints) = (open(&args.prefix)?, open(&args.constraints)?);
+        let typed = args.file.is_none() && io::stdin().is_terminal();
+        Ok(Self { lines, first: None, prefix, constraints, typed })
     }
-    lines.clear();
-    Ok(out.flush()?)
+
+    /// Reads the first line, so that what is wrong with the input shows before anything else happens.
+    fn probe(&mut self) -> anyhow::Result<()> {
+        if !self.typed {
+            self.first = self.lines.next().transpose()?;
+        }
+        Ok(())
+    }
+
+    /// The next lines; none at the end.
+    fn portion(&mut self) -> anyhow::Result<Option<Vec<Request>>> {
+        let mut requests = Vec::new();
+        while requests.len() < if self.typed { 1 } else { PORTION } {
+            let Some(text) = self.first.take().map(Ok).or_else(|| self.lines.next()).transpose()? else { break };
+            let number = self.lines.line();
+            let prefix = beside(&mut self.prefix, number)?.unwrap_or_default();
+            let constraints = beside(&mut self.constraints, number)?.unwrap_or_default();
+            let constraints = constraints.split('\t').map(str::trim).filter(|phrase| !phrase.is_empty());
+            requests.push(Request { text, prefix, constraints: constraints.map(str::to_owned).collect() });
+        }
+        Ok((!requests.is_empty()).then_some(requests))
+    }
+
+    /// Checks that nothing is left over.
+    fn finish(mut self) -> anyhow::Result<()> {
+        let read = self.lines.line();
+        for lines in [&mut self.prefix, &mut self.constraints].into_iter().flatten() {
+            let more = lines.next().transpose()?.is_some();
+            ensure!(!more, "`{}` has more than the {read} lines of the input", lines.path().display());
+        }
+        Ok(())
+    }
+}
+
+/// The line of a file that goes with line `number` of the input.
+fn beside(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<String>> {
+    let Some(lines) = lines else { return Ok(None) };
+    let line = lines.next().transpose()?;
+    ensure!(line.is_some(), "`{}` has no line {number}, but the input does", lines.path().display());
+    Ok(line)
+}
+
+/// Opens the output. What an earlier command wrote there is kept until there is something to put in its place.
+fn output(args: &TranslateArgs, input: &mut Input) -> anyhow::Result<Box<dyn Write>> {
+    let inputs = [&args.file, &args.prefix, &args.constraints].into_iter().flatten();
+    if let Some(same) = inputs.into_iter().find(|file| args.output.as_ref().is_some_and(|out| is_same(file, out))) {
+        // Opening the output would cut off the input before it is read.
+        anyhow::bail!("`{}` is both the input and the output", same.display());
+    }
+    input.probe()?;
+    Ok(match &args.output {
+        Some(path) => Box::new(File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?),
+        None => Box::new(io::stdout().lock()),
+    })
+}
+
+fn is_same(left: &Path, right: &Path) -> bool {
+    left.canonicalize().is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
+}
+
+struct Results {
+    out: Box<dyn Write>,
+    format: Format,
+    n_best: usize,
+}
+
+/// A line of JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    line: usize,
+    source: &'a str,
+    hypotheses: Vec<HypothesisRecord<'a>>,
+}
+
+#[derive(Serialize)]
+struct HypothesisRecord<'a> {
+    text: &'a str,
+    log_prob: f32,
+    score: f32,
+}
+
+impl Results {
+    fn write(&mut self, translator: &Translator<'_>, requests: &[Request], first_line: usize) -> anyhow::Result<()> {
+        let translations = translator.translate(requests, first_line)?;
+        for (index, (request, translations)) in requests.iter().zip(&translations).enumerate() {
+            let (line, best) = (first_line + index, &translations[..translations.len().min(self.n_best)]);
+            match self.format {
+                Format::Text => self.write_text(best)?,
+                Format::Tsv => self.write_tsv(line, best)?,
+                Format::Jsonl => self.write_json(line, &request.text, best)?,
+            }
+        }
+        Ok(self.out.flush()?)
+    }
+
+    /// Always `n_best` lines, so that line numbers tell what belongs together.
+    fn write_text(&mut self, best: &[Translation]) -> io::Result<()> {
+        for rank in 0..self.n_best {
+            writeln!(self.out, "{}", best.get(rank).map_or("", |translation| &translation.text))?;
+        }
+        Ok(())
+    }
+
+    fn write_tsv(&mut self, line: usize, best: &[Translation]) -> io::Result<()> {
+        for (rank, Translation { text, log_prob, score }) in (1..).zip(best) {
+            writeln!(self.out, "{line}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}", text.replace('\t', " "))?;
+        }
+        Ok(())
+    }
+
+    fn write_json<'a>(&mut self, line: usize, source: &'a str, best: &'a [Translation]) -> anyhow::Result<()> {
+        let of = |found: &'a Translation| HypothesisRecord {
+            text: &found.text,
+            log_prob: found.log_prob,
+            score: found.score,
+        };
+        let record = Record { line, source, hypotheses: best.iter().map(of).collect() };
+        Ok(writeln!(self.out, "{}", serde_json::to_string(&record)?)?)
+    }
 }

@@ -8,9 +8,20 @@ use crate::suggestion::nearest;
 /// The sections of a config, to say where a misplaced key belongs.
 const SECTIONS: [&str; 5] = ["data", "tokenizer", "model", "train", "search"];
 
-/// Turns TOML's message into ours: its line and caret stay, a suggestion is added.
+/// What serde expects, in a user's words.
+const EXPECTED: [(&str, &str); 5] = [
+    ("expected usize", "expected a whole number, 0 or more"),
+    ("expected u64", "expected a whole number, 0 or more"),
+    ("expected f64", "expected a number"),
+    ("expected path string", "expected a path in quotes"),
+    ("expected a sequence", "expected a list"),
+];
+
+/// Turns TOML's message into ours: its line and caret stay, types get names that mean something to a user, and a
+/// suggestion is added.
 pub(super) fn explain(error: &toml::de::Error) -> anyhow::Error {
-    let message = usage(anyhow!("{}", error.to_string().trim_end()));
+    let text = EXPECTED.iter().fold(error.to_string(), |text, (rust, words)| text.replace(rust, words));
+    let message = usage(anyhow!("{}", text.trim_end()));
     match suggest(error.message()) {
         Some(suggestion) => with_hint(message, suggestion),
         None => message,

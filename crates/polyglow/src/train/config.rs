@@ -186,7 +186,8 @@ impl TrainConfig {
             ("patience", self.patience, 0),
         ];
         for (key, value, least) in counts {
-            anyhow::ensure!((least..=MOST).contains(&value), "`train.{key} = {value}`: must be from {least} to {MOST}");
+            anyhow::ensure!(value >= least, "`train.{key} = {value}`: must be at least {least}");
+            anyhow::ensure!(value <= MOST, "`train.{key} = {value}`: must be at most {MOST}");
         }
         anyhow::ensure!(
             self.max_steps.is_some() || self.max_epochs.is_some(),

@@ -9,7 +9,6 @@ use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::batch::Batch;
 use polyglow_data::prefetch::{self, BatchStream};
-use polyglow_model::search::SearchConfig;
 use polyglow_model::{Transformer, parameter};
 
 use super::checkpoint::{Best, Checkpoints, Content, TrainState};
@@ -22,7 +21,7 @@ use super::step::{StepConfig, step};
 use super::{Ending, Setup, batching, last_step, pad_multiple};
 use crate::evaluation::{Scores, evaluate};
 use crate::run_directory::{load_weights, model_config};
-use crate::translate::Translator;
+use crate::translate::{Member, Translator};
 
 /// Translations that are shown after each validation.
 const SAMPLES: usize = 3;
@@ -182,10 +181,10 @@ impl<'a> Session<'a> {
         }
         let config = &setup.config.train;
         let model = self.model.as_ref().context("a step failed before this")?.valid();
-        let search = SearchConfig { beam_size: 1, ..setup.config.search.clone() };
+        let search = setup.config.search.greedy();
         let translator = Translator {
-            model: &model,
-            tokenizers: setup.tokenizers,
+            members: vec![Member { model: &model, src: &setup.tokenizers.src }],
+            tgt: &setup.tokenizers.tgt,
             search: &search,
             device: setup.device,
             max_tokens: config.max_tokens,
@@ -206,16 +205,18 @@ impl<'a> Session<'a> {
         Ok(self.compare(&evaluation.scores))
     }
 
-    /// Whether these scores are the best so far; remembers them if so.
+    /// Whether these scores are the best so far; remembers them if so. Among equal scores, such as the zeros of the
+    /// first validations, the loss decides.
     fn compare(&mut self, scores: &Scores) -> bool {
         let (score, sign) = match self.setup.config.train.best_metric {
             BestMetric::Bleu => (scores.bleu, 1.0),
             BestMetric::Chrf => (scores.chrf, 1.0),
             BestMetric::Loss => (scores.loss, -1.0),
         };
-        let improved = self.state.best.is_none_or(|best| score * sign > best.score * sign);
+        let rank = |score: f64, loss: f64| (score * sign, -loss);
+        let improved = self.state.best.is_none_or(|best| rank(score, scores.loss) > rank(best.score, best.loss));
         if improved {
-            self.state.best = Some(Best { step: self.state.step, score });
+            self.state.best = Some(Best { step: self.state.step, score, loss: scores.loss });
             self.state.stale_validations = 0;
         } else {
             self.state.stale_validations += 1;

@@ -121,7 +121,7 @@ fn text_that_does_not_fit_is_an_error_that_names_it() {
     for command in [&["check", "tiny.toml"][..], &["train", "tiny.toml", "--run", "run"]] {
         Workplace::write(&place, "valid", &train_pairs());
         let message = place.fail(1, command);
-        assert!(message.contains("no such file: `test.de`"), "{message}");
+        assert!(message.contains("`data.test`: there is no file `test.de`"), "{message}");
     }
     assert!(!place.path().join("run").exists());
 }

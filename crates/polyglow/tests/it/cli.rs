@@ -33,7 +33,10 @@ fn success(arguments: &[&str]) -> String {
 fn wrong_usage_ends_with_exit_code_2() {
     assert!(failure(2, &["trian"]).contains("similar subcommands exist: 'translate', 'train'"));
     assert!(failure(2, &["train"]).contains("<CONFIG>"));
-    assert!(failure(2, &["evaluate", "run", "--beam-size", "0"]).contains("--beam-size"));
+    for wrong in ["0", "-1"] {
+        let message = failure(2, &["evaluate", "run", "--beam-size", wrong]);
+        assert!(message.contains(&format!("invalid value '{wrong}' for '--beam-size <N>'")), "{message}");
+    }
     assert!(failure(2, &[]).contains("Usage: polyglow"));
 }
 
@@ -131,6 +134,16 @@ fn an_embedded_corpus_is_written_in_as_many_lines_on_both_sides() {
         assert_eq!(lines("digits"), lines("reversed"));
         assert_eq!(lines("digits"), lines("align"));
     }
+}
+
+#[test]
+fn a_corpus_does_not_replace_other_files() {
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let (out, mine) = (directory.path().to_str().expect("the path is UTF-8"), directory.path().join("test.digits"));
+    std::fs::write(&mine, "my own\n").expect("it can be written");
+    assert!(failure(1, &["corpus", "digits", out]).contains("test.digits` is there already, with other content"));
+    assert_eq!(std::fs::read_to_string(&mine).expect("it is there"), "my own\n");
+    assert!(!directory.path().join("train.digits").exists());
 }
 
 #[test]

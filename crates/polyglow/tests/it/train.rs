@@ -145,8 +145,29 @@ fn a_resumed_run_is_the_straight_run_byte_for_byte() {
 fn a_changed_config_is_refused_by_naming_the_key() {
     let (dir, run) = &*TRAINED;
     let config = text(&dir.path().join("tiny.toml"));
-    let message = fail(2, &["train", &config, "--run", &text(run), "--set", "train.lr=1e-2"]);
-    assert!(message.contains("`train.lr = 0.005`") && message.contains("`0.01`"), "{message}");
+    let sets = ["--set", "train.lr=1e-2", "--set", "train.max_steps=19", "--set", "train.log_every=1"];
+    let message = fail(2, &[&["train", &config, "--run", &text(run)][..], &sets].concat());
+    assert!(
+        message.contains("config: `train.lr = 0.005`, now `0.01`; `train.max_steps = 20`, now `19`\n"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_finished_run_goes_on_to_a_later_end_as_if_that_had_been_its_end() {
+    let straight = &TRAINED.1;
+    let dir = directory();
+    train(dir.path(), &["train.max_steps=10", "train.keep_last=1", "train.save_every=10"]);
+    let run = train(dir.path(), &[]);
+    let read = |run: &Path| fs::read(run.join("checkpoints/step-20/model.safetensors")).expect("it was written");
+    assert!(read(straight) == read(&run));
+    // Where the schedule aims at the end, another end is another training.
+    let cosine = "train.schedule=cosine";
+    let dir = directory();
+    let run = text(&train(dir.path(), &["train.max_steps=11", cosine]));
+    let config = text(&dir.path().join("tiny.toml"));
+    let message = fail(2, &["train", &config, "--run", &run, "--set", cosine]);
+    assert!(message.contains("`train.max_steps = 11`, now `20`"), "{message}");
 }
 
 #[test]
@@ -205,8 +226,8 @@ fn metrics_step(path: &Path) -> Option<u64> {
 #[test]
 fn a_run_that_is_out_of_patience_saves_where_it_ends() {
     let dir = directory();
-    // The weights hardly move, so no validation after the first is better.
-    let sets = ["train.lr=1e-9", "train.patience=1", "train.validate_every=2", "train.save_every=100"];
+    // The weights do not move, so no validation after the first is better.
+    let sets = ["train.lr=1e-30", "train.patience=1", "train.validate_every=2", "train.save_every=100"];
     let run = train(dir.path(), &sets);
     let last = fs::read_link(run.join("checkpoints/last")).expect("a link");
     assert_eq!(last, Path::new("step-4"));
@@ -255,6 +276,20 @@ fn translate_keeps_the_order_the_count_and_blank_lines() {
 }
 
 #[test]
+fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
+    let (dir, run) = &*TRAINED;
+    let [output, bad] = ["kept.txt", "bad.txt"].map(|name| dir.path().join(name));
+    fs::write(&output, "an earlier translation\n").expect("it can be written");
+    fs::write(&bad, b"\xff\n").expect("it can be written");
+    let (run, output, bad) = (text(run), text(&output), text(&bad));
+    for (input, words) in [(&bad, "line 1: invalid UTF-8"), (&output, "is both the input and the output")] {
+        let message = fail(1, &["translate", &run, input, "-o", &output]);
+        assert!(message.contains(words), "{message}");
+        assert_eq!(fs::read_to_string(&output).expect("it is there"), "an earlier translation\n");
+    }
+}
+
+#[test]
 fn every_name_of_a_checkpoint_can_be_evaluated_and_a_wrong_one_is_an_error_that_lists_them() {
     let run = text(&TRAINED.1);
     for checkpoint in ["best", "last", "step-15", "ema"] {
@@ -267,7 +302,7 @@ fn every_name_of_a_checkpoint_can_be_evaluated_and_a_wrong_one_is_an_error_that_
     let message = fail(1, &["evaluate", &run, "--checkpoint", "step-3"]);
     assert!(message.contains("step-15") && message.contains("last"), "{message}");
     let message = fail(2, &["evaluate", &run, "--split", "nothing"]);
-    assert!(message.contains("test_long"), "{message}");
+    assert!(message.contains("there is train, valid, test, test_long"), "{message}");
     let message = fail(1, &["evaluate", "/nowhere"]);
     assert!(message.contains("no run in `/nowhere`"), "{message}");
 }

@@ -1,0 +1,85 @@
+//! What may not come next, must come next, or should rather not: length, repetition, forced beginnings, constraints.
+
+use super::beam::{Live, Marks, Sentence};
+use super::{Candidate, SearchConfig, constraint};
+
+/// What holds for the next token of one hypothesis.
+#[derive(Debug, Default)]
+pub(super) struct Rule {
+    /// Tokens that a constraint asks for next, or the one that a prefix forces.
+    pub(super) wanted: Vec<u32>,
+    /// Nothing but what is wanted may come.
+    only_wanted: bool,
+    /// Never next, unless it is wanted.
+    forbidden: Vec<u32>,
+    /// Made less probable.
+    repeated: Vec<u32>,
+    repetition_penalty: f32,
+}
+
+impl Rule {
+    pub(super) fn new(live: &Live, sentence: &Sentence, config: &SearchConfig, marks: Marks) -> Self {
+        if let Some(&forced) = sentence.prefix.get(live.ids.len()) {
+            return Self { wanted: vec![forced], only_wanted: true, ..Self::default() };
+        }
+        let len = live.ids.len() + 1;
+        let unmet = constraint::num_unmet(&live.met, &sentence.constraints);
+        // One position is for the end mark.
+        let no_room = unmet > 0 && sentence.max_len.saturating_sub(len) <= unmet;
+        let mut forbidden = Vec::new();
+        if len < sentence.min_len || unmet > 0 {
+            forbidden.push(marks.eos);
+        }
+        if config.no_repeat_ngram > 0 {
+            forbidden.extend(ends_of_repeats(&live.ids, config.no_repeat_ngram));
+        }
+        let penalized = config.repetition_penalty > 1.0;
+        Self {
+            wanted: constraint::wanted(&live.met, &sentence.constraints, no_room),
+            only_wanted: no_room,
+            forbidden,
+            repeated: if penalized { live.ids.clone() } else { Vec::new() },
+            repetition_penalty: config.repetition_penalty as f32,
+        }
+    }
+
+    /// How many of the most probable tokens the rule may move down or out: so many more are to be asked for.
+    pub(super) fn reach(&self) -> usize {
+        self.forbidden.len() + self.repeated.len()
+    }
+
+    /// The score of a candidate: its log-probability, less if it is a repetition, none if it may not come.
+    pub(super) fn score(&self, candidate: &Candidate) -> Option<f32> {
+        let Candidate { id, log_prob } = *candidate;
+        let wanted = self.wanted.contains(&id);
+        // A comparison that is also false for NaN.
+        let possible = log_prob > f32::NEG_INFINITY;
+        if !possible || (!wanted && (self.only_wanted || self.forbidden.contains(&id))) {
+            return None;
+        }
+        Some(if self.repeated.contains(&id) { log_prob * self.repetition_penalty } else { log_prob })
+    }
+}
+
+/// The tokens that would complete an n-gram which `ids` already has.
+fn ends_of_repeats(ids: &[u32], n: usize) -> impl Iterator<Item = u32> {
+    let newest = &ids[(ids.len() + 1).saturating_sub(n).min(ids.len())..];
+    ids.windows(n)
+        .filter(move |ngram| newest.len() == n - 1 && ngram[..n - 1] == *newest)
+        .map(move |ngram| ngram[n - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_completes_a_repeat_is_found() {
+        let ends = |ids: &[u32], n| ends_of_repeats(ids, n).collect::<Vec<_>>();
+        assert_eq!(ends(&[5, 6, 7, 5, 6], 3), [7]);
+        assert_eq!(ends(&[5, 6, 5, 7, 5], 2), [6, 7]);
+        assert_eq!(ends(&[5, 6], 1), [5, 6]);
+        assert!(ends(&[5, 6, 7], 3).is_empty());
+        assert!(ends(&[], 2).is_empty());
+    }
+}

@@ -1,0 +1,233 @@
+use super::{Candidate, Hypothesis, LengthPenalty, Marks, NextToken, SearchConfig, SearchMethod, Sentence, search};
+
+const MARKS: Marks = Marks { bos: 0, eos: 1 };
+const VOCAB_SIZE: u32 = 5;
+const MAX_LEN: usize = 5;
+/// As wide as there are sequences.
+const EVERYTHING: usize = 500;
+
+/// A language model that is a table: the distribution after a prefix is a fixed function of sentence and prefix.
+struct Table {
+    rows: Vec<(u32, Vec<u32>)>,
+}
+
+impl Table {
+    fn new(sentences: &[u32]) -> Self {
+        Self { rows: sentences.iter().map(|&sentence| (sentence, Vec::new())).collect() }
+    }
+
+    fn log_probs(sentence: u32, prefix: &[u32]) -> Vec<f32> {
+        let weight = |id: u32| {
+            let mut bits = u64::from(sentence) << 32 | u64::from(id);
+            for &token in prefix {
+                bits = (bits ^ u64::from(token)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+            }
+            bits = (bits ^ (bits >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            if id == MARKS.bos { 0.0 } else { 0.05 + (bits >> 40) as f32 / (1u64 << 24) as f32 }
+        };
+        let sum: f32 = (0..VOCAB_SIZE).map(weight).sum();
+        (0..VOCAB_SIZE).map(|id| (weight(id) / sum).ln()).collect()
+    }
+}
+
+impl NextToken for Table {
+    fn advance(&mut self, newest: &[u32], count: usize, wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>> {
+        self.rows.iter_mut().zip(newest).for_each(|((_, prefix), &id)| prefix.push(id));
+        let best = |(row, (sentence, prefix)): (usize, &(u32, Vec<u32>))| {
+            let log_probs = Table::log_probs(*sentence, prefix);
+            let mut candidates: Vec<Candidate> =
+                (0u32..).zip(log_probs).map(|(id, log_prob)| Candidate { id, log_prob }).collect();
+            candidates.sort_by(|left, right| right.log_prob.total_cmp(&left.log_prob));
+            let rest = candidates.split_off(count.min(candidates.len()));
+            let wanted = |candidate: &Candidate| wanted.get(row).is_some_and(|wanted| wanted.contains(&candidate.id));
+            candidates.extend(rest.into_iter().filter(wanted));
+            candidates
+        };
+        self.rows.iter().enumerate().map(best).collect()
+    }
+
+    fn select(&mut self, rows: &[usize]) {
+        self.rows = rows.iter().map(|&row| self.rows[row].clone()).collect();
+    }
+}
+
+/// A sentence without wishes.
+fn plain(number: u32) -> Sentence {
+    Sentence { max_len: MAX_LEN, number: u64::from(number), ..Sentence::default() }
+}
+
+fn find(sentences: &[u32], config: &SearchConfig) -> Vec<Vec<Hypothesis>> {
+    let wishes: Vec<Sentence> = sentences.iter().map(|&number| plain(number)).collect();
+    search(&mut Table::new(sentences), &wishes, config, MARKS)
+}
+
+/// Every sequence of up to `MAX_LEN` tokens that ends, best score first.
+fn exhaustive(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
+    let mut found = Vec::new();
+    let mut open = vec![(Vec::new(), 0.0f32)];
+    for _ in 0..MAX_LEN {
+        let mut longer = Vec::new();
+        for (ids, log_prob) in open {
+            let prefix: Vec<u32> = std::iter::once(MARKS.bos).chain(ids.iter().copied()).collect();
+            for (id, next) in (0u32..).zip(Table::log_probs(sentence, &prefix)) {
+                let mut ids: Vec<u32> = ids.clone();
+                if id == MARKS.eos {
+                    let log_prob = log_prob + next;
+                    found.push(Hypothesis { score: config.score(log_prob, ids.len() + 1), ids, log_prob });
+                } else if id != MARKS.bos {
+                    ids.push(id);
+                    longer.push((ids, log_prob + next));
+                }
+            }
+        }
+        open = longer;
+    }
+    found.sort_by(|left, right| right.score.total_cmp(&left.score));
+    found
+}
+
+fn config(beam_size: usize, length_penalty: LengthPenalty) -> SearchConfig {
+    SearchConfig { beam_size, length_penalty, length_alpha: 0.8, ..SearchConfig::default() }
+}
+
+/// Compares a search as wide as the space with all sequences that fulfil a wish.
+fn assert_exhaustive(config: &SearchConfig, wish: &Sentence, fulfils: impl Fn(&[u32]) -> bool) {
+    for number in 0..8 {
+        let wish = Sentence { number: u64::from(number), max_len: MAX_LEN, ..wish.clone() };
+        let found = &search(&mut Table::new(&[number]), &[wish], config, MARKS)[0];
+        let expected: Vec<Hypothesis> =
+            exhaustive(number, config).into_iter().filter(|hypothesis| fulfils(&hypothesis.ids)).collect();
+        assert!(expected.len() > 2);
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(&expected).take(10) {
+            assert_eq!(found.ids, expected.ids);
+            assert!((found.score - expected.score).abs() < 1e-6);
+        }
+    }
+}
+
+#[test]
+fn a_beam_as_wide_as_the_space_finds_what_exhaustive_search_finds() {
+    for penalty in [LengthPenalty::None, LengthPenalty::Average, LengthPenalty::Wu] {
+        assert_exhaustive(&config(EVERYTHING, penalty), &plain(0), |_| true);
+    }
+}
+
+#[test]
+fn wishes_leave_exactly_the_sequences_that_fulfil_them() {
+    let config = config(EVERYTHING, LengthPenalty::Average);
+    let prefix = Sentence { prefix: vec![3, 2], ..Sentence::default() };
+    assert_exhaustive(&config, &prefix, |ids| ids.starts_with(&[3, 2]));
+    let longer = Sentence { min_len: 4, ..Sentence::default() };
+    assert_exhaustive(&config, &longer, |ids| ids.len() >= 3);
+    let no_repeats = SearchConfig { no_repeat_ngram: 2, ..config.clone() };
+    assert_exhaustive(&no_repeats, &plain(0), |ids| {
+        let mut bigrams: Vec<&[u32]> = ids.windows(2).collect();
+        bigrams.sort_unstable();
+        bigrams.windows(2).all(|pair| pair[0] != pair[1])
+    });
+}
+
+#[test]
+fn constraints_leave_exactly_the_sequences_that_contain_them() {
+    let config = config(EVERYTHING, LengthPenalty::Average);
+    let contains = |ids: &[u32], phrase: &[u32]| ids.windows(phrase.len()).any(|window| window == phrase);
+    let wish = |constraints: &[&[u32]]| Sentence {
+        constraints: constraints.iter().map(|phrase| phrase.to_vec()).collect(),
+        ..Sentence::default()
+    };
+    assert_exhaustive(&config, &wish(&[&[4]]), |ids| contains(ids, &[4]));
+    assert_exhaustive(&config, &wish(&[&[2, 3]]), |ids| contains(ids, &[2, 3]));
+    assert_exhaustive(&config, &wish(&[&[2, 3], &[4]]), |ids| contains(ids, &[2, 3]) && contains(ids, &[4]));
+}
+
+#[test]
+fn constraints_are_met_by_narrow_beams_and_at_the_last_moment() {
+    for beam_size in [1, 2, 4] {
+        let config = config(beam_size, LengthPenalty::Wu);
+        for number in 0..20 {
+            let constraints = vec![vec![2, 2], vec![4], vec![3]];
+            let wish = Sentence { constraints, ..plain(number) };
+            let found = search(&mut Table::new(&[number]), &[wish], &config, MARKS);
+            for Hypothesis { ids, .. } in &found[0] {
+                assert!(ids.windows(2).any(|pair| pair == [2, 2]), "{ids:?}");
+                assert!(ids.contains(&3) && ids.contains(&4), "{ids:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_beam_takes_the_most_probable_token_each_time() {
+    for sentence in 0..20 {
+        // With a penalty, tokens that are there already count as less probable.
+        for penalty in [1.0, 3.0] {
+            let config = SearchConfig { repetition_penalty: penalty, ..config(1, LengthPenalty::None) };
+            let found = find(&[sentence], &config);
+            let mut prefix = vec![MARKS.bos];
+            while prefix.len() <= MAX_LEN {
+                let log_probs = Table::log_probs(sentence, &prefix);
+                let score = |id: u32| {
+                    let seen = prefix[1..].contains(&id);
+                    log_probs[id as usize] * if seen { penalty as f32 } else { 1.0 }
+                };
+                let best = (1..VOCAB_SIZE).max_by(|&a, &b| score(a).total_cmp(&score(b))).unwrap();
+                if best == MARKS.eos {
+                    break;
+                }
+                prefix.push(best);
+            }
+            assert_eq!(found[0].len(), 1);
+            assert_eq!(found[0][0].ids, prefix[1..], "sentence {sentence}");
+        }
+    }
+}
+
+#[test]
+fn groups_avoid_what_the_groups_before_them_took() {
+    let groups = |diversity_penalty| SearchConfig {
+        diversity_groups: 2,
+        diversity_penalty,
+        ..config(4, LengthPenalty::Average)
+    };
+    for sentence in 0..10 {
+        let alone = find(&[sentence], &config(2, LengthPenalty::Average));
+        // Without a penalty each group is a search of its own.
+        let equal = find(&[sentence], &groups(0.0));
+        assert_eq!(equal[0].iter().step_by(2).collect::<Vec<_>>(), alone[0].iter().collect::<Vec<_>>());
+        let apart = find(&[sentence], &groups(100.0));
+        let mut firsts: Vec<Option<&u32>> = apart[0].iter().map(|hypothesis| hypothesis.ids.first()).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        assert!(firsts.len() > 1, "{apart:?}");
+    }
+}
+
+#[test]
+fn samples_are_sequences_as_often_as_they_are_probable() {
+    let config = SearchConfig { method: SearchMethod::Sample, ..config(1000, LengthPenalty::None) };
+    let wish = Sentence { max_len: 40, ..plain(3) };
+    let found = &search(&mut Table::new(&[3]), &[wish], &config, MARKS)[0];
+    assert_eq!(found.len(), 1000);
+    for expected in exhaustive(3, &config).iter().take(3) {
+        let probability = f64::from(expected.log_prob.exp());
+        let share = found.iter().filter(|hypothesis| hypothesis.ids == expected.ids).count() as f64 / 1000.0;
+        // Four standard deviations.
+        let tolerance = 4.0 * (probability * (1.0 - probability) / 1000.0).sqrt();
+        assert!((share - probability).abs() < tolerance, "{share} is not {probability}");
+    }
+}
+
+#[test]
+fn a_batch_gives_what_each_sentence_gives_alone() {
+    let sentences: Vec<u32> = (0..12).collect();
+    let beams = [1, 2, 3].map(|beam_size| config(beam_size, LengthPenalty::Wu));
+    let diverse = SearchConfig { diversity_groups: 2, ..config(4, LengthPenalty::None) };
+    let samples = SearchConfig { method: SearchMethod::Sample, top_p: 0.9, ..config(3, LengthPenalty::None) };
+    for config in beams.into_iter().chain([diverse, samples]) {
+        let together = find(&sentences, &config);
+        for (&sentence, found) in sentences.iter().zip(&together) {
+            assert_eq!(&find(&[sentence], &config)[0], found);
+        }
+    }
+}

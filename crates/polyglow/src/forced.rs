@@ -1,0 +1,116 @@
+//! Given translations under a model (teacher forcing): one path for `score`, `evaluate` and validation.
+
+use anyhow::Context;
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{Int, Tensor, TensorData, Transaction};
+use polyglow_data::batch::Batch;
+use polyglow_data::corpus::Pair;
+use polyglow_data::example::Example;
+
+use crate::translate::{Member, Translator};
+
+/// How probable a model finds a given translation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forced {
+    /// Log-probability of each target token given those before it, in nats; the end mark's is the last.
+    pub log_probs: Vec<f32>,
+    /// How many of these tokens the model ranks first.
+    pub num_correct: usize,
+}
+
+impl Forced {
+    /// Log-probability of the whole translation, in nats.
+    pub fn log_prob(&self) -> f64 {
+        self.log_probs.iter().copied().map(f64::from).sum()
+    }
+}
+
+/// A pair in ids, its source once for each member.
+struct Ids {
+    index: usize,
+    src: Vec<Vec<u32>>,
+    tgt: Vec<u32>,
+}
+
+impl Ids {
+    fn width(&self) -> usize {
+        self.src.iter().map(Vec::len).max().unwrap_or(0).max(self.tgt.len()) + 1
+    }
+}
+
+/// Runs the models over the target sides, batched by length, and reads everything back once at the end.
+///
+/// A side that is longer than the model is cut, with a warning.
+///
+/// # Errors
+/// A line cannot be encoded.
+pub fn force(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Forced>> {
+    let mut ids = encode(translator, pairs)?;
+    ids.sort_by_key(Ids::width);
+    let (mut transaction, mut batches) = (Transaction::default(), Vec::new());
+    let mut rest = &ids[..];
+    while !rest.is_empty() {
+        // Rows grow longer from here on, so the last one that fits decides the width of all.
+        let fits = |rows: &usize| rows * rest[rows - 1].width() <= translator.max_tokens;
+        let (rows, later) = rest.split_at((2..=rest.len()).take_while(fits).last().unwrap_or(1));
+        let (log_probs, correct) = forward(translator, rows);
+        transaction = transaction.register(log_probs).register(correct);
+        batches.push(rows);
+        rest = later;
+    }
+    let read = transaction.execute();
+    let mut found = vec![Forced::default(); pairs.len()];
+    for (rows, read) in batches.into_iter().zip(read.chunks(2)) {
+        let (log_probs, correct): (Vec<f32>, Vec<i64>) = (read[0].iter().collect(), read[1].iter().collect());
+        let tgt_len = log_probs.len() / rows.len();
+        for (row, (log_probs, correct)) in rows.iter().zip(log_probs.chunks(tgt_len).zip(correct.chunks(tgt_len))) {
+            let len = row.tgt.len() + 1;
+            let num_correct = correct[..len].iter().sum::<i64>() as usize;
+            found[row.index] = Forced { log_probs: log_probs[..len].to_vec(), num_correct };
+        }
+    }
+    Ok(found)
+}
+
+fn encode(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Ids>> {
+    let longest = translator.longest();
+    let texts = |side: fn(&Pair) -> &str| pairs.iter().map(side).collect::<Vec<_>>();
+    let tgt = translator.tgt.encode_batch(&texts(|pair| &pair.tgt)).context("encoding the target")?;
+    let mut ids: Vec<Ids> =
+        tgt.into_iter().enumerate().map(|(index, tgt)| Ids { index, src: Vec::new(), tgt }).collect();
+    for Member { src, .. } in &translator.members {
+        let src = src.encode_batch(&texts(|pair| &pair.src)).context("encoding the source")?;
+        ids.iter_mut().zip(src).for_each(|(ids, src)| ids.src.push(src));
+    }
+    let too_long = ids.iter().filter(|ids| ids.width() > longest + 1).count();
+    if too_long > 0 {
+        tracing::warn!("{too_long} pairs are longer than the model's {longest} tokens: only their beginning is scored");
+    }
+    for Ids { src, tgt, .. } in &mut ids {
+        src.iter_mut().chain([tgt]).for_each(|side| side.truncate(longest));
+    }
+    Ok(ids)
+}
+
+/// For every target position, the log-probability of the token that stands there and whether it is ranked first.
+///
+/// # Shapes
+/// - output: `[rows * tgt_len]` each
+fn forward(translator: &Translator<'_>, rows: &[Ids]) -> (Tensor<1>, Tensor<1, Int>) {
+    let Translator { members, tgt, device, pad_multiple, .. } = translator;
+    let (mut logits, mut targets) = (Vec::with_capacity(members.len()), None);
+    for (index, Member { model, src }) in members.iter().enumerate() {
+        let example = |row: &Ids| Example { src: row.src[index].clone(), tgt: row.tgt.clone() };
+        let examples: Vec<Example> = rows.iter().map(example).collect();
+        let batch = Batch::new(&examples, src.special(), tgt.special(), *pad_multiple);
+        let ids = |values: Vec<i32>, len: usize| {
+            Tensor::<2, Int>::from_data(TensorData::new(values, [batch.batch_size, len]), *device)
+        };
+        logits.push(log_softmax(model.forward(ids(batch.src, batch.src_len), ids(batch.tgt_in, batch.tgt_len)), 1));
+        targets = Some(ids(batch.tgt_out, batch.tgt_len).reshape([-1, 1]));
+    }
+    let targets: Tensor<2, Int> = targets.expect("a translator has at least one model");
+    let log_probs = polyglow_model::mean_of_probabilities(logits);
+    let correct = log_probs.clone().argmax(1).equal(targets.clone()).int();
+    (log_probs.gather(1, targets).squeeze_dim(1), correct.squeeze_dim(1))
+}
