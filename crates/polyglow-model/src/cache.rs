@@ -31,7 +31,7 @@ impl KeyValue {
 pub struct LayerCache {
     /// Keys and values of the target positions so far; nothing before the first.
     pub target: Option<KeyValue>,
-    /// Keys and values of the encoder's output.
+    /// Keys and values of the encoder's output, once for each sentence, however many rows translate it.
     pub source: KeyValue,
 }
 
@@ -40,28 +40,58 @@ pub struct LayerCache {
 pub struct DecoderCache {
     /// One entry a decoder layer.
     pub layers: Vec<LayerCache>,
-    /// Which source positions are padding, `[rows, 1, 1, src_len]`.
+    /// Which source positions are padding, `[sentences, 1, 1, src_len]`.
     pub src_pad_mask: Tensor<4, Bool>,
+    /// The sentence of each row; every sentence has the same number of rows, side by side.
+    sentences: Vec<usize>,
     /// Target positions so far.
     pub len: usize,
 }
 
 impl DecoderCache {
+    /// Nothing written yet, one row a sentence.
+    pub(crate) fn new(layers: Vec<LayerCache>, src_pad_mask: Tensor<4, Bool>) -> Self {
+        let sentences = (0..src_pad_mask.dims()[0]).collect();
+        Self { layers, src_pad_mask, sentences, len: 0 }
+    }
+
     /// How many sequences are being written.
     pub fn rows(&self) -> usize {
-        self.src_pad_mask.dims()[0]
+        self.sentences.len()
+    }
+
+    /// How many of them translate each sentence.
+    pub fn rows_per_sentence(&self) -> usize {
+        self.rows() / self.src_pad_mask.dims()[0]
     }
 
     /// Keeps the given rows, in the given order; a row may be named several times (a beam that splits) or not at all.
     pub fn select(&mut self, rows: &[usize]) {
-        let indices: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
-        let rows = Tensor::<1, Int>::from_data(indices.as_slice(), &self.src_pad_mask.device());
-        for layer in &mut self.layers {
-            layer.source.select(&rows);
-            if let Some(target) = &mut layer.target {
-                target.select(&rows);
-            }
+        let indices = self.indices(rows);
+        for target in self.layers.iter_mut().filter_map(|layer| layer.target.as_mut()) {
+            target.select(&indices);
         }
-        self.src_pad_mask = self.src_pad_mask.clone().select(0, rows);
+        let old = self.src_pad_mask.dims()[0];
+        self.sentences = rows.iter().map(|&row| self.sentences[row]).collect();
+        // A beam keeps its sentence's rows side by side, so keys and values of the source mostly stay where they are.
+        let mut kept = self.sentences.clone();
+        kept.dedup();
+        let width = self.sentences.len() / kept.len().max(1);
+        let ascending = kept.is_sorted_by(|left, right| left < right);
+        if ascending && self.sentences.chunks(width.max(1)).eq(kept.iter().map(|&sentence| vec![sentence; width])) {
+            self.sentences = (0..kept.len()).flat_map(|sentence| std::iter::repeat_n(sentence, width)).collect();
+        } else {
+            kept = std::mem::replace(&mut self.sentences, (0..rows.len()).collect());
+        }
+        if !kept.iter().copied().eq(0..old) {
+            let indices = self.indices(&kept);
+            self.layers.iter_mut().for_each(|layer| layer.source.select(&indices));
+            self.src_pad_mask = self.src_pad_mask.clone().select(0, indices);
+        }
+    }
+
+    fn indices(&self, rows: &[usize]) -> Tensor<1, Int> {
+        let indices: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
+        Tensor::from_data(indices.as_slice(), &self.src_pad_mask.device())
     }
 }

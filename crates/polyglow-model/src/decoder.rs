@@ -75,7 +75,7 @@ impl Decoder {
     pub fn start(&self, memory: &Tensor<3>, src_pad_mask: &Tensor<4, Bool>) -> DecoderCache {
         let source = |layer: &DecoderLayer| layer.cross_attention.key_value(memory.clone());
         let layers = self.layers.iter().map(|layer| LayerCache { target: None, source: source(layer) }).collect();
-        DecoderCache { layers, src_pad_mask: src_pad_mask.clone(), len: 0 }
+        DecoderCache::new(layers, src_pad_mask.clone())
     }
 
     /// One more target position.
@@ -84,8 +84,9 @@ impl Decoder {
     /// - `target`: `[rows, 1, d_model]`; output: as `target`
     pub fn advance(&self, target: Tensor<3>, rotation: Option<&Rotation>, cache: &mut DecoderCache) -> Tensor<3> {
         let mut hidden = target;
+        let width = cache.rows_per_sentence();
         for (layer, past) in self.layers.iter().zip(&mut cache.layers) {
-            hidden = layer.advance(hidden, rotation, past, &cache.src_pad_mask);
+            hidden = layer.advance(hidden, rotation, past, &cache.src_pad_mask, width);
         }
         cache.len += 1;
         self.finish(hidden)
@@ -124,20 +125,26 @@ impl DecoderLayer {
         self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
     }
 
+    /// The `width` rows of each sentence look at its source together, as if they were positions of one sequence.
+    ///
     /// # Shapes
-    /// - `target`: `[rows, 1, d_model]`; output: as `target`
+    /// - `target`: `[sentences * width, 1, d_model]`; output: as `target`
     fn advance(
         &self,
         target: Tensor<3>,
         rotation: Option<&Rotation>,
         past: &mut LayerCache,
         src_pad_mask: &Tensor<4, Bool>,
+        width: usize,
     ) -> Tensor<3> {
+        let [rows, _, d_model] = target.dims();
         let LayerCache { target: own, source } = past;
         let attended = self.self_attention_residual.forward(target, |x| self.self_attention.advance(x, rotation, own));
+        let attended = attended.reshape([rows / width, width, d_model]);
         let crossed = self
             .cross_attention_residual
             .forward(attended, |x| self.cross_attention.forward(x, source, src_pad_mask).0);
+        let crossed = crossed.reshape([rows, 1, d_model]);
         self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
     }
 }

@@ -8,7 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::model::ModelArgs;
-use crate::commands::{average, check, corpus, devices, evaluate, info, train, translate};
+use crate::commands::{average, check, corpus, devices, evaluate, info, score, train, translate};
 use crate::logging;
 
 /// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
@@ -80,6 +80,21 @@ enum Command {
         /// Phrases that each translation contains, with tabs between them, a line for each line of the input
         #[arg(long, value_name = "FILE")]
         constraints: Option<PathBuf>,
+        /// Ask for lines at the terminal, with line editing and a history
+        #[arg(short, long, conflicts_with_all = ["file", "output", "prefix", "constraints"])]
+        interactive: bool,
+    },
+    /// Print how probable a model finds given translations: log-probabilities, for reranking and for filtering data
+    Score {
+        #[command(flatten)]
+        model: Model,
+        /// Source text, one sentence a line
+        src: PathBuf,
+        /// Its translations, as many lines
+        tgt: PathBuf,
+        /// Print an object a line, with the log-probability of every token
+        #[arg(long)]
+        json: bool,
     },
     /// Average the newest checkpoints of a run into its checkpoint `average`
     Average {
@@ -215,9 +230,21 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Evaluate { model, split, json } => {
             evaluate::run(&evaluate::EvaluateArgs { model: model.into(), split, json })
         }
-        Command::Translate { model, file, output, n_best, format, prefix, constraints } => {
+        Command::Translate { model, file, output, n_best, format, prefix, constraints, interactive } => {
             let (model, format) = (model.into(), format.into());
-            translate::run(&translate::TranslateArgs { model, file, output, n_best, format, prefix, constraints })
+            translate::run(&translate::TranslateArgs {
+                model,
+                file,
+                output,
+                n_best,
+                format,
+                prefix,
+                constraints,
+                interactive,
+            })
+        }
+        Command::Score { model, src, tgt, json } => {
+            score::run(&score::ScoreArgs { model: model.into(), src, tgt, json })
         }
         Command::Average { run, last } => average::run(&average::AverageArgs { run, last }),
         Command::Info { run, json } => info::run(&info::InfoArgs { run, json }),

@@ -7,5 +7,6 @@ pub mod devices;
 pub mod evaluate;
 pub mod info;
 pub mod model;
+pub mod score;
 pub mod train;
 pub mod translate;

@@ -58,6 +58,9 @@ pub fn force(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<
         batches.push(rows);
         rest = later;
     }
+    if batches.is_empty() {
+        return Ok(Vec::new());
+    }
     let read = transaction.execute();
     let mut found = vec![Forced::default(); pairs.len()];
     for (rows, read) in batches.into_iter().zip(read.chunks(2)) {

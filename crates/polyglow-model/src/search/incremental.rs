@@ -1,6 +1,7 @@
 //! The Transformer as a [`NextToken`]: cached decoding, with one read from the device per position.
 
 use burn::tensor::{Int, Tensor, TensorData, Transaction, activation::log_softmax};
+use rayon::prelude::*;
 
 use super::{Candidate, NextToken};
 use crate::cache::DecoderCache;
@@ -35,36 +36,34 @@ impl<'a> Incremental<'a> {
         Self { members: members.into_iter().map(read).collect(), forbidden: forbidden.to_vec() }
     }
 
-    /// Log-probabilities of the next token.
+    /// Scores of the next token, whose softmax is its probability.
     ///
     /// # Shapes
     /// - output: `[rows, vocab_size]`
-    fn log_probs(&mut self, newest: &[u32]) -> Tensor<2> {
+    fn logits(&mut self, newest: &[u32]) -> Tensor<2> {
+        let newest: Vec<i32> = newest.iter().map(|&id| id as i32).collect();
         let advance = |Member { model, cache }: &mut Member<'a>| {
-            let newest: Vec<i32> = newest.iter().map(|&id| id as i32).collect();
-            let shape = [newest.len(), 1];
-            let ids = Tensor::<2, Int>::from_data(TensorData::new(newest, shape), &cache.src_pad_mask.device());
-            log_softmax(model.advance(ids, cache), 1)
+            let ids = TensorData::new(newest.clone(), [newest.len(), 1]);
+            model.advance(Tensor::<2, Int>::from_data(ids, &cache.src_pad_mask.device()), cache)
         };
-        let mut log_probs = mean_of_probabilities(self.members.iter_mut().map(advance));
-        let [rows, _] = log_probs.dims();
-        for &id in &self.forbidden {
-            log_probs = log_probs.slice_fill([0..rows, id as usize..id as usize + 1], f32::NEG_INFINITY);
+        match &mut self.members[..] {
+            [alone] => advance(alone),
+            members => mean_of_probabilities(members.iter_mut().map(|member| log_softmax(advance(member), 1))),
         }
-        log_probs
     }
 }
 
 impl NextToken for Incremental<'_> {
     fn advance(&mut self, newest: &[u32], count: usize, wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>> {
-        let log_probs = self.log_probs(newest);
-        let [_, vocab_size] = log_probs.dims();
+        let logits = self.logits(newest);
+        let [_, vocab_size] = logits.dims();
         let count = count.min(vocab_size);
         let on_host = self.members.iter().all(|member| member.model.on_host());
-        if count * WHOLE > vocab_size || on_host && (count > 1 || !wanted.is_empty()) {
-            return best_on_host(log_probs, count, wanted);
+        if on_host || count * WHOLE > vocab_size {
+            best_on_host(logits, count, wanted, &self.forbidden)
+        } else {
+            best_on_device(logits, count, wanted, &self.forbidden)
         }
-        best_on_device(log_probs, count, wanted)
     }
 
     fn select(&mut self, rows: &[usize]) {
@@ -77,8 +76,12 @@ impl NextToken for Incremental<'_> {
 /// The best of each row and what is wanted of it, found on the device and read together.
 ///
 /// # Shapes
-/// - `log_probs`: `[rows, vocab_size]`
-fn best_on_device(log_probs: Tensor<2>, count: usize, wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>> {
+/// - `logits`: `[rows, vocab_size]`
+fn best_on_device(logits: Tensor<2>, count: usize, wanted: &[Vec<u32>], forbidden: &[u32]) -> Vec<Vec<Candidate>> {
+    let [rows, _] = logits.dims();
+    let log_probs = forbidden.iter().fold(log_softmax(logits, 1), |log_probs, &id| {
+        log_probs.slice_fill([0..rows, id as usize..id as usize + 1], f32::NEG_INFINITY)
+    });
     let (values, ids) = match count {
         1 => log_probs.clone().max_dim_with_indices(1),
         _ => log_probs.clone().topk_with_indices(count, 1),
@@ -112,15 +115,26 @@ fn best_on_device(log_probs: Tensor<2>, count: usize, wanted: &[Vec<u32>]) -> Ve
 /// rows.
 ///
 /// # Shapes
-/// - `log_probs`: `[rows, vocab_size]`
-fn best_on_host(log_probs: Tensor<2>, count: usize, wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>> {
-    let [_, vocab_size] = log_probs.dims();
-    let values: Vec<f32> = log_probs.into_data().iter::<f32>().collect();
-    let mut rows: Vec<Vec<Candidate>> = values.chunks(vocab_size).map(|row| best_of_row(row, count)).collect();
-    for ((row, ids), values) in rows.iter_mut().zip(wanted).zip(values.chunks(vocab_size)) {
-        add_wanted(row, ids.iter().map(|&id| (id, values[id as usize])));
-    }
-    rows
+/// - `logits`: `[rows, vocab_size]`
+fn best_on_host(logits: Tensor<2>, count: usize, wanted: &[Vec<u32>], forbidden: &[u32]) -> Vec<Vec<Candidate>> {
+    let [_, vocab_size] = logits.dims();
+    let data = logits.into_data().convert::<f32>();
+    let values = data.as_slice::<f32>().expect("the numbers were just made `f32`");
+    let candidates = |(index, row): (usize, &[f32])| {
+        let normalizer = log_sum_exp(row);
+        let mut best = best_of_row(row, count, forbidden);
+        best.iter_mut().for_each(|candidate| candidate.log_prob -= normalizer);
+        let wanted = wanted.get(index).map_or(&[][..], Vec::as_slice);
+        add_wanted(&mut best, wanted.iter().map(|&id| (id, row[id as usize] - normalizer)));
+        best
+    };
+    values.par_chunks(vocab_size).enumerate().map(candidates).collect()
+}
+
+/// `log(sum(exp(row)))`, from the largest value so that nothing overflows.
+fn log_sum_exp(row: &[f32]) -> f32 {
+    let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    largest + row.iter().map(|value| (value - largest).exp()).sum::<f32>().ln()
 }
 
 fn add_wanted(row: &mut Vec<Candidate>, wanted: impl Iterator<Item = (u32, f32)>) {
@@ -131,24 +145,25 @@ fn add_wanted(row: &mut Vec<Candidate>, wanted: impl Iterator<Item = (u32, f32)>
     }
 }
 
-/// The best tokens, best first; ties go to the smaller id.
-fn best_of_row(row: &[f32], count: usize) -> Vec<Candidate> {
+/// The tokens with the largest values, best first, but for the forbidden; ties go to the smaller id.
+fn best_of_row(row: &[f32], count: usize, forbidden: &[u32]) -> Vec<Candidate> {
     let candidates = (0u32..).zip(row).map(|(id, &log_prob)| Candidate { id, log_prob });
+    let mut candidates = candidates.filter(|candidate| !forbidden.contains(&candidate.id));
     if count * WHOLE > row.len() {
         let mut best: Vec<Candidate> = candidates.collect();
         best.sort_by(|left, right| right.log_prob.total_cmp(&left.log_prob));
         best.truncate(count);
         return best;
     }
+    let mut best: Vec<Candidate> = candidates.by_ref().take(count).collect();
+    best.sort_by(|left, right| right.log_prob.total_cmp(&left.log_prob));
     // Nearly every token loses against the worst of the best so far, which costs one comparison.
-    let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);
     for candidate in candidates {
-        if best.len() == count && candidate.log_prob <= best[count - 1].log_prob {
-            continue;
+        if best.last().is_some_and(|worst| candidate.log_prob > worst.log_prob) {
+            best.pop();
+            let place = best.partition_point(|other| other.log_prob >= candidate.log_prob);
+            best.insert(place, candidate);
         }
-        let place = best.partition_point(|other| other.log_prob >= candidate.log_prob);
-        best.insert(place, candidate);
-        best.truncate(count);
     }
     best
 }

@@ -90,13 +90,13 @@ fn config(beam_size: usize, length_penalty: LengthPenalty) -> SearchConfig {
     SearchConfig { beam_size, length_penalty, length_alpha: 0.8, ..SearchConfig::default() }
 }
 
-/// Compares a search as wide as the space with all sequences that fulfil a wish.
-fn assert_exhaustive(config: &SearchConfig, wish: &Sentence, fulfils: impl Fn(&[u32]) -> bool) {
+/// Compares a search as wide as the space with all sequences that grant a wish.
+fn assert_exhaustive(config: &SearchConfig, wish: &Sentence, fits: impl Fn(&[u32]) -> bool) {
     for number in 0..8 {
         let wish = Sentence { number: u64::from(number), max_len: MAX_LEN, ..wish.clone() };
         let found = &search(&mut Table::new(&[number]), &[wish], config, MARKS)[0];
         let expected: Vec<Hypothesis> =
-            exhaustive(number, config).into_iter().filter(|hypothesis| fulfils(&hypothesis.ids)).collect();
+            exhaustive(number, config).into_iter().filter(|hypothesis| fits(&hypothesis.ids)).collect();
         assert!(expected.len() > 2);
         assert_eq!(found.len(), expected.len());
         for (found, expected) in found.iter().zip(&expected).take(10) {
@@ -114,7 +114,7 @@ fn a_beam_as_wide_as_the_space_finds_what_exhaustive_search_finds() {
 }
 
 #[test]
-fn wishes_leave_exactly_the_sequences_that_fulfil_them() {
+fn wishes_leave_exactly_the_sequences_that_grant_them() {
     let config = config(EVERYTHING, LengthPenalty::Average);
     let prefix = Sentence { prefix: vec![3, 2], ..Sentence::default() };
     assert_exhaustive(&config, &prefix, |ids| ids.starts_with(&[3, 2]));

@@ -70,19 +70,24 @@ fn equals_flex(device: &Device) {
 
 #[cfg(any(feature = "ndarray", feature = "wgpu"))]
 fn search_equals_flex(device: &Device) {
-    use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
-    let translate = |device: &Device, beam_size| {
-        let model = Transformer::new(&variants()[0], 3, device);
-        let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], device);
-        let config = SearchConfig { beam_size, ..SearchConfig::default() };
-        let mut next = Incremental::new([(&model, src)], &[0, 1]);
-        let sentence = Sentence { max_len: 6, ..Sentence::default() };
-        let found = search(&mut next, &[sentence.clone(), sentence], &config, Marks { bos: 1, eos: 2 });
+    use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sentence, search};
+    let plain = Sentence { max_len: 6, ..Sentence::default() };
+    let wishes = Sentence { prefix: vec![5], constraints: vec![vec![6, 7]], number: 1, ..plain.clone() };
+    let translate = |device: &Device, seeds: &[u64], config: &SearchConfig| {
+        let models: Vec<Transformer> =
+            seeds.iter().map(|&seed| Transformer::new(&variants()[0], seed, device)).collect();
+        let members = models.iter().map(|model| (model, ids([[4, 5, 6, 2], [7, 8, 2, 0]], device)));
+        let mut next = Incremental::new(members, &[0, 1]);
+        let found = search(&mut next, &[plain.clone(), wishes.clone()], config, Marks { bos: 1, eos: 2 });
         found.into_iter().map(|hypotheses| hypotheses.into_iter().map(|found| found.ids).collect()).collect()
     };
-    for beam_size in [1, 3] {
-        let expected: Vec<Vec<Vec<u32>>> = translate(&Device::flex(), beam_size);
-        assert_eq!(translate(device, beam_size), expected);
+    let beam = |beam_size| SearchConfig { beam_size, ..SearchConfig::default() };
+    let sample = SearchConfig { method: SearchMethod::Sample, ..beam(3) };
+    for config in [beam(1), beam(3), sample] {
+        for seeds in [&[3][..], &[3, 4]] {
+            let expected: Vec<Vec<Vec<u32>>> = translate(&Device::flex(), seeds, &config);
+            assert_eq!(translate(device, seeds, &config), expected);
+        }
     }
 }
 

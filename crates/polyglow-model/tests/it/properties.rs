@@ -73,6 +73,21 @@ fn selected_cache_rows_go_on_as_themselves() {
     assert!(distance(&found[..width], &expected[width..]) < 1e-6);
     assert!(distance(&found[width..2 * width], &expected[..width]) < 1e-6);
     assert!(distance(&found[2 * width..], &expected[width..]) < 1e-6);
+
+    // Two rows a sentence, as a beam has them; then the second sentence alone.
+    cache.select(&[0, 0, 1, 1]);
+    let mut alone = cache.clone();
+    let both = values(model.advance(ids([[7], [8], [9], [8]], &device), &mut cache));
+    alone.select(&[3, 2]);
+    let second = values(model.advance(ids([[8], [9]], &device), &mut alone));
+    assert!(distance(&second[..width], &both[3 * width..]) < 1e-6);
+    assert!(distance(&second[width..], &both[2 * width..3 * width]) < 1e-6);
+    let mut one = model.start(&memory);
+    model.advance(ids([[1], [1]], &device), &mut one);
+    model.advance(ids([[8], [9]], &device), &mut one);
+    one.select(&[0]);
+    let expected = values(model.advance(ids([[8]], &device), &mut one));
+    assert!(distance(&both[width..2 * width], &expected) < 1e-6);
 }
 
 #[test]

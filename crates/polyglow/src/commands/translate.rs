@@ -1,5 +1,7 @@
 //! `polyglow translate`: lines in, as many lines out.
 
+mod interactive;
+
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -34,6 +36,8 @@ pub struct TranslateArgs {
     pub prefix: Option<PathBuf>,
     /// File with the phrases that each translation contains, a line each, with tabs between them.
     pub constraints: Option<PathBuf>,
+    /// Whether to ask for lines at the terminal.
+    pub interactive: bool,
 }
 
 /// How translations are written.
@@ -57,6 +61,12 @@ pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     let (n_best, beam_size) = (args.n_best, config.search.beam_size);
     if n_best > beam_size {
         return Err(usage(anyhow!("a beam of {beam_size} has no {n_best} best: raise `--beam-size`")));
+    }
+    if args.interactive {
+        let models = args.model.load(&device)?;
+        let translator = translator(&models, &config.search, &device)?;
+        let mut results = Results { out: Box::new(io::stdout()), format: args.format, n_best };
+        return interactive::run(&translator, &mut results, config.data.languages()?.0);
     }
     let mut input = Input::open(args)?;
     let models = args.model.load(&device)?;

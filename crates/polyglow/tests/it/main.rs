@@ -10,3 +10,4 @@ mod program;
 mod progress;
 mod step;
 mod train;
+mod translate;

@@ -1,0 +1,126 @@
+//! `polyglow score`: how probable a model finds given translations.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use anyhow::ensure;
+use polyglow_data::corpus::Pair;
+use polyglow_data::lines::Lines;
+use polyglow_data::tokenizer::Tokenizer;
+use serde::Serialize;
+
+use super::model::ModelArgs;
+use crate::activity::Activity;
+use crate::forced::{Forced, force};
+use crate::run_directory::translator;
+
+/// Pairs that are read, batched by length and scored together.
+const PORTION: usize = 2048;
+
+/// What `polyglow score` is asked to do.
+#[derive(Clone, Debug)]
+pub struct ScoreArgs {
+    /// The model.
+    pub model: ModelArgs,
+    /// Source text.
+    pub src: PathBuf,
+    /// Its translations, a line each.
+    pub tgt: PathBuf,
+    /// Whether to print an object a line, with every token.
+    pub json: bool,
+}
+
+/// A line of JSON.
+#[derive(Serialize)]
+struct Record {
+    line: usize,
+    /// In nats.
+    log_prob: f64,
+    perplexity: f64,
+    /// The end mark is the last.
+    tokens: Vec<TokenRecord>,
+}
+
+#[derive(Serialize)]
+struct TokenRecord {
+    token: String,
+    /// Given the source and all tokens before it, in nats.
+    log_prob: f32,
+}
+
+/// Prints the log-probability of each line of the target given its source, and on stderr the perplexity of all.
+///
+/// # Errors
+/// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than the other (all pairs
+/// before that are scored).
+pub fn run(args: &ScoreArgs) -> anyhow::Result<()> {
+    let (config, device) = args.model.open()?;
+    let (mut src, mut tgt) = (Lines::open(&args.src)?, Lines::open(&args.tgt)?);
+    let models = args.model.load(&device)?;
+    let translator = translator(&models, &config.search, &device)?;
+    let mut out = io::stdout().lock();
+    let mut activity = Activity::new();
+    let (mut num_pairs, mut num_tokens, mut log_prob) = (0, 0, 0.0);
+    loop {
+        let (pairs, error) = portion(&mut src, &mut tgt);
+        for (line, (pair, forced)) in (num_pairs + 1..).zip(pairs.iter().zip(force(&translator, &pairs)?)) {
+            if args.json {
+                writeln!(out, "{}", serde_json::to_string(&record(line, pair, &forced, translator.tgt)?)?)?;
+            } else {
+                writeln!(out, "{:.6}", forced.log_prob())?;
+            }
+            num_tokens += forced.log_probs.len();
+            log_prob += forced.log_prob();
+        }
+        out.flush()?;
+        error?;
+        num_pairs += pairs.len();
+        if pairs.is_empty() {
+            break;
+        }
+        activity.show(format!("{num_pairs} pairs scored"));
+    }
+    drop(activity);
+    let perplexity = (-log_prob / num_tokens as f64).exp();
+    tracing::info!("{num_pairs} pairs, {num_tokens} target tokens with end marks, perplexity {perplexity:.4}");
+    Ok(())
+}
+
+/// The next pairs, and what is wrong with the one after them.
+fn portion(src: &mut Lines, tgt: &mut Lines) -> (Vec<Pair>, anyhow::Result<()>) {
+    let mut pairs = Vec::new();
+    while pairs.len() < PORTION {
+        match next_pair(src, tgt) {
+            Ok(Some(pair)) => pairs.push(pair),
+            Ok(None) => break,
+            Err(error) => return (pairs, Err(error)),
+        }
+    }
+    (pairs, Ok(()))
+}
+
+fn next_pair(src: &mut Lines, tgt: &mut Lines) -> anyhow::Result<Option<Pair>> {
+    let (left, right) = (src.next().transpose()?, tgt.next().transpose()?);
+    let ended = if left.is_none() { &*src } else { &*tgt };
+    ensure!(
+        left.is_some() == right.is_some(),
+        "`{}` ends after line {}, but `{}` goes on",
+        ended.path().display(),
+        ended.line(),
+        if left.is_none() { tgt.path() } else { src.path() }.display()
+    );
+    Ok(left.zip(right).map(|(src, tgt)| Pair { src, tgt }))
+}
+
+fn record(line: usize, pair: &Pair, forced: &Forced, tokenizer: &Tokenizer) -> anyhow::Result<Record> {
+    let mut ids = tokenizer.encode(&pair.tgt)?;
+    ids.truncate(forced.log_probs.len() - 1);
+    ids.push(tokenizer.special().eos);
+    let token = |(id, &log_prob): (u32, &f32)| TokenRecord { token: tokenizer.token(id).unwrap_or_default(), log_prob };
+    Ok(Record {
+        line,
+        log_prob: forced.log_prob(),
+        perplexity: (-forced.log_prob() / forced.log_probs.len() as f64).exp(),
+        tokens: ids.into_iter().zip(&forced.log_probs).map(token).collect(),
+    })
+}

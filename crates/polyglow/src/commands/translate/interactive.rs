@@ -1,0 +1,50 @@
+//! Translating what somebody types, with line editing and a history.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use rustyline::DefaultEditor;
+use rustyline::error::ReadlineError;
+
+use super::Results;
+use crate::translate::{Request, Translator};
+
+/// Translates line by line until the end of the input or Ctrl-C.
+///
+/// # Errors
+/// The terminal cannot be read; a line cannot be translated.
+pub(super) fn run(translator: &Translator<'_>, results: &mut Results, language: &str) -> anyhow::Result<()> {
+    let mut editor = DefaultEditor::new().context("cannot read from the terminal")?;
+    let history = history();
+    if let Some(path) = &history {
+        // There is none before the first time.
+        let _ = editor.load_history(path);
+    }
+    let mut number = 1;
+    loop {
+        match editor.readline(&format!("{language}> ")) {
+            Ok(text) => {
+                editor.add_history_entry(text.as_str()).context("cannot keep the history")?;
+                results.write(translator, &[Request { text, ..Request::default() }], number)?;
+                number += 1;
+            }
+            Err(ReadlineError::Eof | ReadlineError::Interrupted) => break,
+            Err(error) => return Err(error).context("cannot read from the terminal"),
+        }
+    }
+    if let Some(path) = &history {
+        editor.save_history(path).with_context(|| format!("cannot write the history `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The file of the history, in the user's directory for state (XDG base directory specification); none where there is
+/// no such place.
+fn history() -> Option<PathBuf> {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || Some(std::env::home_dir()?.join(".local/state"));
+    let dir = state.or_else(home)?.join("polyglow");
+    fs::create_dir_all(&dir).ok()?;
+    Some(dir.join("history"))
+}

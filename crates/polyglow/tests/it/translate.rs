@@ -1,0 +1,177 @@
+//! `translate` and `score`: formats, wishes, several models.
+
+use std::fs;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use crate::program::Workplace;
+
+/// A workplace with the runs `run` and `other`, of another seed, and a text of four lines, one of them blank.
+static PLACE: LazyLock<Workplace> = LazyLock::new(|| {
+    let place = Workplace::trained();
+    place.succeed(&["train", "tiny.toml", "--run", "other", "--set", "seed=2"]);
+    fs::write(place.path().join("input.en"), "look aaa now\nnow\n\nlook bbb\n").expect("it can be written");
+    place
+});
+
+/// What `translate run input.en` prints with these options.
+fn translate(options: &[&str]) -> String {
+    PLACE.succeed(&[&["translate", "run", "input.en"][..], options].concat()).0
+}
+
+/// The objects that it prints with these options.
+fn records(options: &[&str]) -> Vec<Value> {
+    let output = translate(&[&["--format", "jsonl"], options].concat());
+    output.lines().map(|line| serde_json::from_str(line).expect("every line is JSON")).collect()
+}
+
+fn write(name: &str, content: &str) {
+    fs::write(PLACE.path().join(name), content).expect("it can be written");
+}
+
+#[test]
+fn all_formats_hold_the_same_translations() {
+    let records = records(&["--beam-size", "3", "--n-best", "2"]);
+    assert_eq!(records.len(), 4);
+    let (mut text, mut table) = (String::new(), String::new());
+    for (number, record) in (1..).zip(&records) {
+        assert_eq!(record["line"], number);
+        let hypotheses = record["hypotheses"].as_array().expect("a list");
+        assert_eq!(hypotheses.len(), if number == 3 { 1 } else { 2 });
+        for rank in 0..2 {
+            text +=
+                &(hypotheses.get(rank).map_or("", |found| found["text"].as_str().expect("a text")).to_owned() + "\n");
+        }
+        for (rank, found) in (1..).zip(hypotheses) {
+            let number_of = |key: &str| found[key].as_f64().expect("a number");
+            let (score, log_prob) = (number_of("score"), number_of("log_prob"));
+            table +=
+                &format!("{number}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}\n", found["text"].as_str().expect("text"));
+        }
+    }
+    assert_eq!(records[0]["source"], "look aaa now");
+    assert_eq!(records[2]["hypotheses"][0]["text"], "");
+    assert_eq!(translate(&["--beam-size", "3", "--n-best", "2"]), text);
+    assert_eq!(translate(&["--beam-size", "3", "--n-best", "2", "--format", "tsv"]), table);
+}
+
+#[test]
+fn the_log_probability_of_a_translation_is_what_score_says_of_it() {
+    let records = records(&["--beam-size", "2", "--set", "search.max_len_ratio=20"]);
+    let found: Vec<&Value> = records.iter().map(|record| &record["hypotheses"][0]).collect();
+    let lines: Vec<&str> = found.iter().map(|found| found["text"].as_str().expect("a text")).collect();
+    write("found.de", &(lines.join("\n") + "\n"));
+    let (output, message) = PLACE.succeed(&["score", "run", "input.en", "found.de"]);
+    let mut compared = 0;
+    for (line, (scored, found)) in output.lines().zip(&found).enumerate() {
+        let (scored, found) = (scored.parse::<f64>().expect("a number"), found["log_prob"].as_f64().expect("a number"));
+        let len = lines[line].split_whitespace().count();
+        // No search for a blank line; what did not end within the model's 20 tokens has no end mark to count.
+        if (1..20).contains(&len) {
+            compared += 1;
+            assert!((scored - found).abs() < 1e-4, "line {line}: {scored}, {found}");
+        }
+    }
+    assert!(compared > 0, "{lines:?}");
+    assert!(message.contains("4 pairs"), "{message}");
+    let json = PLACE.succeed(&["score", "run", "input.en", "found.de", "--json"]).0;
+    for (line, text) in json.lines().zip(output.lines()) {
+        let record: Value = serde_json::from_str(line).expect("every line is JSON");
+        let tokens = record["tokens"].as_array().expect("a list");
+        let sum: f64 = tokens.iter().map(|token| token["log_prob"].as_f64().expect("a number")).sum();
+        assert!((sum - text.parse::<f64>().expect("a number")).abs() < 1e-4);
+        assert_eq!(tokens.last().expect("an end mark")["token"], "</s>");
+    }
+}
+
+#[test]
+fn prefixes_and_constraints_stand_in_the_translations() {
+    write("prefix.de", "ddd sieh\n\n\nccc\n");
+    write("words.de", "\neee sieh\tfff\n\n\n");
+    let output = translate(&["--prefix", "prefix.de", "--constraints", "words.de", "--beam-size", "4"]);
+    let lines: Vec<&str> = output.lines().collect();
+    assert!(lines[0].starts_with("ddd sieh") && lines[3].starts_with("ccc"), "{output}");
+    assert!(lines[1].contains("eee sieh") && lines[1].contains("fff"), "{output}");
+    assert_eq!(lines[2], "");
+}
+
+#[test]
+fn wishes_that_cannot_be_granted_are_errors_that_name_the_line() {
+    let fail = |options: &[&str]| PLACE.fail(1, &[&["translate", "run", "input.en"][..], options].concat());
+    write("unknown.de", "\nzzz zzzz\n\n\n");
+    let message = fail(&["--constraints", "unknown.de"]);
+    assert!(message.contains("line 2: `zzz zzzz` has words that the target vocabulary lacks"), "{message}");
+    write("long.de", &("aaa ".repeat(30) + "\n\n\n\n"));
+    let message = fail(&["--constraints", "long.de"]);
+    assert!(message.contains("line 1: ") && message.contains("31 tokens"), "{message}");
+    write("short.de", "aaa\n");
+    let message = PLACE.fail(1, &["translate", "run", "input.en", "--prefix", "short.de"]);
+    assert!(message.contains("`short.de` has no line 2"), "{message}");
+    let output = PLACE.run(&["translate", "run", "short.de", "--prefix", "input.en"]);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("`input.en` has more than the 1 lines of the input"), "{message}");
+    let message = PLACE.fail(2, &["translate", "run", "input.en", "--n-best", "2", "--beam-size", "1"]);
+    assert!(message.contains("a beam of 1 has no 2 best"), "{message}");
+    let message = PLACE.fail(2, &["translate", "run", "input.en", "--beam-size", "1000"]);
+    assert!(message.contains("a beam of 1000 is wider than the target vocabulary of"), "{message}");
+    let message = PLACE.fail(2, &["translate", "run", "input.en", "--set", "model.d_model=4"]);
+    assert!(message.contains("the trained model depends on that key"), "{message}");
+}
+
+#[test]
+fn texts_of_different_lengths_are_scored_up_to_the_end_of_the_shorter() {
+    write("two.de", "sieh\nsieh aaa\n");
+    let output = PLACE.run(&["score", "run", "input.en", "two.de"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(message.contains("`two.de` ends after line 2, but `input.en` goes on"), "{message}");
+}
+
+#[test]
+fn an_ensemble_of_one_model_twice_is_that_model_and_of_two_another() {
+    let alone = records(&[]);
+    for twice in ["run", "run/checkpoints/best"] {
+        let twice = records(&["--ensemble", twice]);
+        for (alone, twice) in alone.iter().zip(&twice) {
+            assert_eq!(alone["hypotheses"][0]["text"], twice["hypotheses"][0]["text"]);
+        }
+    }
+    let evaluate = |options: &[&str]| PLACE.json(&[&["evaluate", "run", "--json"][..], options].concat());
+    let loss = |scores: &Value| scores["loss"].as_f64().expect("a number");
+    let (one, twice) = (evaluate(&[]), evaluate(&["--ensemble", "run"]));
+    assert!((loss(&one) - loss(&twice)).abs() < 1e-5);
+    let (other, both) = (PLACE.json(&["evaluate", "other", "--json"]), evaluate(&["--ensemble", "other"]));
+    // The logarithm is concave, so the loss of the mean is below the mean of the losses.
+    assert!(loss(&both) < (loss(&one) + loss(&other)) / 2.0 + 1e-6);
+    assert!((loss(&both) - loss(&one)).abs() > 1e-6);
+    let place = Workplace::new();
+    place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "tokenizer.kind=char"]);
+    let path = place.path().join("run");
+    let message = PLACE.fail(1, &["translate", "run", "input.en", "--ensemble", path.to_str().expect("UTF-8")]);
+    assert!(message.contains("their target vocabularies differ"), "{message}");
+}
+
+#[test]
+fn samples_follow_their_seed_and_not_their_batch() {
+    let sample = |seed: &str, max_tokens: &str| {
+        let seed = format!("search.seed={seed}");
+        let method = ["--set", "search.method=sample", "--beam-size", "3", "--n-best", "3"];
+        translate(&[&method[..], &["--set", &seed, "--set", max_tokens]].concat())
+    };
+    let together = sample("1", "train.max_tokens=64");
+    assert_eq!(together, sample("1", "train.max_tokens=1"));
+    assert_ne!(together, sample("2", "train.max_tokens=64"));
+}
+
+#[test]
+fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
+    let sentence = |index| format!("{} .", vec![["aaa", "bbb", "ccc"][index]; 12].join(" "));
+    let whole: Vec<String> = (0..3).map(sentence).collect();
+    write("long.en", &(whole.join(" ") + "\n" + &whole.join("\n") + "\n"));
+    let (output, message) = PLACE.succeed(&["translate", "run", "long.en"]);
+    assert!(message.contains("line 1 has 39 tokens, more than the model's 20: translating it in pieces"), "{message}");
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines[0], lines[1..].join(" "));
+}
