@@ -8,7 +8,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::model::ModelArgs;
-use crate::commands::{average, check, corpus, devices, evaluate, info, score, train, translate};
+use crate::commands::{average, check, corpus, devices, evaluate, info, report, score, train, translate};
 use crate::logging;
 
 /// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
@@ -111,6 +111,15 @@ enum Command {
         /// Print all of it as JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Write a page on one run or several: curves, scores, data, translations over time, side by side
+    Report {
+        /// Directories of the runs; the others are compared with the first
+        #[arg(required = true)]
+        runs: Vec<PathBuf>,
+        /// The HTML file to write
+        #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+        out: PathBuf,
     },
     /// Write the files of an embedded corpus
     Corpus {
@@ -248,6 +257,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         }
         Command::Average { run, last } => average::run(&average::AverageArgs { run, last }),
         Command::Info { run, json } => info::run(&info::InfoArgs { run, json }),
+        Command::Report { runs, out } => report::run(&report::ReportArgs { runs, out }),
         Command::Corpus { name, out } => corpus::run(&corpus::CorpusArgs { name, out }),
         Command::Devices { json } => devices::run(&devices::DevicesArgs { json }),
         Command::Completions { shell } => print_completions(shell),

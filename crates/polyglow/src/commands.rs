@@ -7,6 +7,7 @@ pub mod devices;
 pub mod evaluate;
 pub mod info;
 pub mod model;
+pub mod report;
 pub mod score;
 pub mod train;
 pub mod translate;

@@ -15,6 +15,7 @@ pub mod failure;
 pub mod forced;
 pub mod inspection;
 pub mod logging;
+pub mod report;
 pub mod run_directory;
 pub mod split;
 pub mod suggestion;

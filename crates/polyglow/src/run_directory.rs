@@ -19,8 +19,9 @@ use crate::weights::Weights;
 
 /// A run directory.
 ///
-/// It explains itself: `config.toml` (with everything a preset decided), the tokenizers, `metrics.jsonl`, `train.log`,
-/// `checkpoints/`, `validation/` with the output of each validation, and `cache/`, which may be deleted.
+/// It explains itself: `config.toml` (with everything a preset decided), the tokenizers, `inspection.json`,
+/// `metrics.jsonl`, `train.log`, `checkpoints/`, `validation/` with the output of each validation, and `cache/`, which may
+/// be deleted.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     root: PathBuf,
@@ -112,6 +113,11 @@ impl RunDirectory {
     /// One JSON object a line: training, validation and test records.
     pub fn metrics_path(&self) -> PathBuf {
         self.root.join("metrics.jsonl")
+    }
+
+    /// The report of `check`, from before the first step.
+    pub fn inspection_path(&self) -> PathBuf {
+        self.root.join("inspection.json")
     }
 
     /// Everything that was said, with times.

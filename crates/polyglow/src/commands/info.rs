@@ -1,10 +1,8 @@
 //! `polyglow info`: what a run directory holds.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,7 +10,7 @@ use crate::config::Config;
 use crate::inspection::VocabularyReport;
 use crate::run_directory::RunDirectory;
 use crate::train::checkpoint::{Best, Checkpoint};
-use crate::train::{BestMetric, TrainState};
+use crate::train::{BestMetric, TrainState, metrics};
 
 /// What `polyglow info` is asked to do.
 #[derive(Clone, Debug)]
@@ -98,7 +96,7 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
     let step = |name: &str| checkpoints.get(name).map(|found| found.map(|checkpoint| checkpoint.state.step));
     // Training makes the tokenizers after the directory, so a run may have none yet.
     let vocabulary = run.tokenizers().ok().map(|tokenizers| VocabularyReport::new(&tokenizers));
-    let records = records(&run.metrics_path())?;
+    let records = metrics::read(&run.metrics_path())?;
     let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).cloned().collect::<Vec<_>>();
     Ok(Report {
         run: run.root(),
@@ -111,15 +109,6 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
         validations: of("valid"),
         tests: of("test"),
     })
-}
-
-/// The records of `metrics.jsonl`; a line that was cut off by a crash is no record.
-fn records(path: &Path) -> anyhow::Result<Vec<Value>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
-    }
 }
 
 fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -> anyhow::Result<()> {

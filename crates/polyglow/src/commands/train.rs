@@ -1,10 +1,11 @@
 //! `polyglow train`: from a config to a trained model.
 
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use burn::tensor::Device;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
@@ -85,6 +86,9 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
             Subject { config: &config, train: &train, cache: &cache, tokenizers: &tokenizers, device: &device };
         let inspection = inspect(&subject)?;
         tracing::info!("{}", inspection.to_string().trim_end());
+        let path = run.inspection_path();
+        fs::write(&path, serde_json::to_string_pretty(&inspection)? + "\n")
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
         for warning in inspection.warnings {
             tracing::warn!("{warning}");
         }

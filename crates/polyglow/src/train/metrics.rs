@@ -1,7 +1,7 @@
 //! `metrics.jsonl`: the numbers of a run, one JSON object a line, in the order of the steps.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -49,15 +49,6 @@ impl Metrics {
         Ok(record)
     }
 
-    /// The records of the run so far.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn records(&self) -> anyhow::Result<Vec<Value>> {
-        let text = fs::read_to_string(&self.path).with_context(|| format!("cannot read `{}`", self.path.display()))?;
-        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
-    }
-
     /// Adds a line.
     ///
     /// # Errors
@@ -65,6 +56,18 @@ impl Metrics {
     pub fn write(&mut self, record: &impl Serialize) -> anyhow::Result<()> {
         let line = serde_json::to_string(record)? + "\n";
         self.file.write_all(line.as_bytes()).with_context(|| format!("cannot write `{}`", self.path.display()))
+    }
+}
+
+/// The records of a run so far, none where there is no file; a line that was cut off by a crash is no record.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
     }
 }
 

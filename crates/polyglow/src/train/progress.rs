@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use super::dashboard::{Dashboard, require_terminal};
-use super::metrics::Metrics;
+use super::metrics::{self, Metrics};
 use super::monitor::Interval;
 use crate::activity::print_above;
 use crate::evaluation::Scores;
@@ -112,7 +112,7 @@ impl Progress {
     ) -> anyhow::Result<Self> {
         let metrics = Metrics::open(&run.metrics_path(), start_step)?;
         if let View::Dashboard(dashboard) = &mut view {
-            for record in metrics.records()? {
+            for record in metrics::read(&run.metrics_path())? {
                 dashboard.show(&record)?;
             }
         }

@@ -8,6 +8,7 @@ mod dashboard;
 mod info;
 mod program;
 mod progress;
+mod report;
 mod step;
 mod train;
 mod translate;

@@ -1,0 +1,36 @@
+//! `polyglow report`.
+
+use std::fs;
+
+use crate::program::Workplace;
+
+#[test]
+fn a_page_holds_all_runs_and_needs_nothing_else() {
+    let place = Workplace::trained();
+    // Markup in the text is text.
+    place.write(
+        "valid",
+        &[("look <b>now</b>".to_owned(), "sieh & staune".to_owned()), ("now".to_owned(), "jetzt".to_owned())],
+    );
+    place.succeed(&["train", "tiny.toml", "--run", "other", "--set", "seed=2"]);
+    place.succeed(&["train", "tiny.toml", "--run", "third", "--set", "seed=3"]);
+    place.succeed(&["report", "other", "third", "--out", "page.html"]);
+    let page = fs::read_to_string(place.path().join("page.html")).expect("it was written");
+    assert!(page.starts_with("<!DOCTYPE html>"));
+    for words in ["other", "third", "Curves", "Best validations, resampled", "</svg>"] {
+        assert!(page.contains(words), "no {words}");
+    }
+    assert!(
+        page.contains("look &lt;b&gt;now&lt;/b&gt;") && page.contains("sieh &amp; staune") && !page.contains("<b>")
+    );
+    for outside in ["http:", "https:", "<script", "<link", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    // Every tag that is opened is closed.
+    for tag in ["table", "tr", "td", "svg", "figure", "div", "html"] {
+        let count = |pattern: &str| page.matches(pattern).count();
+        assert_eq!(count(&format!("<{tag}>")) + count(&format!("<{tag} ")), count(&format!("</{tag}>")), "{tag}");
+    }
+    let message = place.fail(1, &["report", "nowhere"]);
+    assert!(message.contains("no run in `nowhere`"), "{message}");
+}
