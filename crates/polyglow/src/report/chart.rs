@@ -7,8 +7,9 @@ const HEIGHT: f64 = 260.0;
 /// Room for the numbers of the vertical and of the horizontal axis.
 const LEFT: f64 = 60.0;
 const BOTTOM: f64 = 28.0;
-/// Room on the other two sides.
-const MARGIN: f64 = 12.0;
+/// Room above, and on the right, where half of the last number stands.
+const TOP: f64 = 10.0;
+const RIGHT: f64 = 24.0;
 /// Points of a line at most; more cannot be told apart.
 const MOST_POINTS: usize = 600;
 /// A line of up to so many points shows each of them.
@@ -37,8 +38,8 @@ pub(super) fn chart(title: &str, series: &[Series], logarithmic: bool) -> Markup
     if points().next().is_none() {
         return html! {};
     }
-    let steps = Axis::new(points().map(|(step, _)| *step), false, (LEFT, WIDTH - MARGIN));
-    let values = Axis::new(points().map(|(_, value)| *value), logarithmic, (HEIGHT - BOTTOM, MARGIN));
+    let steps = Axis::new(points().map(|(step, _)| *step).chain([0.0]), false, (LEFT, WIDTH - RIGHT));
+    let values = Axis::new(points().map(|(_, value)| *value), logarithmic, (HEIGHT - BOTTOM, TOP));
     let path = |series: &Series| {
         let stride = series.points.len().div_ceil(MOST_POINTS).max(1);
         let kept = series.points.iter().rev().step_by(stride).rev().filter(|(_, value)| fits(*value));
@@ -53,7 +54,7 @@ pub(super) fn chart(title: &str, series: &[Series], logarithmic: bool) -> Markup
             svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(title) {
                 @for mark in values.marks() {
                     @let y = format!("{:.1}", values.place(mark));
-                    line.grid x1=(LEFT) x2=(WIDTH - MARGIN) y1=(y) y2=(y) {}
+                    line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y) y2=(y) {}
                     text x=(LEFT - 6.0) y=(y) dy="0.32em" text-anchor="end" { (number(mark)) }
                 }
                 @for mark in steps.marks() {
