@@ -94,7 +94,14 @@ impl Transformer {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
-        let memory = self.encode(src);
+        self.decode(&self.encode(src), tgt_in)
+    }
+
+    /// [`Self::forward`] from what [`Self::encode`] made of the source.
+    ///
+    /// # Shapes
+    /// - `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
+    pub fn decode(&self, memory: &Memory, tgt_in: Tensor<2, Int>) -> Tensor<2> {
         let causal_mask = causal_padding_mask(&tgt_in, self.config.tgt_pad_id);
         let rotation = Rotation::new(&self.config, 0, tgt_in.dims()[1], &tgt_in.device());
         let embedded = self.tgt_position.add(self.tgt_embedding().forward(tgt_in), 0);
