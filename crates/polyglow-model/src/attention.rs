@@ -14,6 +14,24 @@ use crate::position::Rotation;
 /// forbidden becomes uniform instead of NaN.
 const FORBIDDEN: f32 = -1e9;
 
+/// Where attention weights come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttentionKind {
+    /// Source positions look at source positions.
+    Encoder,
+    /// Target positions look at target positions.
+    Decoder,
+    /// Target positions look at source positions.
+    Cross,
+}
+
+/// Is shown the weights of each layer as they are computed, `[batch, num_heads, query_len, key_len]`, from the lowest
+/// layer upwards.
+pub type Watch<'a> = dyn FnMut(AttentionKind, Tensor<4>) + 'a;
+
+/// The [`Watch`] that looks away.
+pub fn unwatched(_: AttentionKind, _: Tensor<4>) {}
+
 /// `softmax(query keyᵀ / sqrt(head_dim)) value` for each head, keeping to what `mask` leaves open.
 ///
 /// # Shapes
@@ -61,15 +79,20 @@ impl SelfAttention {
         }
     }
 
-    /// All positions at once.
+    /// All positions at once; also returns the weights.
     ///
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: as `input`
-    /// - `mask`: broadcast to `[batch, num_heads, len, len]`
-    pub fn forward(&self, input: Tensor<3>, mask: &Tensor<4, Bool>, rotation: Option<&Rotation>) -> Tensor<3> {
+    /// - `mask`: broadcast to `[batch, num_heads, len, len]`, as the weights are
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        mask: &Tensor<4, Bool>,
+        rotation: Option<&Rotation>,
+    ) -> (Tensor<3>, Tensor<4>) {
         let [query, key, value] = self.project(input, rotation);
-        let (context, _) = attend(query, key, value, Some(mask), &self.dropout);
-        self.output.forward(join_heads(context))
+        let (context, weights) = attend(query, key, value, Some(mask), &self.dropout);
+        (self.output.forward(join_heads(context)), weights)
     }
 
     /// One more position, which may look at itself and at all of `past`; its key and value are added there.

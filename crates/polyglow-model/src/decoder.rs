@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
-use crate::attention::{CrossAttention, SelfAttention};
+use crate::attention::{AttentionKind, CrossAttention, SelfAttention, Watch};
 use crate::cache::{DecoderCache, LayerCache};
 use crate::config::{Norm, TransformerConfig};
 use crate::feed_forward::FeedForward;
@@ -60,12 +60,13 @@ impl Decoder {
         }
     }
 
-    /// All target positions at once.
+    /// All target positions at once; shows each layer's weights to `watch`, first those on the target, then those on the
+    /// source.
     ///
     /// # Shapes
     /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
-    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>) -> Tensor<3> {
-        self.finish(self.layers.iter().fold(target, |hidden, layer| layer.forward(hidden, input)))
+    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, watch: &mut Watch<'_>) -> Tensor<3> {
+        self.finish(self.layers.iter().fold(target, |hidden, layer| layer.forward(hidden, input, watch)))
     }
 
     /// An empty cache over the encoder's output, with its keys and values computed once for all positions.
@@ -114,14 +115,18 @@ impl DecoderLayer {
 
     /// # Shapes
     /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
-    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>) -> Tensor<3> {
-        let attended = self
-            .self_attention_residual
-            .forward(target, |x| self.self_attention.forward(x, input.causal_mask, input.rotation));
+    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, watch: &mut Watch<'_>) -> Tensor<3> {
+        let attended = self.self_attention_residual.forward(target, |x| {
+            let (attended, weights) = self.self_attention.forward(x, input.causal_mask, input.rotation);
+            watch(AttentionKind::Decoder, weights);
+            attended
+        });
         let source = self.cross_attention.key_value(input.memory.clone());
-        let crossed = self
-            .cross_attention_residual
-            .forward(attended, |x| self.cross_attention.forward(x, &source, input.src_pad_mask).0);
+        let crossed = self.cross_attention_residual.forward(attended, |x| {
+            let (crossed, weights) = self.cross_attention.forward(x, &source, input.src_pad_mask);
+            watch(AttentionKind::Cross, weights);
+            crossed
+        });
         self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
     }
 

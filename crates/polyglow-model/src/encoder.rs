@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
-use crate::attention::SelfAttention;
+use crate::attention::{AttentionKind, SelfAttention, Watch};
 use crate::config::{Norm, TransformerConfig};
 use crate::feed_forward::FeedForward;
 use crate::init::ParamInit;
@@ -42,11 +42,19 @@ impl Encoder {
         }
     }
 
+    /// Shows each layer's weights to `watch`.
+    ///
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`
-    pub fn forward(&self, input: Tensor<3>, mask: &Tensor<4, Bool>, rotation: Option<&Rotation>) -> Tensor<3> {
-        let output = self.layers.iter().fold(input, |hidden, layer| layer.forward(hidden, mask, rotation));
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        mask: &Tensor<4, Bool>,
+        rotation: Option<&Rotation>,
+        watch: &mut Watch<'_>,
+    ) -> Tensor<3> {
+        let output = self.layers.iter().fold(input, |hidden, layer| layer.forward(hidden, mask, rotation, watch));
         match &self.norm {
             Some(norm) => norm.forward(output),
             None => output,
@@ -66,8 +74,18 @@ impl EncoderLayer {
 
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; output: as `input`
-    pub fn forward(&self, input: Tensor<3>, mask: &Tensor<4, Bool>, rotation: Option<&Rotation>) -> Tensor<3> {
-        let attended = self.self_attention_residual.forward(input, |x| self.self_attention.forward(x, mask, rotation));
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        mask: &Tensor<4, Bool>,
+        rotation: Option<&Rotation>,
+        watch: &mut Watch<'_>,
+    ) -> Tensor<3> {
+        let attended = self.self_attention_residual.forward(input, |x| {
+            let (attended, weights) = self.self_attention.forward(x, mask, rotation);
+            watch(AttentionKind::Encoder, weights);
+            attended
+        });
         self.feed_forward_residual.forward(attended, |x| self.feed_forward.forward(x))
     }
 }

@@ -29,7 +29,7 @@ pub use config::{Activation, Arch, ModelConfig, Norm, Position, Preset, TieEmbed
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
 pub use loss::{LossOutput, cross_entropy};
-pub use transformer::{Memory, Transformer};
+pub use transformer::{AttentionMaps, Memory, Transformer};
 
 /// The device of the unit tests.
 #[cfg(test)]

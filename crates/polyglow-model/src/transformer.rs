@@ -3,6 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor};
 
+use crate::attention::{AttentionKind, Watch, unwatched};
 use crate::cache::DecoderCache;
 use crate::config::{TieEmbeddings, TransformerConfig};
 use crate::decoder::{Decoder, DecoderInput};
@@ -46,6 +47,17 @@ pub struct Memory {
     pub src_pad_mask: Tensor<4, Bool>,
 }
 
+/// Attention weights, one entry a layer from the lowest upwards; each row of them sums to 1.
+#[derive(Clone, Debug, Default)]
+pub struct AttentionMaps {
+    /// `[batch, num_heads, src_len, src_len]` each.
+    pub encoder: Vec<Tensor<4>>,
+    /// `[batch, num_heads, tgt_len, tgt_len]` each.
+    pub decoder: Vec<Tensor<4>>,
+    /// `[batch, num_heads, tgt_len, src_len]` each.
+    pub cross: Vec<Tensor<4>>,
+}
+
 impl Transformer {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
     pub fn new(config: &TransformerConfig, seed: u64, device: &Device) -> Self {
@@ -82,10 +94,14 @@ impl Transformer {
     /// # Shapes
     /// - `src`: `[batch, src_len]`, ids with padding behind
     pub fn encode(&self, src: Tensor<2, Int>) -> Memory {
+        self.encode_watched(src, &mut unwatched)
+    }
+
+    fn encode_watched(&self, src: Tensor<2, Int>, watch: &mut Watch<'_>) -> Memory {
         let src_pad_mask = padding_mask(&src, self.config.src_pad_id);
         let rotation = Rotation::new(&self.config, 0, src.dims()[1], &src.device());
         let embedded = self.src_position.add(self.src_embedding.forward(src), 0);
-        let states = self.encoder.forward(self.dropout.forward(embedded), &src_pad_mask, rotation.as_ref());
+        let states = self.encoder.forward(self.dropout.forward(embedded), &src_pad_mask, rotation.as_ref(), watch);
         Memory { states, src_pad_mask }
     }
 
@@ -102,6 +118,10 @@ impl Transformer {
     /// # Shapes
     /// - `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn decode(&self, memory: &Memory, tgt_in: Tensor<2, Int>) -> Tensor<2> {
+        self.decode_watched(memory, tgt_in, &mut unwatched)
+    }
+
+    fn decode_watched(&self, memory: &Memory, tgt_in: Tensor<2, Int>, watch: &mut Watch<'_>) -> Tensor<2> {
         let causal_mask = causal_padding_mask(&tgt_in, self.config.tgt_pad_id);
         let rotation = Rotation::new(&self.config, 0, tgt_in.dims()[1], &tgt_in.device());
         let embedded = self.tgt_position.add(self.tgt_embedding().forward(tgt_in), 0);
@@ -111,7 +131,24 @@ impl Transformer {
             causal_mask: &causal_mask,
             rotation: rotation.as_ref(),
         };
-        self.logits(self.decoder.forward(self.dropout.forward(embedded), &input))
+        self.logits(self.decoder.forward(self.dropout.forward(embedded), &input, watch))
+    }
+
+    /// The weights of every attention in [`Self::forward`]. The query at a target position is the one that predicts the
+    /// token after it.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`
+    pub fn attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> AttentionMaps {
+        let mut maps = AttentionMaps::default();
+        let mut watch = |kind, weights| match kind {
+            AttentionKind::Encoder => maps.encoder.push(weights),
+            AttentionKind::Decoder => maps.decoder.push(weights),
+            AttentionKind::Cross => maps.cross.push(weights),
+        };
+        let memory = self.encode_watched(src, &mut watch);
+        self.decode_watched(&memory, tgt_in, &mut watch);
+        maps
     }
 
     /// An empty cache to [`Self::advance`] from.

@@ -1,6 +1,7 @@
 //! What must hold for any weights: causality, padding, cached search, batches, permutations.
 
 use burn::tensor::{Tensor, s};
+use polyglow_model::attention::unwatched;
 use polyglow_model::encoder::Encoder;
 use polyglow_model::init::ParamInit;
 use polyglow_model::mask::padding_mask;
@@ -108,8 +109,8 @@ fn without_positions_the_encoder_is_permutation_equivariant() {
     let input = Tensor::<3>::from_data([[[0.1f32, 0.9, -0.3, 0.2, 0.5, -0.7, 0.4, 0.0]; 3]], &device)
         * Tensor::<3>::from_data([[[1.0f32], [-0.5], [2.0]]], &device);
     let swap = |x: Tensor<3>| Tensor::cat(vec![x.clone().narrow(1, 2, 1), x.clone().narrow(1, 0, 2)], 1);
-    let output = encoder.forward(input.clone(), &mask, None);
-    let swapped = encoder.forward(swap(input), &mask, None);
+    let output = encoder.forward(input.clone(), &mask, None, &mut unwatched);
+    let swapped = encoder.forward(swap(input), &mask, None, &mut unwatched);
     assert!(distance(&values(swap(output)), &values(swapped)) < 1e-6);
 }
 
@@ -121,4 +122,35 @@ fn the_same_seed_gives_the_same_model_and_another_seed_another() {
     let logits = |seed| values(Transformer::new(&small_config(), seed, &device).forward(src(), tgt()));
     assert!(logits(1) == logits(1), "bit for bit");
     assert!(distance(&logits(1), &logits(2)) > 1e-2);
+}
+
+#[test]
+fn attention_weights_sum_to_one_and_are_zero_where_it_is_forbidden() {
+    let device = device();
+    for config in variants() {
+        let model = Transformer::new(&config, 3, &device);
+        let (src, tgt) = (ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device), ids([[1, 7, 8], [1, 9, 3]], &device));
+        let maps = model.attention(src, tgt);
+        let kinds = [
+            (&maps.encoder, config.num_encoder_layers, 4, 4),
+            (&maps.decoder, config.num_decoder_layers, 3, 3),
+            (&maps.cross, config.num_decoder_layers, 3, 4),
+        ];
+        for (layers, num_layers, query_len, key_len) in kinds {
+            assert_eq!(layers.len(), num_layers);
+            for weights in layers {
+                assert_eq!(weights.dims(), [2, config.num_heads, query_len, key_len]);
+                let sums = values(weights.clone().sum_dim(3));
+                assert!(sums.iter().all(|sum| (sum - 1.0).abs() < 1e-5), "{sums:?}");
+            }
+        }
+        for layer in maps.encoder.iter().chain(&maps.cross) {
+            let padding = values(layer.clone().slice(s![1, .., .., 2..4]));
+            assert!(padding.iter().all(|weight| *weight == 0.0), "{padding:?}");
+        }
+        for layer in &maps.decoder {
+            let future = values(layer.clone().slice(s![.., .., 0, 1..3]));
+            assert!(future.iter().all(|weight| *weight == 0.0), "{future:?}");
+        }
+    }
 }
