@@ -55,6 +55,16 @@ pub enum DataError {
         /// Lines in the target file.
         tgt_lines: u64,
     },
+    /// A line is no list of alignment links.
+    #[error("`{path}` line {line}: `{text}` is no list of links such as `0-0 1-2`", path = .path.display())]
+    Alignment {
+        /// File concerned.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: u64,
+        /// What stands there.
+        text: String,
+    },
     /// A line of a TSV file does not hold exactly a source and a target.
     #[error("`{path}` line {line}: {found} tab-separated columns instead of 2", path = .path.display())]
     Columns {

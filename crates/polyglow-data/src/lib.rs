@@ -4,6 +4,7 @@
 //! text into ids and back, [`id_cache`] keeps the ids of a corpus on disk, [`batching`] plans an epoch, [`batch`] pads
 //! and shifts, [`dropout`] varies BPE segmentations, and [`prefetch`] makes batches ahead of time in the background.
 
+pub mod alignment;
 pub mod batch;
 pub mod batching;
 pub mod config;

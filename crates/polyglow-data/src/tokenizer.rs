@@ -141,6 +141,23 @@ impl Tokenizer {
         texts.par_iter().map(|text| self.encode(text.as_ref())).collect()
     }
 
+    /// The ids of `text`, and for each the number of the word that it belongs to, counted from zero; words are what
+    /// whitespace divides.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_words(&self, text: &str) -> Result<(Vec<u32>, Vec<usize>), DataError> {
+        let encoding = self.inner.encode(EncodeInput::from(text), false).map_err(failed(&self.name))?;
+        let starts: Vec<usize> = word_starts(text).collect();
+        // A token may begin with the space before its word, so its last byte tells more than its first.
+        let word = |&(start, end): &(usize, usize)| {
+            let last = end.saturating_sub(1).max(start);
+            starts.partition_point(|start| *start <= last).saturating_sub(1)
+        };
+        let ids = encoding.get_ids().iter().map(|&id| self.of_text(id)).collect();
+        Ok((ids, encoding.get_offsets().iter().map(word).collect()))
+    }
+
     /// The ids of `text`, with [`WORD_START`] set in those that begin a word.
     pub(crate) fn encode_marked(&self, text: &str) -> Result<Vec<u32>, DataError> {
         let encoding = self.inner.encode(EncodeInput::from(text), false).map_err(failed(&self.name))?;
@@ -246,6 +263,16 @@ impl Tokenizers {
         self.src.save(&dir.join(SRC_FILE))?;
         self.tgt.save(&dir.join(TGT_FILE))
     }
+}
+
+/// Where the words of `text` begin, in bytes.
+fn word_starts(text: &str) -> impl Iterator<Item = usize> {
+    let mut after_space = true;
+    text.char_indices().filter_map(move |(place, character)| {
+        let begins = after_space && !character.is_whitespace();
+        after_space = character.is_whitespace();
+        begins.then_some(place)
+    })
 }
 
 /// The configurations that train the two sides apart.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::alignment::{Link, format_links};
 use crate::error::DataError;
 
 mod digits;
@@ -29,7 +30,7 @@ pub struct AlignedPair {
     /// The target sentence, words separated by single spaces.
     pub tgt: String,
     /// Links (position in `src`, position in `tgt`), counted in words from zero, sorted (the Pharaoh format's order).
-    pub alignment: Vec<(usize, usize)>,
+    pub alignment: Vec<Link>,
 }
 
 impl Toy {
@@ -107,7 +108,7 @@ impl Toy {
             [
                 (format!("{split}.{src}"), lines(pairs.iter().map(|pair| &*pair.src))),
                 (format!("{split}.{tgt}"), lines(pairs.iter().map(|pair| &*pair.tgt))),
-                (format!("{split}.align"), lines(pairs.iter().map(|pair| pharaoh(&pair.alignment)))),
+                (format!("{split}.align"), lines(pairs.iter().map(|pair| format_links(&pair.alignment)))),
             ]
         };
         self.generate().into_iter().flat_map(of_split).collect()
@@ -120,9 +121,4 @@ fn lines(lines: impl Iterator<Item = impl AsRef<str>>) -> String {
         text.push('\n');
         text
     })
-}
-
-fn pharaoh(alignment: &[(usize, usize)]) -> String {
-    let links: Vec<String> = alignment.iter().map(|(src, tgt)| format!("{src}-{tgt}")).collect();
-    links.join(" ")
 }

@@ -55,6 +55,10 @@ enum Command {
         /// The set to score: `train`, `valid`, `test`, or a name of `[data.test]`
         #[arg(long, value_name = "NAME", default_value = "test")]
         split: String,
+        /// Also report how well attention agrees with gold alignments: a file in the Pharaoh format, a line a pair, or
+        /// `gold` for an embedded corpus
+        #[arg(long, value_name = "FILE")]
+        alignments: Option<PathBuf>,
         /// Print the scores as JSON
         #[arg(long)]
         json: bool,
@@ -80,6 +84,9 @@ enum Command {
         /// Phrases that each translation contains, with tabs between them, a line for each line of the input
         #[arg(long, value_name = "FILE")]
         constraints: Option<PathBuf>,
+        /// Put the source word with the most attention in the place of words that the target vocabulary lacks
+        #[arg(long)]
+        replace_unknown: bool,
         /// Ask for lines at the terminal, with line editing and a history
         #[arg(short, long, conflicts_with_all = ["file", "output", "prefix", "constraints"])]
         interactive: bool,
@@ -236,10 +243,20 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Train { source: Source { config, overrides, device }, run, tui } => {
             train::run(&train::TrainArgs { config, overrides, device, run, tui })
         }
-        Command::Evaluate { model, split, json } => {
-            evaluate::run(&evaluate::EvaluateArgs { model: model.into(), split, json })
+        Command::Evaluate { model, split, alignments, json } => {
+            evaluate::run(&evaluate::EvaluateArgs { model: model.into(), split, alignments, json })
         }
-        Command::Translate { model, file, output, n_best, format, prefix, constraints, interactive } => {
+        Command::Translate {
+            model,
+            file,
+            output,
+            n_best,
+            format,
+            prefix,
+            constraints,
+            replace_unknown,
+            interactive,
+        } => {
             let (model, format) = (model.into(), format.into());
             translate::run(&translate::TranslateArgs {
                 model,
@@ -249,6 +266,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
                 format,
                 prefix,
                 constraints,
+                replace_unknown,
                 interactive,
             })
         }

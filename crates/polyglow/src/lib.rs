@@ -5,6 +5,7 @@
 //! then [`config`] and [`device`], then [`mod@train`].
 
 pub mod activity;
+pub mod alignment;
 pub mod allocator;
 pub mod cli;
 pub mod commands;

@@ -318,3 +318,25 @@ fn digits() -> Corpus {
     assert_eq!(config.train, None::<TrainFiles>);
     Corpus::open(&config, Split::Valid).unwrap()
 }
+
+#[test]
+fn tokens_know_their_words() {
+    for kind in TRAINED {
+        let tokenizer = train(&config(kind));
+        let mut compared = 0;
+        for line in text().iter().chain(&["  Größe  🙂 ist\tda ".to_owned()]) {
+            let (ids, words) = tokenizer.encode_words(line).unwrap();
+            assert_eq!(ids, tokenizer.encode(line).unwrap());
+            if ids.contains(&tokenizer.special().unk) {
+                continue;
+            }
+            for (number, word) in line.split_whitespace().enumerate() {
+                let own: Vec<u32> =
+                    ids.iter().zip(&words).filter(|(_, of)| **of == number).map(|(id, _)| *id).collect();
+                assert_eq!(tokenizer.decode(&own).unwrap().trim(), word, "{kind:?}: {line}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 10, "{kind:?}");
+    }
+}

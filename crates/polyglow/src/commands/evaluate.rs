@@ -1,20 +1,24 @@
 //! `polyglow evaluate`: the scores of a trained model.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail, ensure};
+use polyglow_data::alignment::{Link, read_links};
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::lines::Lines;
 use serde::Serialize;
 
 use super::model::ModelArgs;
 use crate::activity::Activity;
+use crate::alignment::{align, error_rate};
 use crate::config::Config;
 use crate::evaluation::{Evaluation, Scores, evaluate};
 use crate::failure::{usage, with_hint};
 use crate::run_directory::translator;
 use crate::suggestion::nearest;
+use crate::translate::Translator;
 
 /// What `polyglow evaluate` is asked to do.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub struct EvaluateArgs {
     pub model: ModelArgs,
     /// The set to score: `train`, `valid`, `test`, or a name of `[data.test]`.
     pub split: String,
+    /// File with the gold alignment of each pair in the Pharaoh format, or `gold` for that of an embedded corpus.
+    pub alignments: Option<PathBuf>,
     /// Whether to print the scores as JSON.
     pub json: bool,
 }
@@ -39,6 +45,9 @@ struct Report<'a> {
     beam_size: usize,
     #[serde(flatten)]
     scores: &'a Scores,
+    /// Of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alignment_error_rates: Option<Vec<f64>>,
 }
 
 /// Scores a set and prints the scores to stdout, as lines or as one JSON object.
@@ -54,6 +63,8 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let mut activity = Activity::new();
     activity.show(format!("translating {} sentences", pairs.len()));
     let Evaluation { scores, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
+    let gold = args.alignments.as_deref().map(|path| gold(path, &config, &args.split, &pairs)).transpose()?;
+    let alignment_error_rates = gold.map(|gold| error_rates(&translator, &pairs, &gold)).transpose()?;
     drop(activity);
     let report = Report {
         checkpoint: &trained[0].checkpoint.path,
@@ -62,6 +73,7 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
         sentences: pairs.len(),
         beam_size: config.search.beam_size,
         scores: &scores,
+        alignment_error_rates,
     };
     write(&report, args.json)
 }
@@ -85,12 +97,40 @@ fn find_split<'a>(config: &Config, name: &'a str) -> anyhow::Result<Split<'a>> {
     })
 }
 
+/// The gold links of every pair.
+fn gold(path: &Path, config: &Config, split: &str, pairs: &[Pair]) -> anyhow::Result<Vec<Vec<Link>>> {
+    if path == Path::new("gold") {
+        let toy = config.data.toy();
+        let error = || usage(anyhow!("`--alignments gold`: only an embedded corpus brings gold alignments along"));
+        let aligned = toy.and_then(|toy| toy.split(split)).ok_or_else(error)?;
+        return Ok(aligned.into_iter().map(|pair| pair.alignment).collect());
+    }
+    let gold = read_links(&mut Lines::open(path)?)?;
+    let (found, wanted) = (gold.len(), pairs.len());
+    ensure!(found == wanted, "`{}` has {found} lines, but the set has {wanted} pairs", path.display());
+    for (number, (pair, links)) in (1..).zip(pairs.iter().zip(&gold)) {
+        let (src, tgt) = (pair.src.split_whitespace().count(), pair.tgt.split_whitespace().count());
+        if let Some((left, right)) = links.iter().find(|link| link.0 >= src || link.1 >= tgt) {
+            let path = path.display();
+            bail!("`{path}` line {number}: `{left}-{right}` is beyond the pair's {src} and {tgt} words");
+        }
+    }
+    Ok(gold)
+}
+
+/// The alignment error rate of every decoder layer, from the lowest.
+fn error_rates(translator: &Translator<'_>, pairs: &[Pair], gold: &[Vec<Link>]) -> anyhow::Result<Vec<f64>> {
+    let links = align(translator, pairs)?;
+    let num_layers = links.first().map_or(0, Vec::len);
+    Ok((0..num_layers).map(|layer| error_rate(links.iter().map(|layers| &layers[layer]), gold)).collect())
+}
+
 fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     if json {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(report)?)?);
     }
-    let Report { checkpoint, step, split, sentences, beam_size, scores } = report;
+    let Report { checkpoint, step, split, sentences, beam_size, scores, alignment_error_rates } = report;
     writeln!(out, "checkpoint      {}   step {step}", checkpoint.display())?;
     writeln!(out, "split           {split}   {sentences} sentences, beam {beam_size}")?;
     writeln!(out, "BLEU            {:.2}   {}", scores.bleu, scores.signatures.bleu)?;
@@ -99,5 +139,8 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     writeln!(out, "token accuracy  {:.4}", scores.token_accuracy)?;
     writeln!(out, "loss            {:.4}   nats per target token", scores.loss)?;
     writeln!(out, "perplexity      {:.4}", scores.perplexity)?;
+    for (layer, rate) in (1..).zip(alignment_error_rates.iter().flatten()) {
+        writeln!(out, "AER             {rate:.4}   decoder layer {layer}")?;
+    }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! `polyglow translate`: lines in, as many lines out.
 
 mod interactive;
+mod results;
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -8,13 +9,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, ensure};
 use polyglow_data::lines::Lines;
-use serde::Serialize;
 
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::usage;
 use crate::run_directory::translator;
-use crate::translate::{Request, Translation, Translator};
+use crate::translate::Request;
+
+use results::Results;
 
 /// Lines that are read, batched by length and translated together.
 const PORTION: usize = 2048;
@@ -36,6 +38,8 @@ pub struct TranslateArgs {
     pub prefix: Option<PathBuf>,
     /// File with the phrases that each translation contains, a line each, with tabs between them.
     pub constraints: Option<PathBuf>,
+    /// Whether a word that the target vocabulary lacks becomes the source word with the most attention.
+    pub replace_unknown: bool,
     /// Whether to ask for lines at the terminal.
     pub interactive: bool,
 }
@@ -65,13 +69,13 @@ pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     if args.interactive {
         let models = args.model.load(&device)?;
         let translator = translator(&models, &config.search, &device)?;
-        let mut results = Results { out: Box::new(io::stdout()), format: args.format, n_best };
+        let mut results = Results::new(Box::new(io::stdout()), args);
         return interactive::run(&translator, &mut results, config.data.languages()?.0);
     }
     let mut input = Input::open(args)?;
     let models = args.model.load(&device)?;
     let translator = translator(&models, &config.search, &device)?;
-    let mut results = Results { out: output(args, &mut input)?, format: args.format, n_best };
+    let mut results = Results::new(output(args, &mut input)?, args);
 
     // Where the translations go to the terminal themselves, they are the progress.
     let shown = args.output.is_none() && io::stdout().is_terminal();
@@ -166,65 +170,4 @@ fn output(args: &TranslateArgs, input: &mut Input) -> anyhow::Result<Box<dyn Wri
 
 fn is_same(left: &Path, right: &Path) -> bool {
     left.canonicalize().is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
-}
-
-struct Results {
-    out: Box<dyn Write>,
-    format: Format,
-    n_best: usize,
-}
-
-/// A line of JSON.
-#[derive(Serialize)]
-struct Record<'a> {
-    line: usize,
-    source: &'a str,
-    hypotheses: Vec<HypothesisRecord<'a>>,
-}
-
-#[derive(Serialize)]
-struct HypothesisRecord<'a> {
-    text: &'a str,
-    log_prob: f32,
-    score: f32,
-}
-
-impl Results {
-    fn write(&mut self, translator: &Translator<'_>, requests: &[Request], first_line: usize) -> anyhow::Result<()> {
-        let translations = translator.translate(requests, first_line)?;
-        for (index, (request, translations)) in requests.iter().zip(&translations).enumerate() {
-            let (line, best) = (first_line + index, &translations[..translations.len().min(self.n_best)]);
-            match self.format {
-                Format::Text => self.write_text(best)?,
-                Format::Tsv => self.write_tsv(line, best)?,
-                Format::Jsonl => self.write_json(line, &request.text, best)?,
-            }
-        }
-        Ok(self.out.flush()?)
-    }
-
-    /// Always `n_best` lines, so that line numbers tell what belongs together.
-    fn write_text(&mut self, best: &[Translation]) -> io::Result<()> {
-        for rank in 0..self.n_best {
-            writeln!(self.out, "{}", best.get(rank).map_or("", |translation| &translation.text))?;
-        }
-        Ok(())
-    }
-
-    fn write_tsv(&mut self, line: usize, best: &[Translation]) -> io::Result<()> {
-        for (rank, Translation { text, log_prob, score }) in (1..).zip(best) {
-            writeln!(self.out, "{line}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}", text.replace('\t', " "))?;
-        }
-        Ok(())
-    }
-
-    fn write_json<'a>(&mut self, line: usize, source: &'a str, best: &'a [Translation]) -> anyhow::Result<()> {
-        let of = |found: &'a Translation| HypothesisRecord {
-            text: &found.text,
-            log_prob: found.log_prob,
-            score: found.score,
-        };
-        let record = Record { line, source, hypotheses: best.iter().map(of).collect() };
-        Ok(writeln!(self.out, "{}", serde_json::to_string(&record)?)?)
-    }
 }

@@ -50,6 +50,11 @@ fn all_formats_hold_the_same_translations() {
                 &format!("{number}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}\n", found["text"].as_str().expect("text"));
         }
     }
+    let words = |text: &Value| text.as_str().expect("a text").split_whitespace().count();
+    let first = &records[0]["hypotheses"][0];
+    let links = first["alignment"].as_array().expect("a list");
+    assert_eq!(links.len(), words(&first["text"]));
+    assert!(links.iter().all(|link| link[0].as_u64().is_some_and(|word| word < 3)), "{links:?}");
     assert_eq!(records[0]["source"], "look aaa now");
     assert_eq!(records[2]["hypotheses"][0]["text"], "");
     assert_eq!(translate(&["--beam-size", "3", "--n-best", "2"]), text);
@@ -58,9 +63,15 @@ fn all_formats_hold_the_same_translations() {
 
 #[test]
 fn the_log_probability_of_a_translation_is_what_score_says_of_it() {
-    let records = records(&["--beam-size", "2", "--set", "search.max_len_ratio=20"]);
-    let found: Vec<&Value> = records.iter().map(|record| &record["hypotheses"][0]).collect();
-    let lines: Vec<&str> = found.iter().map(|found| found["text"].as_str().expect("a text")).collect();
+    // The model has hardly learned to end; of some samples, the shortest has.
+    let records = records(&["--beam-size", "16", "--n-best", "16", "--set", "search.method=sample"]);
+    let text = |found: &Value| found["text"].as_str().expect("a text").to_owned();
+    let shortest = |record: &Value| {
+        let found = record["hypotheses"].as_array().expect("a list").iter();
+        found.min_by_key(|found| text(found).len()).expect("at least one").clone()
+    };
+    let found: Vec<Value> = records.iter().map(shortest).collect();
+    let lines: Vec<String> = found.iter().map(text).collect();
     write("found.de", &(lines.join("\n") + "\n"));
     let (output, message) = PLACE.succeed(&["score", "run", "input.en", "found.de"]);
     let mut compared = 0;
@@ -174,4 +185,22 @@ fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
     assert!(message.contains("line 1 has 39 tokens, more than the model's 20: translating it in pieces"), "{message}");
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[0], lines[1..].join(" "));
+}
+
+#[test]
+fn gold_alignments_give_an_error_rate_a_layer() {
+    write("gold.align", "0-0\n0-0 2-1\n\n1-1\n");
+    let scores = PLACE.json(&["evaluate", "run", "--alignments", "gold.align", "--json"]);
+    let rates = scores["alignment_error_rates"].as_array().expect("a list");
+    assert_eq!(rates.len(), 1);
+    assert!(rates[0].as_f64().is_some_and(|rate| (0.0..=1.0).contains(&rate)), "{rates:?}");
+    let fail = |content: &str| {
+        write("wrong.align", content);
+        PLACE.fail(1, &["evaluate", "run", "--alignments", "wrong.align"])
+    };
+    assert!(fail("0-0\n0:0\n\n\n").contains("`wrong.align` line 2: `0:0` is no list of links"));
+    assert!(fail("0-0\n").contains("`wrong.align` has 1 lines, but the set has 4 pairs"));
+    assert!(fail("0-0\n9-0\n\n\n").contains("`wrong.align` line 2: `9-0` is beyond the pair's 3 and 2 words"));
+    let message = PLACE.fail(2, &["evaluate", "run", "--alignments", "gold"]);
+    assert!(message.contains("only an embedded corpus brings gold alignments along"), "{message}");
 }

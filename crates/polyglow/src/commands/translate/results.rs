@@ -1,0 +1,146 @@
+//! Translations as text, as a table, or as JSON.
+
+use std::io::{self, Write};
+
+use polyglow_data::alignment::Link;
+use polyglow_data::corpus::Pair;
+use serde::Serialize;
+
+use super::{Format, TranslateArgs};
+use crate::alignment::align;
+use crate::translate::{Request, Translation, Translator};
+
+/// Where translations are written, and how.
+pub(super) struct Results {
+    out: Box<dyn Write>,
+    format: Format,
+    n_best: usize,
+    replace_unknown: bool,
+}
+
+/// A translation with the source word of each of its words.
+struct Aligned {
+    translation: Translation,
+    /// Empty unless somebody needs it.
+    links: Vec<Link>,
+}
+
+/// A line of JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    line: usize,
+    source: &'a str,
+    hypotheses: Vec<HypothesisRecord<'a>>,
+}
+
+#[derive(Serialize)]
+struct HypothesisRecord<'a> {
+    text: &'a str,
+    log_prob: f32,
+    score: f32,
+    /// For each word of the text the source word with the most attention, both counted from 0: `[source, target]`.
+    alignment: &'a [Link],
+}
+
+impl Results {
+    pub(super) fn new(out: Box<dyn Write>, args: &TranslateArgs) -> Self {
+        Self { out, format: args.format, n_best: args.n_best, replace_unknown: args.replace_unknown }
+    }
+
+    /// Translates lines, the first of which has this number, and writes the results.
+    pub(super) fn write(
+        &mut self,
+        translator: &Translator<'_>,
+        requests: &[Request],
+        first_line: usize,
+    ) -> anyhow::Result<()> {
+        let translations = translator.translate(requests, first_line)?;
+        let aligned = self.align(translator, requests, translations)?;
+        for (index, (request, best)) in requests.iter().zip(&aligned).enumerate() {
+            let line = first_line + index;
+            match self.format {
+                Format::Text => self.write_text(best)?,
+                Format::Tsv => self.write_tsv(line, best)?,
+                Format::Jsonl => self.write_json(line, &request.text, best)?,
+            }
+        }
+        Ok(self.out.flush()?)
+    }
+
+    /// Takes the best translations of each line, aligns those that need it, and replaces unknown words if that is wanted.
+    fn align(
+        &self,
+        translator: &Translator<'_>,
+        requests: &[Request],
+        translations: Vec<Vec<Translation>>,
+    ) -> anyhow::Result<Vec<Vec<Aligned>>> {
+        let unknown = translator.tgt.token(translator.tgt.special().unk).unwrap_or_default();
+        let has_unknown = |text: &str| text.split_whitespace().any(|word| word == unknown);
+        let plain = |translation| Aligned { translation, links: Vec::new() };
+        let mut lines: Vec<Vec<Aligned>> =
+            translations.into_iter().map(|best| best.into_iter().take(self.n_best).map(plain).collect()).collect();
+        let mut places = Vec::new();
+        let mut pairs = Vec::new();
+        for (line, (request, best)) in requests.iter().zip(&lines).enumerate() {
+            for (rank, Aligned { translation, .. }) in best.iter().enumerate() {
+                if self.format == Format::Jsonl || self.replace_unknown && has_unknown(&translation.text) {
+                    places.push((line, rank));
+                    pairs.push(Pair { src: request.text.clone(), tgt: translation.text.clone() });
+                }
+            }
+        }
+        for ((line, rank), mut layers) in places.into_iter().zip(align(translator, &pairs)?) {
+            let Aligned { translation, links } = &mut lines[line][rank];
+            *links = layers.pop().unwrap_or_default();
+            if self.replace_unknown && has_unknown(&translation.text) {
+                translation.text = replace(&translation.text, &unknown, &requests[line].text, links);
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Always `n_best` lines, so that line numbers tell what belongs together.
+    fn write_text(&mut self, best: &[Aligned]) -> io::Result<()> {
+        for rank in 0..self.n_best {
+            writeln!(self.out, "{}", best.get(rank).map_or("", |aligned| &aligned.translation.text))?;
+        }
+        Ok(())
+    }
+
+    fn write_tsv(&mut self, line: usize, best: &[Aligned]) -> io::Result<()> {
+        for (rank, Aligned { translation: Translation { text, log_prob, score }, .. }) in (1..).zip(best) {
+            writeln!(self.out, "{line}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}", text.replace('\t', " "))?;
+        }
+        Ok(())
+    }
+
+    fn write_json(&mut self, line: usize, source: &str, best: &[Aligned]) -> anyhow::Result<()> {
+        let hypotheses = best.iter().map(|Aligned { translation: Translation { text, log_prob, score }, links }| {
+            HypothesisRecord { text, log_prob: *log_prob, score: *score, alignment: links }
+        });
+        let record = Record { line, source, hypotheses: hypotheses.collect() };
+        Ok(writeln!(self.out, "{}", serde_json::to_string(&record)?)?)
+    }
+}
+
+/// Puts the source word that it is linked to in the place of each unknown word.
+fn replace(text: &str, unknown: &str, source: &str, links: &[Link]) -> String {
+    let source: Vec<&str> = source.split_whitespace().collect();
+    let known = |(place, word): (usize, &str)| {
+        let link = links.iter().find(|(_, tgt)| *tgt == place).filter(|_| word == unknown);
+        link.and_then(|(src, _)| source.get(*src).copied()).unwrap_or(word).to_owned()
+    };
+    text.split_whitespace().enumerate().map(known).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_words_become_the_source_words_they_are_linked_to() {
+        let links = [(2, 0), (0, 1), (1, 2)];
+        assert_eq!(replace("die <unk> <unk>", "<unk>", "Anna Brown the", &links), "die Anna Brown");
+        assert_eq!(replace("<unk>", "<unk>", "", &[]), "<unk>");
+    }
+}
