@@ -38,13 +38,7 @@ impl Lines {
     /// # Errors
     /// [`DataError::Io`] if the first bytes cannot be read.
     pub fn from_reader(reader: impl Read + Send + 'static, name: &Path) -> Result<Self, DataError> {
-        let mut plain = BufReader::with_capacity(BUFFER_BYTES, reader);
-        let compressed = plain.fill_buf().map_err(DataError::io(name))?.starts_with(&GZIP_MAGIC);
-        let reader: Box<dyn BufRead + Send> = if compressed {
-            Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(plain)))
-        } else {
-            Box::new(plain)
-        };
+        let reader = decompress(reader, name)?;
         Ok(Self { reader, path: name.to_owned(), read: 0, buffer: Vec::new() })
     }
 
@@ -86,6 +80,34 @@ impl Iterator for Lines {
     fn next(&mut self) -> Option<Self::Item> {
         self.read_line().transpose()
     }
+}
+
+/// Reads all of `reader`, plain or gzip, and keeps every character of it, a byte-order mark and line ends among them.
+///
+/// `name` stands in error messages.
+///
+/// # Errors
+/// [`DataError::Io`] if it cannot be read, [`DataError::InvalidUtf8`] if it is not UTF-8.
+pub fn read_text(reader: impl Read + Send + 'static, name: &Path) -> Result<String, DataError> {
+    let mut bytes = Vec::new();
+    decompress(reader, name)?.read_to_end(&mut bytes).map_err(DataError::io(name))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line_start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let line = valid.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
+        DataError::InvalidUtf8 { path: name.to_owned(), line, byte: valid.len() - line_start + 1 }
+    })
+}
+
+/// Opens gzip, which is recognized by its first bytes, as the text that was compressed.
+fn decompress(reader: impl Read + Send + 'static, name: &Path) -> Result<Box<dyn BufRead + Send>, DataError> {
+    let mut plain = BufReader::with_capacity(BUFFER_BYTES, reader);
+    let compressed = plain.fill_buf().map_err(DataError::io(name))?.starts_with(&GZIP_MAGIC);
+    Ok(if compressed {
+        Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(plain)))
+    } else {
+        Box::new(plain)
+    })
 }
 
 #[cfg(test)]
@@ -134,5 +156,19 @@ mod tests {
     fn invalid_utf8_is_named_by_line_and_byte() {
         let error = lines(b"fine\nab\xff\n").unwrap_err().to_string();
         assert_eq!(error, "`text` line 2: invalid UTF-8 at byte 3 of the line");
+    }
+
+    #[test]
+    fn a_whole_text_keeps_its_marks_and_names_the_place_of_a_wrong_byte() {
+        let read = |bytes: Vec<u8>| read_text(std::io::Cursor::new(bytes), Path::new("text"));
+        let text = "\u{feff}a\r\nb \n";
+        assert_eq!(read(text.into()).unwrap(), text);
+        assert_eq!(read(gzip(text.as_bytes())).unwrap(), text);
+        for (bytes, place) in
+            [(&b"fine\nab\xff\n"[..], "line 2: invalid UTF-8 at byte 3"), (b"\xff", "line 1: invalid UTF-8 at byte 1")]
+        {
+            let error = read(bytes.to_vec()).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`text` {place}")), "{error}");
+        }
     }
 }

@@ -5,17 +5,10 @@
 
 /// Splits a file into the lines that sacreBLEU's command reads from it.
 ///
-/// Python ends a line at `\n`, `\r` and `\r\n`, and the command removes the whitespace at its end.
+/// Only `\n` ends a line, and the whitespace at its end is removed, a `\r` too. A byte-order mark is a character of the
+/// first line.
 pub fn lines(text: &str) -> Vec<&str> {
-    let mut lines = Vec::new();
-    let mut after_return = false;
-    for line in text.split_inclusive(['\n', '\r']) {
-        if !(after_return && line == "\n") {
-            lines.push(trim_end(line));
-        }
-        after_return = line.ends_with('\r');
-    }
-    lines
+    text.split_terminator('\n').map(trim_end).collect()
 }
 
 /// Whether `str.isspace` holds: Unicode's white space and the four ASCII separators U+001C to U+001F.
@@ -55,10 +48,10 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_where_python_ends_them() {
-        assert_eq!(lines("a \n\nb\u{2028}c\r\n\rd"), ["a", "", "b\u{2028}c", "", "d"]);
+    fn only_line_feeds_end_lines() {
+        assert_eq!(lines("a \n\nb\u{2028}c\r\n\rd\re\n"), ["a", "", "b\u{2028}c", "\rd\re"]);
+        assert_eq!(lines("\u{feff}a"), ["\u{feff}a"]);
         assert_eq!(lines("a\n"), ["a"]);
-        assert_eq!(lines("a\r"), ["a"]);
         assert_eq!(lines("\n\n"), ["", ""]);
         assert!(lines("").is_empty());
     }

@@ -1,4 +1,6 @@
-//! The command line. The only file that knows clap: every command gets a plain struct of its arguments.
+//! The command line. Only this file and its folder know clap: every command gets a plain struct of its arguments.
+
+mod metrics;
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +10,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::model::ModelArgs;
-use crate::commands::{average, check, corpus, devices, evaluate, info, report, score, train, translate};
+use crate::commands::{average, check, corpus, devices, evaluate, info, metrics as scoring, report, score, train, translate};
 use crate::logging;
 
 /// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
@@ -103,6 +105,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Score any text against references: BLEU, chrF and TER, number for number as sacreBLEU
+    #[command(after_help = metrics::EXAMPLES)]
+    Metrics(Box<metrics::Metrics>),
     /// Average the newest checkpoints of a run into its checkpoint `average`
     Average {
         /// Directory of the run
@@ -273,6 +278,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Score { model, src, tgt, json } => {
             score::run(&score::ScoreArgs { model: model.into(), src, tgt, json })
         }
+        Command::Metrics(metrics) => scoring::run(&(*metrics).into()),
         Command::Average { run, last } => average::run(&average::AverageArgs { run, last }),
         Command::Info { run, json } => info::run(&info::InfoArgs { run, json }),
         Command::Report { runs, out } => report::run(&report::ReportArgs { runs, out }),

@@ -6,6 +6,7 @@ pub mod corpus;
 pub mod devices;
 pub mod evaluate;
 pub mod info;
+pub mod metrics;
 pub mod model;
 pub mod report;
 pub mod score;

@@ -1,0 +1,95 @@
+//! From lines to scores, the same way for every metric.
+
+use polyglow_metrics::significance::{
+    Comparison, Confidence, baseline_confidence, bootstrap_confidence, paired_bootstrap, paired_randomization,
+};
+use polyglow_metrics::{Metric, MetricError, Score, Signature, Statistics, segment_statistics};
+
+use super::input::Systems;
+use super::{MetricName, MetricsArgs, Task};
+use crate::failure::usage;
+
+/// What one metric says.
+pub(super) struct Scores {
+    /// How the scores were computed.
+    pub(super) signature: Signature,
+    /// One for each system, or for each line where lines are scored.
+    pub(super) scores: Vec<Scored>,
+}
+
+/// A score with what belongs to it.
+pub(super) struct Scored {
+    /// What the metric is called with its options.
+    pub(super) name: String,
+    /// The score.
+    pub(super) value: f64,
+    /// What the score is made of; empty where sacreBLEU prints nothing.
+    pub(super) details: String,
+    /// Where the resampled scores lie.
+    pub(super) confidence: Option<Confidence>,
+    /// How probable the difference to the first system is if the two are equal.
+    pub(super) p_value: Option<f64>,
+}
+
+impl Scored {
+    fn new(score: &impl Score) -> Self {
+        let (name, value, details) = (score.name(), score.value(), score.details());
+        Self { name, value, details, confidence: None, p_value: None }
+    }
+}
+
+/// Scores all systems by one metric.
+///
+/// # Errors
+/// The options of the metric leave no score defined.
+pub(super) fn score(
+    metric: MetricName,
+    args: &MetricsArgs,
+    systems: &Systems<'_>,
+    seed: u64,
+) -> anyhow::Result<Scores> {
+    let scores = match metric {
+        MetricName::Bleu => score_by(&args.bleu, args.task, systems, seed),
+        MetricName::Chrf => score_by(&args.chrf, args.task, systems, seed),
+        MetricName::Ter => score_by(&args.ter, args.task, systems, seed),
+    };
+    // The lines have been checked before, so that only the options are left to be wrong.
+    scores.map_err(usage)
+}
+
+fn score_by(metric: &impl Metric, task: Task, systems: &Systems<'_>, seed: u64) -> Result<Scores, MetricError> {
+    let count = |hypotheses: &Vec<&str>| segment_statistics(metric, hypotheses, &systems.references);
+    let statistics: Vec<Statistics> = systems.hypotheses.iter().map(count).collect::<Result<_, _>>()?;
+    let (baseline, others) = statistics.split_first().ok_or(MetricError::NoHypotheses)?;
+    let signature = metric.signature(systems.references.len());
+    let of_corpus = |statistics: &Statistics| Scored::new(&metric.score(&statistics.sum()));
+    let compared = |compare: &dyn Fn(&Statistics) -> Result<Comparison, MetricError>| -> Result<Vec<_>, MetricError> {
+        let compared = others.iter().map(|system| {
+            let Comparison { p_value, confidence, .. } = compare(system)?;
+            Ok(Scored { p_value: Some(p_value), confidence, ..of_corpus(system) })
+        });
+        compared.collect()
+    };
+    Ok(match task {
+        Task::Corpus => Scores { signature, scores: statistics.iter().map(of_corpus).collect() },
+        Task::Sentences => {
+            Scores { signature, scores: baseline.rows().map(|row| Scored::new(&metric.score(row))).collect() }
+        }
+        Task::Confidence(number) => {
+            let confidence = Some(bootstrap_confidence(metric, baseline, number, seed)?);
+            let scores = vec![Scored { confidence, ..of_corpus(baseline) }];
+            Scores { signature: signature.resampled(Some(number), None, seed), scores }
+        }
+        Task::PairedBootstrap(number) => {
+            let confidence = Some(baseline_confidence(metric, baseline, number, seed)?);
+            let mut scores = vec![Scored { confidence, ..of_corpus(baseline) }];
+            scores.extend(compared(&|system| paired_bootstrap(metric, baseline, system, number, seed))?);
+            Scores { signature: signature.resampled(Some(number), None, seed), scores }
+        }
+        Task::PairedRandomization(number) => {
+            let mut scores = vec![of_corpus(baseline)];
+            scores.extend(compared(&|system| paired_randomization(metric, baseline, system, number, None, seed))?);
+            Scores { signature: signature.resampled(None, Some(number), seed), scores }
+        }
+    })
+}
