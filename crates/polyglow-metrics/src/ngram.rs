@@ -1,6 +1,6 @@
 //! Counting of n-grams that two sequences share, of words or of characters alike.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::error::MetricError;
 
@@ -10,10 +10,18 @@ const MAX_ORDER: usize = 100;
 /// Marks the beginning of an n-gram that no reference contains, so that no longer one is looked up either.
 const UNSEEN: u32 = u32::MAX;
 
+/// How many words a segment has room for before its vocabulary grows.
+const USUAL_VOCABULARY: usize = 56;
+
 /// Gives equal words equal numbers.
-#[derive(Default)]
 pub(crate) struct Vocabulary<'text> {
     numbers: FxHashMap<&'text str, u32>,
+}
+
+impl Default for Vocabulary<'_> {
+    fn default() -> Self {
+        Self { numbers: FxHashMap::with_capacity_and_hasher(USUAL_VOCABULARY, FxBuildHasher) }
+    }
 }
 
 impl<'text> Vocabulary<'text> {
@@ -48,7 +56,8 @@ pub(crate) fn num_ngrams(len: usize, order: usize) -> usize {
 pub(crate) fn clipped_matches(hypothesis: &[u32], references: &[&[u32]], max_order: usize) -> Vec<usize> {
     let mut hypothesis_prefixes = vec![0; hypothesis.len()];
     let mut reference_prefixes: Vec<_> = references.iter().map(|r| vec![0; r.len()]).collect();
-    let mut numbers = FxHashMap::default();
+    let num_symbols = references.iter().map(|reference| reference.len()).sum();
+    let mut numbers = FxHashMap::with_capacity_and_hasher(num_symbols, FxBuildHasher);
     let mut matches = vec![0; max_order];
     for (order, matched) in (1..).zip(&mut matches) {
         numbers.clear();

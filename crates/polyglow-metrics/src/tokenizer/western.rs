@@ -6,9 +6,10 @@ use super::rewrite::{split_off_first, split_off_second, surround};
 const ENTITIES: [(&str, &str); 4] = [("&quot;", "\""), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")];
 
 pub(super) fn tokenize(line: &str) -> String {
-    let line = line.replace("<skipped>", "").replace("-\n", "").replace('\n', " ");
-    let line = format!(" {} ", replace_entities(line));
-    split_periods_and_dashes(&split_western_symbols(&line))
+    let line = format!(" {line} ");
+    let line = if line.contains("<skipped>") { line.replace("<skipped>", "") } else { line };
+    let line = if line.contains('\n') { line.replace("-\n", "").replace('\n', " ") } else { line };
+    split_periods_and_dashes(&split_western_symbols(&replace_entities(line)))
 }
 
 /// Puts back the four characters that XML writes as entities.
@@ -21,13 +22,16 @@ pub(crate) fn replace_entities(line: String) -> String {
 
 /// Makes a token of each ASCII punctuation mark and symbol but the apostrophe, comma, dash and period.
 pub(crate) fn split_western_symbols(line: &str) -> String {
-    surround(line, |c| c == ' ' || c.is_ascii_punctuation() && !matches!(c, '\'' | ',' | '-' | '.'))
+    surround(line, |c| c.is_ascii_punctuation() && !matches!(c, '\'' | ',' | '-' | '.'))
 }
 
 /// Splits off periods and commas except between digits, then dashes after a digit.
 pub(crate) fn split_periods_and_dashes(line: &str) -> String {
     let is_mark = |c| matches!(c, '.' | ',');
-    let line = split_off_second(line, |first, second| !first.is_ascii_digit() && is_mark(second));
+    let line = split_off_second(line, |first, second| is_mark(second) && !first.is_ascii_digit());
     let line = split_off_first(&line, |first, second| is_mark(first) && !second.is_ascii_digit());
-    split_off_second(&line, |first, second| first.is_ascii_digit() && second == '-')
+    if !line.contains('-') {
+        return line;
+    }
+    split_off_second(&line, |first, second| second == '-' && first.is_ascii_digit())
 }
