@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what sacreBLEU says about a few texts, for the tests of polyglow-metrics to compare with.
+"""Writes what sacreBLEU says about a few texts, for the tests of polyglow-metrics and `polyglow metrics` to compare with.
 
     pip install sacrebleu==2.6.0
-    python3 scripts/golden-metrics.py                       # writes crates/polyglow-metrics/tests/golden/*.json
-    python3 scripts/golden-metrics.py --random SEED LINES   # prints one random text with its scores
+    python3 scripts/golden-metrics.py                                # writes crates/polyglow*/tests/golden/*.json
+    python3 scripts/golden-metrics.py --random SEED LINES            # prints one random text with its scores
+    python3 scripts/golden-metrics.py --random-commands SEED LINES   # prints what the command prints about another
 
-Each file holds one text, its hypotheses and references, and for every metric and choice of options the corpus score,
+`polyglow/tests/golden/metrics.json` holds a few files and what sacreBLEU's own command prints about them. Each other file holds one text, its hypotheses and references, and for every metric and choice of options the corpus score,
 the sentence scores and the signature. All numbers come from sacreBLEU; nothing here computes a score.
 """
 
@@ -15,7 +16,9 @@ import logging
 import os
 import pathlib
 import random
+import subprocess
 import sys
+import tempfile
 import unicodedata
 
 import sacrebleu
@@ -23,7 +26,9 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 VERSION = "2.6.0"
-GOLDEN = pathlib.Path(__file__).parent.parent / "crates/polyglow-metrics/tests/golden"
+CRATES = pathlib.Path(__file__).parent.parent / "crates"
+GOLDEN = CRATES / "polyglow-metrics/tests/golden"
+GOLDEN_COMMANDS = CRATES / "polyglow/tests/golden/metrics.json"
 
 BLEU_OPTIONS = [
     *({"tokenize": name} for name in ("13a", "intl", "char", "zh", "none")),
@@ -244,6 +249,84 @@ def significance(num_samples, num_trials, seed, *streams):
     }
 
 
+def command_cases():
+    """What the command is asked: references, systems, options, and whether the answer is JSON."""
+    one, two = ["reference"], ["reference", "other-reference"]
+    system, systems = ["hypothesis"], ["hypothesis", "system", "other-reference"]
+    every_metric = ["--metrics", "ter", "bleu", "chrf"]
+    for as_json in (False, True):
+        for options in (
+            [], every_metric, ["--width", "0"], [*every_metric, "--width", "5"], ["--score-only"],
+            [*every_metric, "--score-only", "--width", "3"], ["--confidence"],
+            [*every_metric, "--confidence", "--confidence-n", "50", "--width", "4"],
+        ):
+            yield two, system, options, as_json
+        yield one, systems, every_metric, as_json
+        yield one, systems, [*every_metric, "--paired-ar", "--paired-ar-n", "60"], as_json
+        # With numpy 2, the command cannot write the JSON of a bootstrap test of chrF or TER.
+        metrics = [] if as_json else every_metric
+        yield one, systems, [*metrics, "--paired-bs", "--paired-bs-n", "60", "--width", "2"], as_json
+    yield one, systems, ["--paired-bs", "--paired-bs-n", "60", "--short"], False
+    yield two, system, [*every_metric, "--confidence", "--score-only"], False
+    for metric in ("bleu", "chrf", "ter"):
+        for options in ([], ["--score-only", "--width", "4"], ["--short"]):
+            yield two, system, ["--metrics", metric, "--sentence-level", *options], False
+    for options in (
+        *(["--tokenize", name] for name in ("intl", "char", "zh", "none")),
+        ["--lowercase"], ["--smooth-method", "floor"], ["--smooth-method", "add-k", "--smooth-value", "0.5"],
+        ["--smooth-method", "none", "--short"],
+        ["--metrics", "chrf", "--chrf-char-order", "3", "--chrf-word-order", "2", "--chrf-beta", "3"],
+        ["--metrics", "chrf", "--chrf-whitespace", "--chrf-lowercase", "--chrf-eps-smoothing"],
+        ["--metrics", "ter", "--ter-case-sensitive", "--ter-no-punct"],
+        ["--metrics", "ter", "--ter-asian-support", "--ter-normalized"],
+    ):
+        yield one, system, [*options, "--width", "4"], False
+    yield ["tabs"], system, [*every_metric, "--num-refs", "2", "--width", "4"], False
+
+
+def commands(hypothesis, system, reference, other_reference):
+    """What sacreBLEU's command prints about the lines of two systems and two references."""
+    tabs = [first.replace("\t", " ") + "\t" + second for first, second in zip(reference, other_reference)]
+    # A last reference that is blank would be cut off with its tab.
+    tabs = [line if line.rstrip() == line else line + "x" for line in tabs]
+    streams = {
+        "hypothesis": hypothesis, "system": system, "reference": reference, "other-reference": other_reference,
+        "tabs": tabs,
+    }
+    files = {name: "".join(line + "\n" for line in stream) for name, stream in streams.items()}
+    environment = {**os.environ, "NO_COLOR": "1"}
+    environment.pop("SACREBLEU_FORMAT", None)
+    environment.pop("SACREBLEU_SEED", None)
+    cases = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (pathlib.Path(folder) / name).write_bytes(content.encode())
+        for references, systems, options, as_json in command_cases():
+            command = [sys.executable, "-m", "sacrebleu", *references, "--quiet", "--input", *systems, *options]
+            command += ["--format", "json" if as_json else "text"]
+            run = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True)
+            stdout = run.stdout.decode()
+            if "--paired" in " ".join(options) and not as_json:
+                # What the numbers mean, both programs say in words of their own.
+                table, rest = stdout.split("\n\n", 1)
+                stdout = table + "\n\n" + rest[rest.index("-----------------\nMetric signatures"):]
+            for before in ("version:", "v:", '"version": "'):
+                stdout = stdout.replace(before + VERSION, before + "{version}")
+            cases.append({
+                "references": references, "systems": systems, "options": options, "json": as_json, "stdout": stdout,
+            })
+    return {"files": files, "cases": cases}
+
+
+def awkward_lines(seed, num_lines):
+    """Random text for files: a line feed can only end a line there, but a carriage return can be anywhere."""
+    streams = random_text(random.Random(seed), num_lines, 4)
+    streams = [[line.replace("\n", "\r") for line in stream] for stream in streams]
+    streams[0][0] = "\ufeff" + streams[0][0]
+    streams[1] = [line + "\r" for line in streams[1]]
+    return streams
+
+
 def main():
     if sacrebleu.__version__ != VERSION:
         sys.exit(f"error: this needs sacrebleu {VERSION}, but found {sacrebleu.__version__}")
@@ -251,7 +334,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--random", nargs=2, type=int, metavar=("SEED", "LINES"))
     parser.add_argument("--random-significance", nargs=2, type=int, metavar=("SEED", "LINES"))
+    parser.add_argument("--random-commands", nargs=2, type=int, metavar=("SEED", "LINES"))
     arguments = parser.parse_args()
+    if arguments.random_commands:
+        print(json.dumps(commands(*awkward_lines(*arguments.random_commands))))
+        return
     if arguments.random:
         seed, num_lines = arguments.random
         print(json.dumps(golden(*random_text(random.Random(seed), num_lines))))
@@ -280,6 +367,11 @@ def main():
     for name, tests in texts.items():
         content = json.dumps(tests, ensure_ascii=True, separators=(",", ":"))
         (GOLDEN / "significance" / f"{name}.json").write_text(content + "\n")
+    hypothesis, reference, other_reference = ENGLISH
+    # A byte-order mark, ends of lines as on Windows, and a return inside a line.
+    system = [line.lower() + " \r" for line in other_reference]
+    content = commands(["\ufeff" + hypothesis[0], *hypothesis[1:-1], "the the\rthe"], system, reference, other_reference)
+    GOLDEN_COMMANDS.write_text(json.dumps(content, ensure_ascii=True, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ pub struct MetricsArgs {
     pub systems: Vec<PathBuf>,
     /// How many references each line of the one reference file holds, with tabs between them.
     pub num_refs: usize,
-    /// What to compute; each is computed once, in the order of [`MetricName`].
+    /// What to compute; each is computed once.
     pub metrics: Vec<MetricName>,
     /// How BLEU is computed.
     pub bleu: BleuOptions,
@@ -43,7 +43,7 @@ pub struct MetricsArgs {
     pub style: Style,
 }
 
-/// A metric, in the order in which scores are printed.
+/// A metric, in the order in which sacreBLEU prints scores, unless it makes a paired test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MetricName {
     /// BLEU.
@@ -89,9 +89,7 @@ pub struct Style {
 /// Options that do not go together or leave no score defined, and `SACREBLEU_SEED` that is no number (exit code 2); a
 /// file that cannot be read, is not UTF-8, or does not have as many lines as the others.
 pub fn run(args: &MetricsArgs) -> anyhow::Result<()> {
-    let mut metrics = args.metrics.clone();
-    metrics.sort_unstable();
-    metrics.dedup();
+    let metrics = each_once(args);
     check(args, metrics.len())?;
     let seed = seed(std::env::var("SACREBLEU_SEED").ok().as_deref())?;
     let input = Input::read(args)?;
@@ -109,6 +107,20 @@ pub fn run(args: &MetricsArgs) -> anyhow::Result<()> {
         _ => report::write_corpus(&mut out, &all_scores, args.style)?,
     }
     Ok(out.flush()?)
+}
+
+/// The metrics in the order in which they are printed: for a paired test as they were given, else always the same.
+fn each_once(args: &MetricsArgs) -> Vec<MetricName> {
+    let mut metrics: Vec<MetricName> = Vec::new();
+    for &metric in &args.metrics {
+        if !metrics.contains(&metric) {
+            metrics.push(metric);
+        }
+    }
+    if !matches!(args.task, Task::PairedBootstrap(_) | Task::PairedRandomization(_)) {
+        metrics.sort_unstable();
+    }
+    metrics
 }
 
 /// Checks what the options say together.

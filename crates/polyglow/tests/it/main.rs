@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod dashboard;
 mod info;
+mod metrics;
 mod program;
 mod progress;
 mod report;

@@ -73,7 +73,11 @@ impl Input {
         let counts: Vec<_> = hypotheses.iter().chain(&references).map(|lines| lines.len() as u64).collect();
         for (text, &count) in texts.iter().zip(&counts) {
             if count == 0 {
-                return Err(DataError::Empty { path: text.path.clone() }.into());
+                let error = DataError::Empty { path: text.path.clone() };
+                return Err(with_hint(
+                    error,
+                    "there must be a line for each segment; a blank one where there is no text",
+                ));
             }
             if count != counts[0] {
                 return Err(different_lengths(texts[0], counts[0], text, count));
@@ -88,13 +92,16 @@ impl Input {
 }
 
 impl Text {
-    fn read(path: &Path) -> Result<Self, DataError> {
+    fn read(path: &Path) -> anyhow::Result<Self> {
         let (content, path) = if is_stdin(path) {
             let name = Path::new("standard input");
             (read_text(io::stdin(), name)?, name)
         } else {
-            let file = File::open(path).map_err(|source| DataError::Io { path: path.to_owned(), source })?;
-            (read_text(file, path)?, path)
+            let unreadable = |source| {
+                let error = DataError::Io { path: path.to_owned(), source };
+                with_hint(error, "give the path of a file, from the current directory on, or `-` for standard input")
+            };
+            (read_text(File::open(path).map_err(unreadable)?, path)?, path)
         };
         if content.starts_with('\u{feff}') {
             tracing::warn!(

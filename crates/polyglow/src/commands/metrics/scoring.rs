@@ -7,7 +7,7 @@ use polyglow_metrics::{Metric, MetricError, Score, Signature, Statistics, segmen
 
 use super::input::Systems;
 use super::{MetricName, MetricsArgs, Task};
-use crate::failure::usage;
+use crate::failure::{usage, with_hint};
 
 /// What one metric says.
 pub(super) struct Scores {
@@ -48,13 +48,17 @@ pub(super) fn score(
     systems: &Systems<'_>,
     seed: u64,
 ) -> anyhow::Result<Scores> {
-    let scores = match metric {
-        MetricName::Bleu => score_by(&args.bleu, args.task, systems, seed),
-        MetricName::Chrf => score_by(&args.chrf, args.task, systems, seed),
-        MetricName::Ter => score_by(&args.ter, args.task, systems, seed),
+    let (scores, options) = match metric {
+        MetricName::Bleu => {
+            (score_by(&args.bleu, args.task, systems, seed), "`--max-ngram-order` and `--smooth-value`")
+        }
+        MetricName::Chrf => {
+            (score_by(&args.chrf, args.task, systems, seed), "`--chrf-char-order` and `--chrf-word-order`")
+        }
+        MetricName::Ter => (score_by(&args.ter, args.task, systems, seed), "the options of TER"),
     };
     // The lines have been checked before, so that only the options are left to be wrong.
-    scores.map_err(usage)
+    scores.map_err(|error| usage(with_hint(error, format!("see {options}"))))
 }
 
 fn score_by(metric: &impl Metric, task: Task, systems: &Systems<'_>, seed: u64) -> Result<Scores, MetricError> {
