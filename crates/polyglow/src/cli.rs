@@ -10,7 +10,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::model::ModelArgs;
-use crate::commands::{average, check, corpus, devices, evaluate, info, metrics as scoring, report, score, train, translate};
+use crate::commands::{self, average, check, corpus, devices, evaluate, info, report, score, train, translate};
 use crate::logging;
 
 /// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
@@ -278,7 +278,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Score { model, src, tgt, json } => {
             score::run(&score::ScoreArgs { model: model.into(), src, tgt, json })
         }
-        Command::Metrics(metrics) => scoring::run(&(*metrics).into()),
+        Command::Metrics(metrics) => commands::metrics::run(&(*metrics).into()),
         Command::Average { run, last } => average::run(&average::AverageArgs { run, last }),
         Command::Info { run, json } => info::run(&info::InfoArgs { run, json }),
         Command::Report { runs, out } => report::run(&report::ReportArgs { runs, out }),

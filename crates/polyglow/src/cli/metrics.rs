@@ -110,6 +110,7 @@ struct Chrf {
 
 #[derive(Args)]
 #[command(next_help_heading = "TER")]
+#[expect(clippy::struct_excessive_bools, reason = "these are the four switches of Tercom, independent of each other")]
 struct Ter {
     /// Keep case
     #[arg(long)]
@@ -138,13 +139,15 @@ struct Tests {
     #[arg(long, requires = "systems", conflicts_with = "paired_ar")]
     paired_bs: bool,
     /// Resamples for the comparison
-    #[arg(long, value_name = "N", default_value = "1000", allow_negative_numbers = true, value_parser = super::counts())]
+    #[arg(long, value_name = "N", default_value = "1000", allow_negative_numbers = true)]
+    #[arg(value_parser = super::counts())]
     paired_bs_n: usize,
     /// Compare each further system with HYP by approximate randomization
     #[arg(long, requires = "systems")]
     paired_ar: bool,
     /// Trials for the comparison
-    #[arg(long, value_name = "N", default_value = "10000", allow_negative_numbers = true, value_parser = super::counts())]
+    #[arg(long, value_name = "N", default_value = "10000", allow_negative_numbers = true)]
+    #[arg(value_parser = super::counts())]
     paired_ar_n: usize,
 }
 

@@ -71,7 +71,6 @@ pub enum Task {
 
 /// How scores are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "these are three independent switches of sacreBLEU's command")]
 pub struct Style {
     /// Whether to print JSON in place of text.
     pub json: bool,

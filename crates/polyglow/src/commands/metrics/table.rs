@@ -50,14 +50,14 @@ fn explanation(baseline: &str, task: Task) -> String {
     let (test, meaning) = match task {
         Task::PairedBootstrap(number) => (
             format!("Paired bootstrap resampling, {number} resamples"),
-            "In parentheses after a score: mean of the resampled scores ± half of the interval that holds 95 % of them.\n",
+            "In parentheses: the mean of the resampled scores ± half of the interval that holds 95 % of them.\n",
         ),
         Task::PairedRandomization(number) => (format!("Paired approximate randomization, {number} trials"), ""),
         Task::Corpus | Task::Confidence(_) | Task::Sentences => return String::new(),
     };
     format!(
         "{test}: each system against {baseline}.\n{meaning}\
-         p: the probability of a difference at least as large if the two systems were equal. Below 0.05 (marked with *)\n\
+         p: the probability of a difference at least as large if the two systems were equal. Up to 0.05 (marked by *)\n\
          the systems differ by more than chance; whether the difference matters is another question.\n"
     )
 }
