@@ -47,8 +47,7 @@ pub fn align(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<
     let mut links = vec![Vec::new(); pairs.len()];
     let mut rest = &tokens[..];
     while !rest.is_empty() {
-        let fits = |rows: &usize| rows * rest[rows - 1].width() <= translator.max_tokens;
-        let (rows, later) = rest.split_at((2..=rest.len()).take_while(fits).last().unwrap_or(1));
+        let (rows, later) = rest.split_at(translator.forced_rows(rest, Tokens::width));
         let examples: Vec<Example> = rows.iter().map(|row| row.example.clone()).collect();
         let batch = Batch::new(&examples, src.special(), translator.tgt.special(), translator.pad_multiple);
         let ids = |values: Vec<i32>, len: usize| {

@@ -8,9 +8,13 @@ use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use polyglow_model::attention::AttentionKind;
 
+use crate::attention::Selection;
 use crate::commands::model::ModelArgs;
-use crate::commands::{self, average, check, corpus, devices, evaluate, info, report, score, train, translate};
+use crate::commands::{
+    self, attention, average, check, corpus, devices, evaluate, info, report, score, train, translate,
+};
 use crate::logging;
 
 /// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
@@ -108,6 +112,31 @@ enum Command {
     /// Score any text against references: BLEU, chrF and TER, number for number as sacreBLEU
     #[command(after_help = metrics::EXAMPLES)]
     Metrics(Box<metrics::Metrics>),
+    /// Show what a model looks at while it translates a sentence: every layer and head, on a page or as a picture
+    Attention {
+        #[command(flatten)]
+        model: Model,
+        /// The source sentence
+        sentence: String,
+        /// Its translation [default: the model's]
+        #[arg(long, value_name = "SENTENCE")]
+        tgt: Option<String>,
+        /// The file to write: `.html` holds all maps, `.png` and `.svg` one
+        #[arg(short, long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Which attention a picture shows
+        #[arg(long, value_enum, default_value = "cross")]
+        kind: Kind,
+        /// Which layer a picture shows, counted from 1 [default: the last]
+        #[arg(long, value_name = "N", value_parser = counts())]
+        layer: Option<usize>,
+        /// Which head a picture shows, counted from 1 [default: the mean of all]
+        #[arg(long, value_name = "N", value_parser = counts())]
+        head: Option<usize>,
+        /// Print the source word with the most attention for each target word, as `source-target` counted from 0
+        #[arg(long)]
+        pharaoh: bool,
+    },
     /// Average the newest checkpoints of a run into its checkpoint `average`
     Average {
         /// Directory of the run
@@ -216,6 +245,27 @@ impl From<OutputFormat> for translate::Format {
     }
 }
 
+/// Which attention.
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    /// Target positions look at the source
+    Cross,
+    /// Source positions look at the source
+    Encoder,
+    /// Target positions look at the target
+    Decoder,
+}
+
+impl From<Kind> for AttentionKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Cross => Self::Cross,
+            Kind::Encoder => Self::Encoder,
+            Kind::Decoder => Self::Decoder,
+        }
+    }
+}
+
 /// Whole numbers from 1.
 fn counts() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
@@ -279,6 +329,17 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
             score::run(&score::ScoreArgs { model: model.into(), src, tgt, json })
         }
         Command::Metrics(metrics) => commands::metrics::run(&(*metrics).into()),
+        Command::Attention { model, sentence, tgt, out, kind, layer, head, pharaoh } => {
+            let selection = Selection { kind: kind.into(), layer, head };
+            attention::run(&attention::AttentionArgs {
+                model: model.into(),
+                src: sentence,
+                tgt,
+                out,
+                selection,
+                pharaoh,
+            })
+        }
         Command::Average { run, last } => average::run(&average::AverageArgs { run, last }),
         Command::Info { run, json } => info::run(&info::InfoArgs { run, json }),
         Command::Report { runs, out } => report::run(&report::ReportArgs { runs, out }),

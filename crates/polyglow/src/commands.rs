@@ -1,5 +1,6 @@
 //! One verb of the command line per file: each wires rooms of the house together and prints the result.
 
+pub mod attention;
 pub mod average;
 pub mod check;
 pub mod corpus;

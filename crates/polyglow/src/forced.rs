@@ -50,9 +50,7 @@ pub fn force(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<
     let (mut transaction, mut batches) = (Transaction::default(), Vec::new());
     let mut rest = &ids[..];
     while !rest.is_empty() {
-        // Rows grow longer from here on, so the last one that fits decides the width of all.
-        let fits = |rows: &usize| rows * rest[rows - 1].width() <= translator.max_tokens;
-        let (rows, later) = rest.split_at((2..=rest.len()).take_while(fits).last().unwrap_or(1));
+        let (rows, later) = rest.split_at(translator.forced_rows(rest, Ids::width));
         let (log_probs, correct) = forward(translator, rows);
         transaction = transaction.register(log_probs).register(correct);
         batches.push(rows);

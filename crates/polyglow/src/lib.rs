@@ -7,6 +7,7 @@
 pub mod activity;
 pub mod alignment;
 pub mod allocator;
+pub mod attention;
 pub mod cli;
 pub mod commands;
 pub mod config;

@@ -201,6 +201,12 @@ impl Translator<'_> {
         (self.max_tokens / positions).clamp(1, pieces.len())
     }
 
+    /// How many of these rows, of which none is wider than the one after it, go into one batch that is not searched.
+    pub fn forced_rows<T>(&self, rows: &[T], width: impl Fn(&T) -> usize) -> usize {
+        let fits = |count: &usize| count * width(&rows[count - 1]) <= self.max_tokens;
+        (2..=rows.len()).take_while(fits).last().unwrap_or(1)
+    }
+
     /// The hypotheses for each piece.
     fn search(&self, pieces: &[Piece]) -> Vec<Vec<Hypothesis>> {
         let special = self.tgt.special();
