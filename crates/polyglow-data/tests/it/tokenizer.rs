@@ -324,7 +324,7 @@ fn tokens_know_their_words() {
     for kind in TRAINED {
         let tokenizer = train(&config(kind));
         let mut compared = 0;
-        for line in text().iter().chain(&["  Größe  🙂 ist\tda ".to_owned()]) {
+        for line in text().iter().chain(&["  Größe  🙂 war\tda ".to_owned()]) {
             let (ids, words) = tokenizer.encode_words(line).unwrap();
             assert_eq!(ids, tokenizer.encode(line).unwrap());
             if ids.contains(&tokenizer.special().unk) {

@@ -76,7 +76,7 @@ const drawMap = () => {
     values.forEach((value, index) => {
       if (value < 0.1) return;
       const x = left + (index % width) * cell + cell / 2, y = top + Math.floor(index / width) * cell + cell / 2;
-      root.append(svg("text", { x, y, dy: "0.32em", class: "value" }, value.toFixed(2).replace("0.", ".")));
+      root.append(svg("text", { x, y, dy: "0.32em", class: value > 0.5 ? "value strong" : "value" }, value.toFixed(2).replace("0.", ".")));
     });
   }
   place("map").replaceChildren(root);
