@@ -94,7 +94,7 @@ pub fn read_text(reader: impl Read + Send + 'static, name: &Path) -> Result<Stri
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line_start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        let line = valid.iter().filter(|&&byte| byte == b'\n').count() as u64 + 1;
+        let line = valid.split(|&byte| byte == b'\n').count() as u64;
         DataError::InvalidUtf8 { path: name.to_owned(), line, byte: valid.len() - line_start + 1 }
     })
 }

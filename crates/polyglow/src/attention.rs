@@ -95,12 +95,10 @@ impl Map {
     /// The weights of a head, or without one the mean over the heads.
     pub fn head(&self, layer: usize, head: Option<usize>) -> Vec<f32> {
         let heads = &self.weights[layer];
-        match head {
-            Some(head) => heads[head].clone(),
-            None => {
-                let sum = |place: usize| heads.iter().map(|head| head[place]).sum::<f32>();
-                (0..self.queries.len() * self.keys.len()).map(|place| sum(place) / heads.len() as f32).collect()
-            }
+        if let Some(head) = head {
+            return heads[head].clone();
         }
+        let sum = |place: usize| heads.iter().map(|head| head[place]).sum::<f32>();
+        (0..self.queries.len() * self.keys.len()).map(|place| sum(place) / heads.len() as f32).collect()
     }
 }

@@ -135,7 +135,9 @@ impl Translator<'_> {
             let parts = split(&request.text, longest, &count)?;
             for (part, mut ids) in (0u64..).zip(self.encode(&parts)?) {
                 // Spaces between words may be tokens of their own, and a single character may be many.
-                ids.iter_mut().for_each(|ids| ids.truncate(longest));
+                for ids in &mut ids {
+                    ids.truncate(longest);
+                }
                 let mut piece = Piece { line, ids, sentence: Sentence::default() };
                 piece.sentence = self.sentence(&Request::default(), piece.len(), number)?;
                 piece.sentence.number |= part << 40;

@@ -158,7 +158,7 @@ fn num_candidates(config: &SearchConfig) -> usize {
 fn continuations(group: &[Live], candidates: &[Vec<Candidate>], rules: &[Rule]) -> Vec<Continuation> {
     let mut choices = Vec::with_capacity(candidates.iter().map(Vec::len).sum());
     for (row, ((hypothesis, candidates), rule)) in group.iter().zip(candidates).zip(rules).enumerate() {
-        choices.extend(candidates.iter().filter_map(|candidate| {
+        choices.extend(candidates.iter().filter_map(|&candidate| {
             let score = hypothesis.score + rule.score(candidate)?;
             let log_prob = hypothesis.log_prob + candidate.log_prob;
             Some(Continuation { row, id: candidate.id, log_prob, score, rank: score })

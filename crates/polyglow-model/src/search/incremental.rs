@@ -123,7 +123,9 @@ fn best_on_host(logits: Tensor<2>, count: usize, wanted: &[Vec<u32>], forbidden:
     let candidates = |(index, row): (usize, &[f32])| {
         let normalizer = log_sum_exp(row);
         let mut best = best_of_row(row, count, forbidden);
-        best.iter_mut().for_each(|candidate| candidate.log_prob -= normalizer);
+        for candidate in &mut best {
+            candidate.log_prob -= normalizer;
+        }
         let wanted = wanted.get(index).map_or(&[][..], Vec::as_slice);
         add_wanted(&mut best, wanted.iter().map(|&id| (id, row[id as usize] - normalizer)));
         best

@@ -49,8 +49,8 @@ impl Rule {
     }
 
     /// The score of a candidate: its log-probability, less if it is a repetition, none if it may not come.
-    pub(super) fn score(&self, candidate: &Candidate) -> Option<f32> {
-        let Candidate { id, log_prob } = *candidate;
+    pub(super) fn score(&self, candidate: Candidate) -> Option<f32> {
+        let Candidate { id, log_prob } = candidate;
         let wanted = self.wanted.contains(&id);
         // A comparison that is also false for NaN.
         let possible = log_prob > f32::NEG_INFINITY;

@@ -21,6 +21,7 @@ The environment variable SACREBLEU_SEED is the seed of every resampling (default
 
 /// What is scored, and how.
 #[derive(Args)]
+#[expect(clippy::struct_field_names, reason = "fields are named as their options, which are those of sacreBLEU")]
 pub(super) struct Metrics {
     /// The hypotheses, one a line; with --hypothesis, those of the baseline
     #[arg(value_name = "HYP")]
@@ -87,6 +88,7 @@ struct Bleu {
 
 #[derive(Args)]
 #[command(next_help_heading = "chrF")]
+#[expect(clippy::struct_field_names, reason = "fields are named as their options, which are those of sacreBLEU")]
 struct Chrf {
     /// The longest n-grams, in characters
     #[arg(long, value_name = "N", default_value = "6", allow_negative_numbers = true)]
@@ -111,6 +113,7 @@ struct Chrf {
 #[derive(Args)]
 #[command(next_help_heading = "TER")]
 #[expect(clippy::struct_excessive_bools, reason = "these are the four switches of Tercom, independent of each other")]
+#[expect(clippy::struct_field_names, reason = "fields are named as their options, which are those of sacreBLEU")]
 struct Ter {
     /// Keep case
     #[arg(long)]

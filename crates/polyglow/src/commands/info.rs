@@ -55,8 +55,8 @@ struct StateReport {
 }
 
 impl StateReport {
-    fn new(state: TrainState, best_metric: BestMetric) -> Self {
-        let TrainState { step, epoch, tokens, best, stale_validations, .. } = state;
+    fn new(state: &TrainState, best_metric: BestMetric) -> Self {
+        let &TrainState { step, epoch, tokens, best, stale_validations, .. } = state;
         Self { step, epoch, tokens, best, best_metric, stale_validations }
     }
 }
@@ -103,7 +103,7 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
         config,
         parameters: newest.as_ref().map(Checkpoint::parameters).transpose()?,
         vocabulary,
-        state: newest.map(|checkpoint| StateReport::new(checkpoint.state, best_metric)),
+        state: newest.map(|checkpoint| StateReport::new(&checkpoint.state, best_metric)),
         checkpoints: CheckpointsReport { steps: checkpoints.steps()?, best: step("best")?, average: step("average")? },
         train: of("train").pop(),
         validations: of("valid"),

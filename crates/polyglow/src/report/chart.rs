@@ -137,10 +137,10 @@ pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 {
         "0".to_owned()
-    } else if size >= 1e7 || size < 1e-3 {
+    } else if !(1e-3..1e7).contains(&size) {
         format!("{value:.1e}").replace(".0e", "e")
     } else if size >= 1000.0 {
-        let digits = format!("{:.0}", size);
+        let digits = format!("{size:.0}");
         let groups: Vec<&str> =
             digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
         format!("{}{}", if value < 0.0 { "-" } else { "" }, groups.join("\u{202f}"))

@@ -46,8 +46,10 @@ fn all_formats_hold_the_same_translations() {
         for (rank, found) in (1..).zip(hypotheses) {
             let number_of = |key: &str| found[key].as_f64().expect("a number");
             let (score, log_prob) = (number_of("score"), number_of("log_prob"));
-            table +=
-                &format!("{number}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}\n", found["text"].as_str().expect("text"));
+            let text = found["text"].as_str().expect("a text");
+            table.push_str(
+                &[number.to_string(), rank.to_string(), format!("{score:.6}\t{log_prob:.6}\t{text}\n")].join("\t"),
+            );
         }
     }
     let words = |text: &Value| text.as_str().expect("a text").split_whitespace().count();
@@ -155,7 +157,7 @@ fn an_ensemble_of_one_model_twice_is_that_model_and_of_two_another() {
     assert!((loss(&one) - loss(&twice)).abs() < 1e-5);
     let (other, both) = (PLACE.json(&["evaluate", "other", "--json"]), evaluate(&["--ensemble", "other"]));
     // The logarithm is concave, so the loss of the mean is below the mean of the losses.
-    assert!(loss(&both) < (loss(&one) + loss(&other)) / 2.0 + 1e-6);
+    assert!(loss(&both) < f64::midpoint(loss(&one), loss(&other)) + 1e-6);
     assert!((loss(&both) - loss(&one)).abs() > 1e-6);
     let place = Workplace::new();
     place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "tokenizer.kind=char"]);
@@ -178,7 +180,7 @@ fn samples_follow_their_seed_and_not_their_batch() {
 
 #[test]
 fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
-    let sentence = |index| format!("{} .", vec![["aaa", "bbb", "ccc"][index]; 12].join(" "));
+    let sentence = |index| format!("{} .", [["aaa", "bbb", "ccc"][index]; 12].join(" "));
     let whole: Vec<String> = (0..3).map(sentence).collect();
     write("long.en", &(whole.join(" ") + "\n" + &whole.join("\n") + "\n"));
     let (output, message) = PLACE.succeed(&["translate", "run", "long.en"]);

@@ -23,11 +23,12 @@ pub(super) fn write_corpus(out: &mut impl Write, all_scores: &[Scores], style: S
             });
         }
     }
-    Ok(match &results[..] {
+    match &results[..] {
         results if !style.json => write_aligned(out, results)?,
         [result] => writeln!(out, "{result}")?,
         results => writeln!(out, "[\n{}\n]", results.join(",\n"))?,
-    })
+    }
+    Ok(())
 }
 
 /// Writes one score for each line: a line of text, or an object on a line of its own.
@@ -67,8 +68,8 @@ fn number(scored: &Scored, width: usize) -> String {
     }
 }
 
-fn line(scored: &Scored, scores: &Scores, style: Style) -> String {
-    let signature = if style.short { scores.signature.short() } else { scores.signature.to_string() };
+fn line(scored: &Scored, all: &Scores, style: Style) -> String {
+    let signature = if style.short { all.signature.short() } else { all.signature.to_string() };
     let line = format!("{}|{signature} = {} {}", scored.name, number(scored, style.width), scored.details);
     line.trim_end().to_owned()
 }

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use polyglow_metrics::significance::Confidence;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
@@ -77,10 +78,12 @@ fn grid(names: &[String], all_scores: &[Scores], style: Style) -> Vec<Vec<Vec<St
 }
 
 fn cell(scored: &Scored, width: usize) -> Vec<String> {
-    let mut score = format!("{:.width$}", scored.value);
-    if let Some(confidence) = scored.confidence {
-        score += &format!(" ({:.width$} ± {:.width$})", confidence.mean, confidence.half_width);
-    }
+    let score = match scored.confidence {
+        Some(Confidence { mean, half_width }) => {
+            format!("{:.width$} ({mean:.width$} ± {half_width:.width$})", scored.value)
+        }
+        None => format!("{:.width$}", scored.value),
+    };
     let p_value = scored.p_value.map(|p_value| {
         let mark = if p_value > SIGNIFICANCE { "" } else { "*" };
         format!("(p = {p_value:.4}){mark}")
