@@ -81,6 +81,11 @@ impl RunSummary {
         of_kind(&self.records, kind)
     }
 
+    /// Whether the output of the best validation and its references are there, line for line.
+    fn has_comparable_output(&self) -> bool {
+        !self.valid.is_empty() && self.best_output().is_some_and(|lines| lines.len() == self.valid.len())
+    }
+
     /// The output of the best validation.
     fn best_output(&self) -> Option<&[String]> {
         let best = self.best?;
@@ -110,7 +115,7 @@ pub struct Comparison {
 pub fn compare(runs: &[RunSummary]) -> anyhow::Result<Vec<Comparison>> {
     let Some(first) = runs.first() else { return Ok(Vec::new()) };
     let same: Vec<&RunSummary> =
-        runs.iter().filter(|run| run.valid == first.valid && run.best_output().is_some()).collect();
+        runs.iter().filter(|run| run.valid == first.valid && run.has_comparable_output()).collect();
     let bleu = BleuOptions { tokenizer: first.config.train.tokenize.into(), ..BleuOptions::default() };
     let mut comparisons = compare_by("BLEU", &bleu, &same)?;
     comparisons.extend(compare_by("chrF", &ChrfOptions::default(), &same)?);

@@ -54,8 +54,14 @@ pub struct Best {
     pub step: u64,
     /// The value of `train.best_metric`.
     pub score: f64,
-    /// The loss, in nats per target token, which decides between equal scores.
+    /// The loss, in nats per target token, which decides between equal scores; the first checkpoints did not have it.
+    #[serde(default = "worst_loss")]
     pub loss: f64,
+}
+
+/// A loss that any other is better than; finite, because JSON has no infinity.
+fn worst_loss() -> f64 {
+    f64::MAX
 }
 
 /// `state.json`.
