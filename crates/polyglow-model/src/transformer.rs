@@ -151,6 +151,21 @@ impl Transformer {
         maps
     }
 
+    /// The weights of every layer's attention to the source in [`Self::forward`], from the lowest, averaged over heads.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch, tgt_len, src_len]` each
+    pub fn cross_attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        let mut layers = Vec::new();
+        let mut watch = |kind, weights: Tensor<4>| {
+            if kind == AttentionKind::Cross {
+                layers.push(weights.mean_dim(1).squeeze_dim(1));
+            }
+        };
+        self.decode_watched(&self.encode(src), tgt_in, &mut watch);
+        layers
+    }
+
     /// An empty cache to [`Self::advance`] from.
     pub fn start(&self, memory: &Memory) -> DecoderCache {
         self.decoder.start(&memory.states, &memory.src_pad_mask)

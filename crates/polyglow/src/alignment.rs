@@ -1,11 +1,12 @@
 //! Which source word each target word is translated from, by the attention of the decoder to the source.
 
-use burn::tensor::{Int, Tensor, TensorData, Transaction};
+use burn::tensor::Transaction;
 use polyglow_data::alignment::Link;
 use polyglow_data::batch::Batch;
 use polyglow_data::corpus::Pair;
 use polyglow_data::example::Example;
 
+use crate::device::upload;
 use crate::translate::{Member, Translator};
 
 /// A pair in ids, with the word that each of them belongs to.
@@ -45,24 +46,17 @@ pub fn align(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<
     }
     tokens.sort_by_key(Tokens::width);
     let mut links = vec![Vec::new(); pairs.len()];
-    let mut rest = &tokens[..];
-    while !rest.is_empty() {
-        let (rows, later) = rest.split_at(translator.forced_rows(rest, Tokens::width));
+    for rows in translator.forced_batches(&tokens, Tokens::width) {
         let examples: Vec<Example> = rows.iter().map(|row| row.example.clone()).collect();
         let batch = Batch::new(&examples, src.special(), translator.tgt.special(), translator.pad_multiple);
-        let ids = |values: Vec<i32>, len: usize| {
-            Tensor::<2, Int>::from_data(TensorData::new(values, [batch.batch_size, len]), translator.device)
-        };
-        let maps = model.attention(ids(batch.src, batch.src_len), ids(batch.tgt_in, batch.tgt_len));
-        let mean = |weights: Tensor<4>| weights.mean_dim(1);
-        let register = |transaction: Transaction, weights| transaction.register(mean(weights));
-        for layer in maps.cross.into_iter().fold(Transaction::default(), register).execute() {
+        let ids = |values, len| upload(values, len, translator.device);
+        let layers = model.cross_attention(ids(batch.src, batch.src_len), ids(batch.tgt_in, batch.tgt_len));
+        for layer in layers.into_iter().fold(Transaction::default(), Transaction::register).execute() {
             let weights: Vec<f32> = layer.iter().collect();
             for (row, weights) in rows.iter().zip(weights.chunks(batch.tgt_len * batch.src_len)) {
                 links[row.index].push(strongest(row, weights, batch.src_len));
             }
         }
-        rest = later;
     }
     Ok(links)
 }
@@ -89,7 +83,8 @@ fn strongest(tokens: &Tokens, weights: &[f32], src_len: usize) -> Vec<Link> {
 }
 
 /// The alignment error rate (Och and Ney, 2003) of `found` against `gold`, all of whose links are sure:
-/// `1 - 2 |found and gold| / (|found| + |gold|)`, 0 to 1. Links of target words without a gold link are not counted.
+/// `1 - 2 |found and gold| / (|found| + |gold|)`, 0 to 1. Links of target words without a gold link are not counted;
+/// there is at least one gold link.
 pub fn error_rate<'a>(found: impl IntoIterator<Item = &'a Vec<Link>>, gold: &[Vec<Link>]) -> f64 {
     let (mut common, mut all) = (0, 0);
     for (found, gold) in found.into_iter().zip(gold) {

@@ -3,17 +3,18 @@
 mod page;
 mod picture;
 
-use burn::tensor::{Int, Tensor, TensorData, Transaction};
+use burn::tensor::{TensorData, Transaction};
 use polyglow_data::batch::Batch;
 use polyglow_data::example::Example;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::attention::AttentionKind;
 use serde::Serialize;
 
+use crate::device::upload;
 use crate::translate::{Member, Translator};
 
 pub use page::render;
-pub use picture::{Selection, draw};
+pub use picture::{PictureFormat, Selection, draw};
 
 /// The weights of all layers and heads on one pair.
 #[derive(Clone, Debug, Serialize)]
@@ -55,9 +56,7 @@ impl PairAttention {
         let example = Example { src: encode(src_tokenizer, src)?, tgt: encode(translator.tgt, tgt)? };
         let (special, tgt_special) = (src_tokenizer.special(), translator.tgt.special());
         let batch = Batch::new(std::slice::from_ref(&example), special, tgt_special, 1);
-        let ids = |values: Vec<i32>, len: usize| {
-            Tensor::<2, Int>::from_data(TensorData::new(values, [1, len]), translator.device)
-        };
+        let ids = |values, len| upload(values, len, translator.device);
         let maps = model.attention(ids(batch.src, batch.src_len), ids(batch.tgt_in, batch.tgt_len));
 
         let names = |tokenizer: &Tokenizer, first: Option<u32>, ids: &[u32], last: Option<u32>| -> Vec<String> {

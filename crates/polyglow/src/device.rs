@@ -3,11 +3,11 @@
 use std::panic::{self, AssertUnwindSafe};
 
 use anyhow::anyhow;
-use burn::tensor::Device;
 #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal"))]
 use burn::tensor::DeviceKind;
 #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
 use burn::tensor::DeviceType;
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use serde::Serialize;
 
 use crate::failure::{self, usage, with_hint};
@@ -189,6 +189,15 @@ fn adapters(backend: &str, existing: &[Device], build: fn(DeviceKind) -> Device)
 fn number(backend: &str, devices: impl Iterator<Item = (&'static str, Device)>) -> Vec<Found> {
     let name = |(index, (kind, device))| Found { name: format!("{backend}:{index}"), kind, device };
     devices.enumerate().map(name).collect()
+}
+
+/// Brings rows of ids, each of `len` ids, to a device.
+///
+/// # Shapes
+/// - output: `[rows, len]`
+pub fn upload(ids: Vec<i32>, len: usize, device: &Device) -> Tensor<2, Int> {
+    let rows = ids.len() / len.max(1);
+    Tensor::from_data(TensorData::new(ids, [rows, len]), device)
 }
 
 #[cfg(test)]

@@ -2,11 +2,14 @@
 
 use anyhow::Context;
 use burn::tensor::activation::log_softmax;
-use burn::tensor::{Int, Tensor, TensorData, Transaction};
+use burn::tensor::{Int, Tensor, Transaction};
 use polyglow_data::batch::Batch;
 use polyglow_data::corpus::Pair;
 use polyglow_data::example::Example;
+use polyglow_data::tokenizer::Tokenizer;
+use polyglow_model::mean_of_probabilities;
 
+use crate::device::upload;
 use crate::translate::{Member, Translator};
 
 /// How probable a model finds a given translation.
@@ -38,7 +41,7 @@ impl Ids {
     }
 }
 
-/// Runs the models over the target sides, batched by length, and reads everything back once at the end.
+/// Runs the models over the target sides, batched by length.
 ///
 /// A side that is longer than the model is cut, with a warning.
 ///
@@ -47,21 +50,10 @@ impl Ids {
 pub fn force(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Forced>> {
     let mut ids = encode(translator, pairs)?;
     ids.sort_by_key(Ids::width);
-    let (mut transaction, mut batches) = (Transaction::default(), Vec::new());
-    let mut rest = &ids[..];
-    while !rest.is_empty() {
-        let (rows, later) = rest.split_at(translator.forced_rows(rest, Ids::width));
-        let (log_probs, correct) = forward(translator, rows);
-        transaction = transaction.register(log_probs).register(correct);
-        batches.push(rows);
-        rest = later;
-    }
-    if batches.is_empty() {
-        return Ok(Vec::new());
-    }
-    let read = transaction.execute();
     let mut found = vec![Forced::default(); pairs.len()];
-    for (rows, read) in batches.into_iter().zip(read.chunks(2)) {
+    for rows in translator.forced_batches(&ids, Ids::width) {
+        let (log_probs, correct) = forward(translator, rows);
+        let read = Transaction::default().register(log_probs).register(correct).execute();
         let (log_probs, correct): (Vec<f32>, Vec<i64>) = (read[0].iter().collect(), read[1].iter().collect());
         let tgt_len = log_probs.len() / rows.len();
         for (row, (log_probs, correct)) in rows.iter().zip(log_probs.chunks(tgt_len).zip(correct.chunks(tgt_len))) {
@@ -99,19 +91,18 @@ fn encode(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Ids
 /// - output: `[rows * tgt_len]` each
 fn forward(translator: &Translator<'_>, rows: &[Ids]) -> (Tensor<1>, Tensor<1, Int>) {
     let Translator { members, tgt, device, pad_multiple, .. } = translator;
-    let (mut logits, mut targets) = (Vec::with_capacity(members.len()), None);
-    for (index, Member { model, src }) in members.iter().enumerate() {
+    let batch = |index: usize, src: &Tokenizer| {
         let example = |row: &Ids| Example { src: row.src[index].clone(), tgt: row.tgt.clone() };
         let examples: Vec<Example> = rows.iter().map(example).collect();
-        let batch = Batch::new(&examples, src.special(), tgt.special(), *pad_multiple);
-        let ids = |values: Vec<i32>, len: usize| {
-            Tensor::<2, Int>::from_data(TensorData::new(values, [batch.batch_size, len]), *device)
-        };
-        logits.push(log_softmax(model.forward(ids(batch.src, batch.src_len), ids(batch.tgt_in, batch.tgt_len)), 1));
-        targets = Some(ids(batch.tgt_out, batch.tgt_len).reshape([-1, 1]));
-    }
-    let targets: Tensor<2, Int> = targets.expect("a translator has at least one model");
-    let log_probs = polyglow_model::mean_of_probabilities(logits);
+        Batch::new(&examples, src.special(), tgt.special(), *pad_multiple)
+    };
+    let log_probs = mean_of_probabilities(members.iter().enumerate().map(|(index, Member { model, src })| {
+        let batch = batch(index, src);
+        let src = upload(batch.src, batch.src_len, device);
+        log_softmax(model.forward(src, upload(batch.tgt_in, batch.tgt_len, device)), 1)
+    }));
+    let first = batch(0, members[0].src);
+    let targets: Tensor<2, Int> = upload(first.tgt_out, first.tgt_len, device).reshape([-1, 1]);
     let correct = log_probs.clone().argmax(1).equal(targets.clone()).int();
     (log_probs.gather(1, targets).squeeze_dim(1), correct.squeeze_dim(1))
 }

@@ -23,7 +23,7 @@ pub use trial::TrialReport;
 pub use warning::Warning;
 
 use crate::config::Config;
-use crate::run_directory::model_config;
+use crate::run_directory::{check_beam, model_config};
 use crate::train::{batching, last_step};
 
 /// What is inspected: all that a training would start from.
@@ -105,6 +105,7 @@ pub struct BatchesReport {
 /// not fit each other, a step that fails or has a loss or gradient that is not finite.
 pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     let Subject { config, tokenizers, cache, device, .. } = *subject;
+    check_beam(&config.search, tokenizers)?;
     let splits = text::read_splits(&config.data, subject.train, cache.report(), tokenizers)?;
     let shape = model_config(config, tokenizers)?;
     let (batches, largest) = plan_batches(subject, &shape)?;

@@ -56,10 +56,10 @@ impl TrainedModel {
 /// What translates with these models together; at least one, all of the same target vocabulary.
 ///
 /// # Errors
-/// The target vocabularies differ; the beam is wider than the vocabulary.
+/// The target vocabularies differ; the beam is wider than the vocabulary (exit code 2).
 pub fn translator<'a>(
     models: &'a [TrainedModel],
-    search: &'a SearchConfig,
+    config: &'a Config,
     device: &'a Device,
 ) -> anyhow::Result<Translator<'a>> {
     let first = models.first().context("there is no model")?;
@@ -69,13 +69,22 @@ pub fn translator<'a>(
         let same = other.tokenizers.tgt.to_json()? == tgt.to_json()?;
         ensure!(same, "`{ours}` and `{theirs}` cannot translate together: their target vocabularies differ");
     }
-    let (beam_size, vocab_size) = (search.beam_size, tgt.vocab_size());
-    if beam_size > vocab_size {
-        return Err(usage(anyhow!("a beam of {beam_size} is wider than the target vocabulary of {vocab_size} tokens")));
-    }
+    check_beam(&config.search, &first.tokenizers)?;
     let members = models.iter().map(|model| Member { model: &model.model, src: &model.tokenizers.src }).collect();
-    let (max_tokens, pad_multiple) = (first.config.train.max_tokens, pad_multiple(&first.config));
-    Ok(Translator { members, tgt, search, device, max_tokens, pad_multiple })
+    let (max_tokens, pad_multiple) = (config.train.max_tokens, pad_multiple(config));
+    Ok(Translator { members, tgt, search: &config.search, device, max_tokens, pad_multiple })
+}
+
+/// Checks that there are as many tokens as a beam is to keep hypotheses.
+///
+/// # Errors
+/// There are fewer (exit code 2).
+pub fn check_beam(search: &SearchConfig, tokenizers: &Tokenizers) -> anyhow::Result<()> {
+    let (width, vocab_size) = (search.width(), tokenizers.tgt.vocab_size());
+    if width > vocab_size {
+        return Err(usage(anyhow!("a beam of {width} is wider than the target vocabulary of {vocab_size} tokens")));
+    }
+    Ok(())
 }
 
 impl RunDirectory {

@@ -1,12 +1,13 @@
 //! Lines to lines, order and count kept: one path for `translate`, `evaluate` and validation.
 
 use anyhow::{Context, bail, ensure};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::Device;
 use polyglow_data::batch::SourceBatch;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::Transformer;
 use polyglow_model::search::{Hypothesis, Incremental, Marks, SearchConfig, Sentence, search};
 
+use crate::device::upload;
 use crate::split::split;
 
 /// Everything that turns source lines into target lines.
@@ -19,7 +20,7 @@ pub struct Translator<'a> {
     pub search: &'a SearchConfig,
     /// Where the models are.
     pub device: &'a Device,
-    /// Source positions in a batch, times the beam, at most.
+    /// Padded source positions in a batch, times the beam, at most.
     pub max_tokens: usize,
     /// What padded lengths are multiples of.
     pub pad_multiple: usize,
@@ -128,16 +129,7 @@ impl Translator<'_> {
             tracing::warn!("line {number} has {len} tokens, more than the model's {longest}: translating it in pieces");
             let wishes = !request.prefix.is_empty() || !request.constraints.is_empty();
             ensure!(!wishes, "line {number} is too long to be translated with a prefix or with constraints");
-            let count = |parts: &[&str]| -> anyhow::Result<Vec<usize>> {
-                let lens = self.encode(parts)?.into_iter();
-                Ok(lens.map(|ids| ids.iter().map(Vec::len).max().unwrap_or(0)).collect())
-            };
-            let parts = split(&request.text, longest, &count)?;
-            for (part, mut ids) in (0u64..).zip(self.encode(&parts)?) {
-                // Spaces between words may be tokens of their own, and a single character may be many.
-                for ids in &mut ids {
-                    ids.truncate(longest);
-                }
+            for (part, ids) in (0u64..).zip(self.encode_pieces(&request.text, number)?) {
                 let mut piece = Piece { line, ids, sentence: Sentence::default() };
                 piece.sentence = self.sentence(&Request::default(), piece.len(), number)?;
                 piece.sentence.number |= part << 40;
@@ -156,6 +148,28 @@ impl Translator<'_> {
             }
         }
         Ok(encoded)
+    }
+
+    /// The source ids of the pieces of a text, each no longer than the models.
+    fn encode_pieces(&self, text: &str, number: usize) -> anyhow::Result<Vec<Vec<Vec<u32>>>> {
+        let longest = self.longest();
+        let len = |ids: &Vec<Vec<u32>>| ids.iter().map(Vec::len).max().unwrap_or(0);
+        let count = |parts: &[&str]| Ok(self.encode(parts)?.iter().map(len).collect());
+        let mut budget = longest;
+        loop {
+            let mut pieces = self.encode(&split::<anyhow::Error>(text, budget, &count)?)?;
+            let excess = pieces.iter().map(len).max().unwrap_or(0).saturating_sub(longest);
+            // Two parts may have more tokens together than each alone, as where the space between them is one.
+            budget = budget.saturating_sub(excess);
+            if excess > 0 && budget > 0 {
+                continue;
+            }
+            if excess > 0 {
+                tracing::warn!("line {number} has a character of more than {longest} tokens: it is read in part");
+                pieces.iter_mut().flatten().for_each(|ids| ids.truncate(longest));
+            }
+            return Ok(pieces);
+        }
     }
 
     /// The most source tokens that all members can read, without the end mark; as many target tokens can be written.
@@ -199,14 +213,24 @@ impl Translator<'_> {
 
     /// How many of the pieces, of which the first is the longest, go into one batch.
     fn rows(&self, pieces: &[Piece]) -> usize {
-        let positions = (pieces[0].len() + 1) * self.search.beam_size;
+        let positions = self.padded(pieces[0].len() + 1) * self.search.beam_size;
         (self.max_tokens / positions).clamp(1, pieces.len())
     }
 
-    /// How many of these rows, of which none is wider than the one after it, go into one batch that is not searched.
-    pub fn forced_rows<T>(&self, rows: &[T], width: impl Fn(&T) -> usize) -> usize {
-        let fits = |count: &usize| count * width(&rows[count - 1]) <= self.max_tokens;
-        (2..=rows.len()).take_while(fits).last().unwrap_or(1)
+    /// Divides rows, of which none is wider than the one after it, into batches for a model that is given both sides.
+    pub fn forced_batches<'r, T>(&self, rows: &'r [T], width: fn(&T) -> usize) -> impl Iterator<Item = &'r [T]> {
+        let mut rest = rows;
+        std::iter::from_fn(move || {
+            let fits = |count: &usize| count * self.padded(width(&rest[count - 1])) <= self.max_tokens;
+            let count = (2..=rest.len()).take_while(fits).last().unwrap_or(1).min(rest.len());
+            let (batch, later) = rest.split_at(count);
+            rest = later;
+            (!batch.is_empty()).then_some(batch)
+        })
+    }
+
+    fn padded(&self, len: usize) -> usize {
+        len.next_multiple_of(self.pad_multiple.max(1))
     }
 
     /// The hypotheses for each piece.
@@ -215,7 +239,7 @@ impl Translator<'_> {
         let source = |index: usize| {
             let rows: Vec<&[u32]> = pieces.iter().map(|piece| &*piece.ids[index]).collect();
             let batch = SourceBatch::new(&rows, self.members[index].src.special(), self.pad_multiple);
-            Tensor::<2, Int>::from_data(TensorData::new(batch.src, [batch.batch_size, batch.src_len]), self.device)
+            upload(batch.src, batch.src_len, self.device)
         };
         let sources = self.members.iter().enumerate().map(|(index, member)| (member.model, source(index)));
         let sentences: Vec<Sentence> = pieces.iter().map(|piece| piece.sentence.clone()).collect();

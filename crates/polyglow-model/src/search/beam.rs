@@ -41,13 +41,13 @@ pub struct Sentence {
 }
 
 /// A hypothesis that has not ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Live {
-    sentence: usize,
-    group: usize,
+    pub(super) sentence: usize,
+    pub(super) group: usize,
     pub(super) ids: Vec<u32>,
-    log_prob: f32,
-    score: f32,
+    pub(super) log_prob: f32,
+    pub(super) score: f32,
     /// Tokens of each constraint that are met.
     pub(super) met: Vec<usize>,
 }
@@ -116,9 +116,9 @@ pub fn search(
             let ended = &mut ended[group[0].sentence * num_groups + group[0].group];
             let grown = extend(group, &choices, ended, sentence, config, marks);
             if grown.is_empty() && ended.is_empty() {
-                surrender(group.iter(), ended, config);
+                surrender(group.iter(), ended, sentence, config);
             } else if group[0].ids.len() + 1 >= sentence.max_len {
-                surrender(grown.iter().map(|(_, hypothesis)| hypothesis), ended, config);
+                surrender(grown.iter().map(|(_, hypothesis)| hypothesis), ended, sentence, config);
             } else if ended.len() < width {
                 rows.extend(grown.iter().map(|(row, _)| first + row));
                 kept.extend(grown.into_iter().map(|(_, hypothesis)| hypothesis));
@@ -243,14 +243,15 @@ fn extend(
 fn surrender<'a>(
     hypotheses: impl Iterator<Item = &'a Live> + Clone,
     ended: &mut Vec<Hypothesis>,
+    sentence: &Sentence,
     config: &SearchConfig,
 ) {
     if !ended.is_empty() {
         return;
     }
-    let num_met = |hypothesis: &Live| hypothesis.met.iter().sum::<usize>();
-    let most = hypotheses.clone().map(num_met).max().unwrap_or(0);
-    ended.extend(hypotheses.filter(|hypothesis| num_met(hypothesis) == most).map(|hypothesis| {
+    let num_missing = |hypothesis: &Live| constraint::num_missing(&hypothesis.met, &sentence.constraints);
+    let fewest = hypotheses.clone().map(num_missing).min().unwrap_or(0);
+    ended.extend(hypotheses.filter(|hypothesis| num_missing(hypothesis) == fewest).map(|hypothesis| {
         let Live { ids, log_prob, score, .. } = hypothesis.clone();
         if ids.is_empty() {
             // Only a model without a single possible token (NaN weights) leaves a sentence with nothing.

@@ -154,6 +154,11 @@ impl SearchConfig {
         }
     }
 
+    /// How many hypotheses compete with each other: the beam, or the group of it that is searched apart.
+    pub fn width(&self) -> usize {
+        self.groups().1
+    }
+
     /// Parts of the beam that are searched apart from each other, and the hypotheses of each.
     pub(super) fn groups(&self) -> (usize, usize) {
         let groups = if self.method == SearchMethod::Sample { self.beam_size } else { self.diversity_groups };

@@ -6,49 +6,50 @@
 
 use super::beam::{Continuation, Live};
 
-/// How many tokens of each constraint are met after `id`. A phrase that `id` breaks off counts as not begun.
+/// How many tokens of each constraint are met after `id`: all, once it was said; before that its longest beginning that
+/// the hypothesis ends with, so that phrases may share words and a phrase that breaks off may begin again within itself.
 pub(super) fn advance(met: &[usize], constraints: &[Vec<u32>], id: u32) -> Vec<usize> {
-    let mut met = met.to_vec();
-    if let Some(open) = open_phrase(&met, constraints) {
-        if constraints[open][met[open]] == id {
-            met[open] += 1;
+    let longest = |(&met, phrase): (&usize, &Vec<u32>)| {
+        if met == phrase.len() {
             return met;
         }
-        met[open] = 0;
-    }
-    if let Some(begun) = (0..met.len()).find(|&index| met[index] == 0 && constraints[index].first() == Some(&id)) {
-        met[begun] = 1;
-    }
-    met
+        // The hypothesis ends with `phrase[..met]` and `id`, and with no longer beginning (Knuth, Morris and Pratt, 1977).
+        let ends_with = |&len: &usize| phrase[len - 1] == id && phrase[..len - 1] == phrase[met + 1 - len..met];
+        (1..=met + 1).rev().find(ends_with).unwrap_or(0)
+    };
+    met.iter().zip(constraints).map(longest).collect()
 }
 
-/// How many tokens of all constraints together are still missing.
-pub(super) fn num_unmet(met: &[usize], constraints: &[Vec<u32>]) -> usize {
-    constraints.iter().map(Vec::len).sum::<usize>() - met.iter().sum::<usize>()
+/// How many more tokens are enough to meet all constraints: the rest of the one that has come furthest, and all of the
+/// others.
+pub(super) fn num_missing(met: &[usize], constraints: &[Vec<u32>]) -> usize {
+    num_open(met, constraints) - furthest(met, constraints)
 }
 
-/// The tokens that bring a constraint forward: the next of a phrase that is begun, and the first of those that are not.
-/// With `at_once` a phrase that is begun is not broken off.
-pub(super) fn wanted(met: &[usize], constraints: &[Vec<u32>], at_once: bool) -> Vec<u32> {
-    let open = open_phrase(met, constraints);
-    let next = open.map(|open| constraints[open][met[open]]);
-    let firsts =
-        (0..met.len()).filter(|&index| met[index] == 0).filter_map(|index| constraints[index].first().copied());
-    match next {
-        Some(next) if at_once => vec![next],
-        next => next.into_iter().chain(firsts).collect(),
-    }
+/// How many tokens the constraints have that are not met, the begun ones from their start: what is missing at most
+/// after any token.
+pub(super) fn num_open(met: &[usize], constraints: &[Vec<u32>]) -> usize {
+    unmet(met, constraints).map(|(_, phrase)| phrase.len()).sum()
 }
 
-/// The constraint that is begun and not yet complete; only one can be.
-fn open_phrase(met: &[usize], constraints: &[Vec<u32>]) -> Option<usize> {
-    (0..met.len()).find(|&index| met[index] > 0 && met[index] < constraints[index].len())
+/// The next token of every constraint that is not met.
+pub(super) fn wanted(met: &[usize], constraints: &[Vec<u32>]) -> Vec<u32> {
+    unmet(met, constraints).map(|(met, phrase)| phrase[met]).collect()
+}
+
+fn unmet<'a>(met: &'a [usize], constraints: &'a [Vec<u32>]) -> impl Iterator<Item = (usize, &'a Vec<u32>)> {
+    met.iter().copied().zip(constraints).filter(|(met, phrase)| *met < phrase.len())
+}
+
+fn furthest(met: &[usize], constraints: &[Vec<u32>]) -> usize {
+    unmet(met, constraints).map(|(met, _)| met).max().unwrap_or(0)
 }
 
 /// Chooses up to `width` of the continuations of one group, given best first, so that every number of tokens met has
 /// its share of the beam; what one cannot fill goes to the others, the most complete first.
 ///
-/// Candidates are the `width` best, what the constraints of each hypothesis ask for, and the best of each hypothesis.
+/// Candidates are the `width` best, what the constraints of each hypothesis ask for, and the best of each hypothesis
+/// that does not end it.
 /// The result is best first, with ends in front.
 pub(super) fn allocate(
     ranked: &[Continuation],
@@ -58,12 +59,14 @@ pub(super) fn allocate(
     eos: u32,
 ) -> Vec<Continuation> {
     let num_tokens = constraints.iter().map(Vec::len).sum::<usize>();
-    let num_met = |choice: &Continuation| advance(&group[choice.row].met, constraints, choice.id).iter().sum::<usize>();
+    let before: Vec<usize> = group.iter().map(|live| num_tokens - num_missing(&live.met, constraints)).collect();
+    let num_met = |choice: &Continuation| {
+        num_tokens - num_missing(&advance(&group[choice.row].met, constraints, choice.id), constraints)
+    };
     let mut first_of_row = vec![true; group.len()];
     let mut banks: Vec<Vec<Continuation>> = vec![Vec::new(); num_tokens + 1];
     let mut ends = Vec::new();
     for (place, choice) in ranked.iter().enumerate() {
-        let best_of_row = std::mem::replace(&mut first_of_row[choice.row], false);
         if choice.id == eos {
             // Only hypotheses that have met everything may end.
             if banks[num_tokens].len() + ends.len() < width {
@@ -71,8 +74,9 @@ pub(super) fn allocate(
             }
             continue;
         }
+        let best_of_row = std::mem::replace(&mut first_of_row[choice.row], false);
         let now = num_met(choice);
-        if place < width || best_of_row || now > group[choice.row].met.iter().sum::<usize>() {
+        if place < width || best_of_row || now > before[choice.row] {
             banks[now].push(*choice);
         }
     }
@@ -99,16 +103,53 @@ pub(super) fn allocate(
 mod tests {
     use super::*;
 
+    fn after(constraints: &[Vec<u32>], ids: &[u32]) -> Vec<usize> {
+        ids.iter().fold(vec![0; constraints.len()], |met, &id| advance(&met, constraints, id))
+    }
+
     #[test]
     fn progress_counts_tokens_and_a_broken_phrase_starts_again() {
         let constraints = [vec![5, 6], vec![7]];
-        let met = advance(&[0, 0], &constraints, 5);
-        assert_eq!((&met[..], num_unmet(&met, &constraints)), (&[1, 0][..], 2));
-        assert_eq!(wanted(&met, &constraints, false), [6, 7]);
-        assert_eq!(wanted(&met, &constraints, true), [6]);
-        assert_eq!(advance(&met, &constraints, 6), [2, 0]);
-        assert_eq!(advance(&met, &constraints, 7), [0, 1]);
-        assert_eq!(advance(&met, &constraints, 5), [1, 0]);
-        assert_eq!(advance(&[2, 1], &constraints, 5), [2, 1]);
+        let met = after(&constraints, &[5]);
+        assert_eq!((&met[..], num_missing(&met, &constraints)), (&[1, 0][..], 2));
+        assert_eq!(wanted(&met, &constraints), [6, 7]);
+        assert_eq!(after(&constraints, &[5, 6]), [2, 0]);
+        assert_eq!(after(&constraints, &[5, 7]), [0, 1]);
+        assert_eq!(after(&constraints, &[5, 5]), [1, 0]);
+        assert_eq!(after(&constraints, &[5, 6, 7, 5]), [2, 1]);
+    }
+
+    #[test]
+    fn phrases_may_share_words_and_begin_again_within_themselves() {
+        let common = [vec![5, 6], vec![5, 7]];
+        let met = after(&common, &[5]);
+        // Of two that are begun only one can go on.
+        assert_eq!((&met[..], num_missing(&met, &common)), (&[1, 1][..], 3));
+        assert_eq!(after(&common, &[5, 7]), [0, 2]);
+        assert_eq!(after(&common, &[5, 7, 5, 6]), [2, 2]);
+        assert_eq!(after(&[vec![2, 2, 3]], &[2, 2, 2]), [2]);
+        assert_eq!(after(&[vec![2, 2, 3]], &[2, 2, 2, 3]), [3]);
+        assert_eq!(after(&[vec![2, 3, 2, 4]], &[2, 3, 2, 3, 2]), [3]);
+        assert_eq!(after(&[vec![2, 3], vec![3, 4]], &[2, 3, 4]), [2, 2]);
+    }
+
+    #[test]
+    fn every_number_of_met_tokens_has_its_share_of_the_beam() {
+        let constraints = [vec![5, 6]];
+        let live = |met: usize| Live { met: vec![met], ..Live::default() };
+        let group = [live(0), live(1), live(2)];
+        let choice = |row, id, rank| Continuation { row, id, log_prob: rank, score: rank, rank };
+        // The first hypothesis, which has met nothing, has the most probable continuations.
+        let ranked =
+            [choice(0, 8, -1.0), choice(0, 9, -2.0), choice(0, 7, -3.0), choice(2, 8, -4.0), choice(0, 5, -5.0)];
+        let chosen = |ranked: &[Continuation], width| -> Vec<(usize, u32)> {
+            allocate(ranked, &group, &constraints, width, 1).iter().map(|choice| (choice.row, choice.id)).collect()
+        };
+        assert_eq!(chosen(&ranked, 3), [(0, 8), (2, 8), (0, 5)]);
+        // A share that cannot be filled goes to the most complete that can use it.
+        assert_eq!(chosen(&ranked[..3], 3), [(0, 8), (0, 9), (0, 7)]);
+        // What has met everything may end, in front of the rest.
+        let ending = [&[choice(2, 1, -0.5)], &ranked[..]].concat();
+        assert_eq!(chosen(&ending, 3), [(2, 1), (0, 8), (2, 8), (0, 5)]);
     }
 }

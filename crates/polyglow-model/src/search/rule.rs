@@ -5,11 +5,13 @@ use super::{Candidate, SearchConfig, constraint};
 
 /// What holds for the next token of one hypothesis.
 #[derive(Debug, Default)]
-pub(super) struct Rule {
-    /// Tokens that a constraint asks for next, or the one that a prefix forces.
+pub(super) struct Rule<'a> {
+    /// Tokens that constraints ask for next, or the one that a prefix forces.
     pub(super) wanted: Vec<u32>,
     /// Nothing but what is wanted may come.
     only_wanted: bool,
+    /// Where few positions are left: what a token must not make impossible.
+    deadline: Option<Deadline<'a>>,
     /// Never next, unless it is wanted.
     forbidden: Vec<u32>,
     /// Made less probable.
@@ -17,17 +19,33 @@ pub(super) struct Rule {
     repetition_penalty: f32,
 }
 
-impl Rule {
-    pub(super) fn new(live: &Live, sentence: &Sentence, config: &SearchConfig, marks: Marks) -> Self {
+/// All constraints are to be met in time.
+#[derive(Debug)]
+struct Deadline<'a> {
+    met: &'a [usize],
+    constraints: &'a [Vec<u32>],
+    /// Positions behind the next token, without that of the end mark.
+    room: usize,
+}
+
+impl Deadline<'_> {
+    fn allows(&self, id: u32) -> bool {
+        let met = constraint::advance(self.met, self.constraints, id);
+        constraint::num_missing(&met, self.constraints) <= self.room
+    }
+}
+
+impl<'a> Rule<'a> {
+    pub(super) fn new(live: &'a Live, sentence: &'a Sentence, config: &SearchConfig, marks: Marks) -> Self {
         if let Some(&forced) = sentence.prefix.get(live.ids.len()) {
             return Self { wanted: vec![forced], only_wanted: true, ..Self::default() };
         }
         let len = live.ids.len() + 1;
-        let unmet = constraint::num_unmet(&live.met, &sentence.constraints);
-        // One position is for the end mark.
-        let no_room = unmet > 0 && sentence.max_len.saturating_sub(len) <= unmet;
+        let (met, constraints) = (&live.met[..], &sentence.constraints[..]);
+        let num_open = constraint::num_open(met, constraints);
+        let room = sentence.max_len.saturating_sub(len + 1);
         let mut forbidden = Vec::new();
-        if len < sentence.min_len || unmet > 0 {
+        if len < sentence.min_len || num_open > 0 {
             forbidden.push(marks.eos);
         }
         if config.no_repeat_ngram > 0 {
@@ -35,8 +53,9 @@ impl Rule {
         }
         let penalized = config.repetition_penalty > 1.0;
         Self {
-            wanted: constraint::wanted(&live.met, &sentence.constraints, no_room),
-            only_wanted: no_room,
+            wanted: constraint::wanted(met, constraints),
+            only_wanted: false,
+            deadline: (num_open > room).then_some(Deadline { met, constraints, room }),
             forbidden,
             repeated: if penalized { live.ids.clone() } else { Vec::new() },
             repetition_penalty: config.repetition_penalty as f32,
@@ -54,7 +73,9 @@ impl Rule {
         let wanted = self.wanted.contains(&id);
         // A comparison that is also false for NaN.
         let possible = log_prob > f32::NEG_INFINITY;
-        if !possible || (!wanted && (self.only_wanted || self.forbidden.contains(&id))) {
+        let forbidden = !wanted && (self.only_wanted || self.forbidden.contains(&id));
+        let too_late = self.deadline.as_ref().is_some_and(|deadline| !deadline.allows(id));
+        if !possible || forbidden || too_late {
             return None;
         }
         Some(if self.repeated.contains(&id) { log_prob * self.repetition_penalty } else { log_prob })

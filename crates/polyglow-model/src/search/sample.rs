@@ -17,9 +17,9 @@ pub(super) fn draw(choices: &mut Vec<Continuation>, so_far: f32, config: &Search
     if config.top_p < 1.0 {
         choices.truncate(nucleus(&choices.iter().map(weight).collect::<Vec<_>>(), config.top_p));
     }
+    let draws = Random::new(key).bits();
     for choice in choices.iter_mut() {
-        let id = u64::from(choice.id);
-        let uniform = Random::new(&[key, &[id]].concat()).uniform().max(f64::MIN_POSITIVE);
+        let uniform = Random::new(&[draws, u64::from(choice.id)]).uniform().max(f64::MIN_POSITIVE);
         choice.rank = (weight(choice) - (-uniform.ln()).ln()) as f32;
     }
     choices.sort_by(Continuation::order);

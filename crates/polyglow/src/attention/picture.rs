@@ -1,4 +1,4 @@
-//! One map as a picture, PNG or SVG by the ending of the file.
+//! One map as a picture.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use plotters::style::{FontTransform, register_font};
 use polyglow_model::attention::AttentionKind;
 
 use super::{Map, PairAttention};
-use crate::failure::usage;
+use crate::failure::{usage, with_hint};
 
 /// Width and height of a cell, and the size of letters, in pixels.
 const CELL: i32 = 30;
@@ -19,6 +19,18 @@ const LETTERS: i32 = 15;
 const LETTER_WIDTH: usize = 9;
 /// The darkest color: a weight of 1.
 const INK: RGBColor = RGBColor(0, 114, 178);
+
+/// The widest and highest picture, in pixels: one of points takes four bytes of memory each.
+const LARGEST: i32 = 16_384;
+
+/// How a picture is written.
+#[derive(Clone, Copy, Debug)]
+pub enum PictureFormat {
+    /// Points.
+    Png,
+    /// Lines and letters.
+    Svg,
+}
 
 /// Which map is drawn.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +46,8 @@ pub struct Selection {
 /// Draws a map with its tokens to `path`.
 ///
 /// # Errors
-/// There is no such layer or head, or the ending is neither `png` nor `svg` (exit code 2); the file cannot be written.
-pub fn draw(attention: &PairAttention, selection: Selection, path: &Path) -> anyhow::Result<()> {
+/// There is no such layer or head (exit code 2); the picture would be too large; the file cannot be written.
+pub fn draw(attention: &PairAttention, selection: Selection, format: PictureFormat, path: &Path) -> anyhow::Result<()> {
     let map = attention.map(selection.kind);
     let (num_layers, num_heads) = (map.weights.len(), map.weights.first().map_or(0, Vec::len));
     for (name, asked, most) in [("layer", selection.layer, num_layers), ("head", selection.head, num_heads)] {
@@ -52,18 +64,21 @@ pub fn draw(attention: &PairAttention, selection: Selection, path: &Path) -> any
     let margin = |names: &[String]| (longest(names) * LETTER_WIDTH + 16) as i32;
     let (left, top) = (margin(&map.queries), margin(&map.keys));
     let (width, height) = (left + CELL * map.keys.len() as i32, top + CELL * map.queries.len() as i32);
+    if width.max(height) > LARGEST {
+        let error = anyhow!("a picture of {width} x {height} pixels is too large to draw");
+        return Err(with_hint(error, "an .html page shows sentences of any length"));
+    }
     let size = ((width + 8) as u32, (height + 8) as u32);
     let failed = |error: &dyn std::fmt::Display| anyhow!("cannot write `{}`: {error}", path.display());
-    match path.extension().and_then(|ending| ending.to_str()) {
-        Some("png") => {
+    match format {
+        PictureFormat::Png => {
             let area = BitMapBackend::new(path, size).into_drawing_area();
             paint(&area, map, &values, (left, top)).and_then(|()| area.present()).map_err(|error| failed(&error))
         }
-        Some("svg") => {
+        PictureFormat::Svg => {
             let area = SVGBackend::new(path, size).into_drawing_area();
             paint(&area, map, &values, (left, top)).and_then(|()| area.present()).map_err(|error| failed(&error))
         }
-        _ => Err(usage(anyhow!("`{}` ends neither in .html nor in .png or .svg", path.display()))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use polyglow_data::alignment::format_links;
@@ -10,7 +10,7 @@ use polyglow_data::corpus::Pair;
 
 use super::model::ModelArgs;
 use crate::alignment::align;
-use crate::attention::{PairAttention, Selection, draw, render};
+use crate::attention::{PairAttention, PictureFormat, Selection, draw, render};
 use crate::failure::usage;
 use crate::run_directory::translator;
 
@@ -31,6 +31,24 @@ pub struct AttentionArgs {
     pub pharaoh: bool,
 }
 
+/// What is written to a file.
+enum Kind {
+    Page,
+    Picture(PictureFormat),
+}
+
+impl Kind {
+    /// What a file is to be, by its ending.
+    fn of(path: &Path) -> anyhow::Result<Self> {
+        match path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
+            Some("html") => Ok(Self::Page),
+            Some("png") => Ok(Self::Picture(PictureFormat::Png)),
+            Some("svg") => Ok(Self::Picture(PictureFormat::Svg)),
+            _ => Err(usage(anyhow!("`{}` ends neither in .html nor in .png or .svg", path.display()))),
+        }
+    }
+}
+
 /// Writes the attention weights on one pair as a page (`.html`, all of them) or as a picture (`.png`, `.svg`, one map),
 /// and prints the hard alignment of its words if that is wanted.
 ///
@@ -41,21 +59,23 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     if args.out.is_none() && !args.pharaoh {
         return Err(usage(anyhow!("there is nothing to write: give `--out FILE` or `--pharaoh`")));
     }
+    let out = args.out.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Kind::of(path)?))).transpose()?;
     let (config, device) = args.model.open()?;
     let models = args.model.load(&device)?;
-    let translator = translator(&models, &config.search, &device)?;
+    let translator = translator(&models, &config, &device)?;
     let tgt = match &args.tgt {
         Some(tgt) => tgt.clone(),
         None => translator.best(&[&args.src])?.swap_remove(0),
     };
     tracing::info!("{} -> {tgt}", args.src);
-    if let Some(path) = &args.out {
+    if let Some((path, kind)) = out {
         let attention = PairAttention::new(&translator, &args.src, &tgt)?;
-        if path.extension().is_some_and(|ending| ending == "html") {
-            let page = render(&attention, &args.src, &tgt)?;
-            fs::write(path, page).with_context(|| format!("cannot write `{}`", path.display()))?;
-        } else {
-            draw(&attention, args.selection, path)?;
+        match kind {
+            Kind::Page => {
+                let page = render(&attention, &args.src, &tgt)?;
+                fs::write(path, page).with_context(|| format!("cannot write `{}`", path.display()))?;
+            }
+            Kind::Picture(format) => draw(&attention, args.selection, format, path)?,
         }
         tracing::info!("wrote `{}`", path.display());
     }

@@ -38,6 +38,9 @@ pub struct EvaluateArgs {
 struct Report<'a> {
     /// The directory of the checkpoint.
     checkpoint: &'a Path,
+    /// The checkpoints that decide together with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ensemble: Vec<&'a Path>,
     /// The step that its weights are from.
     step: u64,
     split: &'a str,
@@ -58,16 +61,17 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
     let split = find_split(&config, &args.split)?;
     let pairs: Vec<Pair> = Corpus::open(&config.data, split)?.pairs().collect::<Result<_, _>>()?;
+    let gold = args.alignments.as_deref().map(|path| gold(path, &config, &args.split, &pairs)).transpose()?;
     let trained = args.model.load(&device)?;
-    let translator = translator(&trained, &config.search, &device)?;
+    let translator = translator(&trained, &config, &device)?;
     let mut activity = Activity::new();
     activity.show(format!("translating {} sentences", pairs.len()));
     let Evaluation { scores, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
-    let gold = args.alignments.as_deref().map(|path| gold(path, &config, &args.split, &pairs)).transpose()?;
     let alignment_error_rates = gold.map(|gold| error_rates(&translator, &pairs, &gold)).transpose()?;
     drop(activity);
     let report = Report {
         checkpoint: &trained[0].checkpoint.path,
+        ensemble: trained[1..].iter().map(|other| &*other.checkpoint.path).collect(),
         step: trained[0].checkpoint.state.step,
         split: &args.split,
         sentences: pairs.len(),
@@ -106,6 +110,7 @@ fn gold(path: &Path, config: &Config, split: &str, pairs: &[Pair]) -> anyhow::Re
         return Ok(aligned.into_iter().map(|pair| pair.alignment).collect());
     }
     let gold = read_links(&mut Lines::open(path)?)?;
+    ensure!(gold.iter().any(|links| !links.is_empty()), "`{}` has no links", path.display());
     let (found, wanted) = (gold.len(), pairs.len());
     ensure!(found == wanted, "`{}` has {found} lines, but the set has {wanted} pairs", path.display());
     for (number, (pair, links)) in (1..).zip(pairs.iter().zip(&gold)) {
@@ -130,8 +135,11 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     if json {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(report)?)?);
     }
-    let Report { checkpoint, step, split, sentences, beam_size, scores, alignment_error_rates } = report;
+    let Report { checkpoint, ensemble, step, split, sentences, beam_size, scores, alignment_error_rates } = report;
     writeln!(out, "checkpoint      {}   step {step}", checkpoint.display())?;
+    for other in ensemble {
+        writeln!(out, "with            {}", other.display())?;
+    }
     writeln!(out, "split           {split}   {sentences} sentences, beam {beam_size}")?;
     writeln!(out, "BLEU            {:.2}   {}", scores.bleu, scores.signatures.bleu)?;
     writeln!(out, "chrF            {:.2}   {}", scores.chrf, scores.signatures.chrf)?;

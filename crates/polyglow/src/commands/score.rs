@@ -52,12 +52,12 @@ struct TokenRecord {
 ///
 /// # Errors
 /// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than the other (all pairs
-/// before that are scored).
+/// before that are scored), or both are empty.
 pub fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
     let (mut src, mut tgt) = (Lines::open(&args.src)?, Lines::open(&args.tgt)?);
     let models = args.model.load(&device)?;
-    let translator = translator(&models, &config.search, &device)?;
+    let translator = translator(&models, &config, &device)?;
     let mut out = io::stdout().lock();
     let mut activity = Activity::new();
     let (mut num_pairs, mut num_tokens, mut log_prob) = (0, 0, 0.0);
@@ -81,6 +81,12 @@ pub fn run(args: &ScoreArgs) -> anyhow::Result<()> {
         activity.show(format!("{num_pairs} pairs scored"));
     }
     drop(activity);
+    ensure!(
+        num_pairs > 0,
+        "`{}` and `{}` are empty: there is nothing to score",
+        args.src.display(),
+        args.tgt.display()
+    );
     let perplexity = (-log_prob / num_tokens as f64).exp();
     tracing::info!("{num_pairs} pairs, {num_tokens} target tokens with end marks, perplexity {perplexity:.4}");
     Ok(())

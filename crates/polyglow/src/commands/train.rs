@@ -18,7 +18,7 @@ use crate::config::{Config, Difference};
 use crate::evaluation::{Evaluation, evaluate};
 use crate::failure::{usage, with_hint};
 use crate::inspection::{Subject, inspect};
-use crate::run_directory::{RunDirectory, translator};
+use crate::run_directory::{RunDirectory, check_beam, translator};
 use crate::train::metrics::Metrics;
 use crate::train::{self, Ending, ScheduleKind, Screen, Setup, Stop, TrainConfig};
 use crate::{device, logging};
@@ -73,6 +73,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
 
     let mut activity = Activity::new();
     let tokenizers = tokenizers(&run, &config, &train, &mut activity)?;
+    check_beam(&config.search, &tokenizers)?;
     let filter = Filter::new(&config.data);
     let path = run.cache_path("train");
     let (cache, report) = IdCache::open_or_build(&path, &train, &tokenizers, Some(&filter), &mut |stage, count| {
@@ -201,7 +202,7 @@ fn preparing(activity: &mut Activity, stage: Stage, count: u64) {
 /// Tests the best checkpoint on every test set, shows some translations, and says how to go on.
 fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Result<()> {
     let trained = [run.load("best", device)?];
-    let translator = translator(&trained, &config.search, device)?;
+    let translator = translator(&trained, config, device)?;
     let checkpoint = &trained[0].checkpoint;
     let step = checkpoint.state.step;
     let mut metrics = Metrics::open(&run.metrics_path(), u64::MAX)?;

@@ -1,21 +1,22 @@
 //! `polyglow translate`: lines in, as many lines out.
 
 mod interactive;
+mod output;
 mod results;
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{anyhow, ensure};
 use polyglow_data::lines::Lines;
 
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::usage;
 use crate::run_directory::translator;
-use crate::translate::Request;
+use crate::translate::{Request, Translator};
 
+use output::OutputFile;
 use results::Results;
 
 /// Lines that are read, batched by length and translated together.
@@ -68,21 +69,33 @@ pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     }
     if args.interactive {
         let models = args.model.load(&device)?;
-        let translator = translator(&models, &config.search, &device)?;
+        let translator = translator(&models, &config, &device)?;
         let mut results = Results::new(Box::new(io::stdout()), args);
         return interactive::run(&translator, &mut results, config.data.languages()?.0);
     }
     let mut input = Input::open(args)?;
     let models = args.model.load(&device)?;
-    let translator = translator(&models, &config.search, &device)?;
-    let mut results = Results::new(output(args, &mut input)?, args);
+    let translator = translator(&models, &config, &device)?;
+    let Some(path) = &args.output else {
+        return translate(
+            &translator,
+            input,
+            Results::new(Box::new(io::stdout().lock()), args),
+            io::stdout().is_terminal(),
+        );
+    };
+    input.probe()?;
+    let output = OutputFile::create(path)?;
+    translate(&translator, input, Results::new(output.writer()?, args), false).map_err(|error| output.keep(error))?;
+    output.finish()
+}
 
-    // Where the translations go to the terminal themselves, they are the progress.
-    let shown = args.output.is_none() && io::stdout().is_terminal();
+/// Translates to the end of the input. Where the translations are shown to somebody, they are the progress.
+fn translate(translator: &Translator<'_>, mut input: Input, mut results: Results, shown: bool) -> anyhow::Result<()> {
     let mut activity = (!input.typed && io::stderr().is_terminal() && !shown).then(Activity::new);
     let mut first_line = 1;
     while let Some(requests) = input.portion()? {
-        results.write(&translator, &requests, first_line)?;
+        results.write(translator, &requests, first_line)?;
         first_line += requests.len();
         if let Some(activity) = &mut activity {
             activity.show(format!("{} lines translated", first_line - 1));
@@ -152,22 +165,4 @@ fn beside(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<Strin
     let line = lines.next().transpose()?;
     ensure!(line.is_some(), "`{}` has no line {number}, but the input does", lines.path().display());
     Ok(line)
-}
-
-/// Opens the output. What an earlier command wrote there is kept until there is something to put in its place.
-fn output(args: &TranslateArgs, input: &mut Input) -> anyhow::Result<Box<dyn Write>> {
-    let inputs = [&args.file, &args.prefix, &args.constraints].into_iter().flatten();
-    if let Some(same) = inputs.into_iter().find(|file| args.output.as_ref().is_some_and(|out| is_same(file, out))) {
-        // Opening the output would cut off the input before it is read.
-        anyhow::bail!("`{}` is both the input and the output", same.display());
-    }
-    input.probe()?;
-    Ok(match &args.output {
-        Some(path) => Box::new(File::create(path).with_context(|| format!("cannot write `{}`", path.display()))?),
-        None => Box::new(io::stdout().lock()),
-    })
-}
-
-fn is_same(left: &Path, right: &Path) -> bool {
-    left.canonicalize().is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
 }

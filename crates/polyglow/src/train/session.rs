@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::batch::Batch;
@@ -20,6 +20,7 @@ use super::schedule::Schedule;
 use super::step::{StepConfig, step};
 use super::{Ending, Setup, batching, last_step, pad_multiple};
 use crate::evaluation::{Scores, evaluate};
+use crate::failure::with_hint;
 use crate::run_directory::{load_weights, model_config};
 use crate::translate::{Member, Translator};
 
@@ -49,7 +50,7 @@ impl<'a> Session<'a> {
     /// Takes up the newest whole checkpoint of the run, or starts with fresh weights.
     ///
     /// # Errors
-    /// The checkpoint does not fit the configuration; the training text gives no batch.
+    /// There are checkpoints and none is whole; one does not fit the configuration; the training text gives no batch.
     pub fn start(setup: &'a Setup<'a>) -> anyhow::Result<Self> {
         let config = setup.config;
         let device = setup.device.clone().autodiff();
@@ -70,6 +71,12 @@ impl<'a> Session<'a> {
             checkpoints.link(&state)?;
             saved = Some(checkpoint.path.clone());
             tracing::info!("resuming after step {} from `{}`", state.step, checkpoint.path.display());
+        } else if !checkpoints.steps()?.is_empty() {
+            let error = anyhow!(
+                "no checkpoint of `{}` is whole, so there is nothing to resume from",
+                setup.run.root().display()
+            );
+            return Err(with_hint(error, "bring one back, or remove `checkpoints` in it to begin anew"));
         }
         let epoch_len = prefetch::plan(setup.cache, &batching(config), 0)?.len();
         let last_step = last_step(&config.train, epoch_len);

@@ -1,11 +1,12 @@
 //! One step: teacher forcing on every micro-batch of the window, then one move of the weights.
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use polyglow_data::batch::Batch;
 use polyglow_data::random::mix;
 use polyglow_model::{Transformer, cross_entropy};
 
 use super::optimizer::{GradientSum, Optimizer};
+use crate::device::upload;
 
 /// What a step needs beside the model and the data.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +55,7 @@ pub fn step(
     let (mut loss_sums, mut nll_sums) = (Vec::new(), Vec::new());
     for (micro_batch, batch) in window.iter().enumerate() {
         device.seed(mix(&[config.seed, config.step, micro_batch as u64]));
-        let ids = |values: &[i32], len| upload(values, batch.batch_size, len, device);
+        let ids = |values: &[i32], len| upload(values.to_vec(), len, device);
         let logits = model.forward(ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
         let targets = ids(&batch.tgt_out, batch.tgt_len).flatten(0, 1);
         let loss = cross_entropy(logits, targets, config.label_smoothing, model.config().tgt_pad_id);
@@ -75,8 +76,4 @@ pub fn step(
         num_real_positions: window.iter().map(|batch| batch.num_source_tokens() + batch.num_target_tokens()).sum(),
     };
     (model, record)
-}
-
-fn upload(values: &[i32], batch_size: usize, len: usize, device: &Device) -> Tensor<2, Int> {
-    Tensor::from_data(TensorData::new(values.to_vec(), [batch_size, len]), device)
 }

@@ -42,8 +42,8 @@ fn pictures_are_written_in_the_format_of_their_ending() {
     attention(&["--out", "map.png", "--kind", "encoder", "--layer", "1", "--head", "2"]);
     let png = fs::read(PLACE.path().join("map.png")).expect("it was written");
     assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 500);
-    attention(&["--out", "map.svg"]);
-    let svg = fs::read_to_string(PLACE.path().join("map.svg")).expect("it was written");
+    attention(&["--out", "map.SVG"]);
+    let svg = fs::read_to_string(PLACE.path().join("map.SVG")).expect("it was written");
     assert!(svg.starts_with("<svg") && svg.contains("look") && svg.contains("sieh"), "{svg}");
     let fail = |options: &[&str]| PLACE.fail(2, &[&["attention", "run", "look"][..], options].concat());
     assert!(fail(&["--out", "map.gif"]).contains("`map.gif` ends neither in .html nor in .png or .svg"));

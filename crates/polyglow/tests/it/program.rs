@@ -1,6 +1,6 @@
 //! The built program on a tiny corpus of files.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -83,12 +83,22 @@ impl Workplace {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.run_on(Stdio::null(), arguments)
+    }
+
+    /// Runs a command that reads one of the files on stdin.
+    pub(crate) fn feed(&self, file: &str, arguments: &[&str]) -> Output {
+        self.run_on(File::open(self.path().join(file)).expect("it can be read").into(), arguments)
+    }
+
+    fn run_on(&self, stdin: Stdio, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_polyglow"))
             .args(arguments)
             .current_dir(self.path())
             .env_remove("RUST_LOG")
             .env_remove("RUST_BACKTRACE")
-            .stdin(Stdio::null())
+            .env("XDG_STATE_HOME", self.path().join("state"))
+            .stdin(stdin)
             .output()
             .expect("the program starts")
     }

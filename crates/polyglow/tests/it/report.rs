@@ -31,6 +31,13 @@ fn a_page_holds_all_runs_and_needs_nothing_else() {
         let count = |pattern: &str| page.matches(pattern).count();
         assert_eq!(count(&format!("<{tag}>")) + count(&format!("<{tag} ")), count(&format!("</{tag}>")), "{tag}");
     }
+    let config = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
+    let config = config.replace("valid = \"valid\"\n", "");
+    fs::write(place.path().join("no-valid.toml"), config).expect("it can be written");
+    place.succeed(&["train", "no-valid.toml", "--run", "no-valid"]);
+    place.succeed(&["report", "no-valid", "--out", "page.html"]);
+    let page = fs::read_to_string(place.path().join("page.html")).expect("it was written");
+    assert!(page.contains("Curves") && !page.contains("Best validations, resampled"));
     let message = place.fail(1, &["report", "nowhere"]);
     assert!(message.contains("no run in `nowhere`"), "{message}");
 }

@@ -278,15 +278,40 @@ fn translate_keeps_the_order_the_count_and_blank_lines() {
 #[test]
 fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
     let (dir, run) = &*TRAINED;
-    let [output, bad] = ["kept.txt", "bad.txt"].map(|name| dir.path().join(name));
+    let [output, bad, none] = ["kept.txt", "bad.txt", "none.txt"].map(|name| dir.path().join(name));
     fs::write(&output, "an earlier translation\n").expect("it can be written");
     fs::write(&bad, b"\xff\n").expect("it can be written");
-    let (run, output, bad) = (text(run), text(&output), text(&bad));
-    for (input, words) in [(&bad, "line 1: invalid UTF-8"), (&output, "is both the input and the output")] {
-        let message = fail(1, &["translate", &run, input, "-o", &output]);
-        assert!(message.contains(words), "{message}");
-        assert_eq!(fs::read_to_string(&output).expect("it is there"), "an earlier translation\n");
-    }
+    fs::write(&none, "\n\n").expect("it can be written");
+    let (run, output, bad, none) = (text(run), text(&output), text(&bad), text(&none));
+    let message = fail(1, &["translate", &run, &bad, "-o", &output]);
+    assert!(message.contains("line 1: invalid UTF-8"), "{message}");
+    assert_eq!(fs::read_to_string(&output).expect("it is there"), "an earlier translation\n");
+    // An error behind the first lines.
+    let message = fail(1, &["translate", &run, &output, "--prefix", &none, "-o", &output]);
+    assert!(message.contains("`") && message.contains("kept.txt.partial`"), "{message}");
+    assert_eq!(fs::read_to_string(&output).expect("it is there"), "an earlier translation\n");
+    assert_eq!(fs::read_to_string(output.clone() + ".partial").expect("it is there").lines().count(), 1);
+    // The output may be the input.
+    succeed(&["translate", &run, &output, "-o", &output]);
+    let written = fs::read_to_string(&output).expect("it is there");
+    assert_eq!(
+        written,
+        succeed(&["translate", &run, &{
+            fs::write(&none, "an earlier translation\n").expect("it can be written");
+            none
+        }])
+    );
+    assert_ne!(written, "an earlier translation\n");
+}
+
+#[test]
+fn an_embedded_corpus_brings_its_gold_alignments_along() {
+    let run = text(&TRAINED.1);
+    let scores = succeed(&["evaluate", &run, "--alignments", "gold", "--json"]);
+    let scores: Value = serde_json::from_str(&scores).expect("the scores are JSON");
+    let rates = scores["alignment_error_rates"].as_array().expect("a list");
+    assert!(!rates.is_empty());
+    assert!(rates.iter().all(|rate| rate.as_f64().is_some_and(|rate| (0.0..1.0).contains(&rate))), "{rates:?}");
 }
 
 #[test]

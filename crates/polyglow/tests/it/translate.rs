@@ -173,9 +173,42 @@ fn samples_follow_their_seed_and_not_their_batch() {
         let method = ["--set", "search.method=sample", "--beam-size", "3", "--n-best", "3"];
         translate(&[&method[..], &["--set", &seed, "--set", max_tokens]].concat())
     };
+    // All four lines in one batch, or each in its own.
     let together = sample("1", "train.max_tokens=64");
     assert_eq!(together, sample("1", "train.max_tokens=1"));
     assert_ne!(together, sample("2", "train.max_tokens=64"));
+}
+
+#[test]
+fn unknown_words_are_replaced_by_words_of_the_source() {
+    let place = Workplace::new();
+    // Of 27 target words only the most frequent is known.
+    place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "tokenizer.vocab_size=5"]);
+    fs::write(place.path().join("input.en"), "look aaa now\nnow bbb\n").expect("it can be written");
+    let arguments =
+        ["translate", "run", "input.en", "--set", "search.method=sample", "--beam-size", "5", "--n-best", "5"];
+    let plain = place.succeed(&arguments).0;
+    let replaced = place.succeed(&[&arguments[..], &["--replace-unknown"]].concat()).0;
+    assert!(plain.contains("<unk>") && !replaced.contains("<unk>"), "{plain}");
+    let mut compared = 0;
+    for (line, (plain, replaced)) in plain.lines().zip(replaced.lines()).enumerate() {
+        let source: &[&str] = if line < 5 { &["look", "aaa", "now"] } else { &["now", "bbb"] };
+        assert_eq!(plain.split_whitespace().count(), replaced.split_whitespace().count());
+        for (plain, replaced) in plain.split_whitespace().zip(replaced.split_whitespace()) {
+            compared += usize::from(plain == "<unk>");
+            assert!(if plain == "<unk>" { source.contains(&replaced) } else { plain == replaced }, "{replaced}");
+        }
+    }
+    assert!(compared > 0);
+}
+
+#[test]
+fn lines_that_are_typed_are_translated_and_remembered() {
+    let output = PLACE.feed("input.en", &["translate", "run", "--interactive"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), translate(&[]));
+    let history = fs::read_to_string(PLACE.path().join("state/polyglow/history")).expect("it was written");
+    assert!(history.contains("look aaa now") && history.contains("look bbb"), "{history}");
 }
 
 #[test]
@@ -202,6 +235,7 @@ fn gold_alignments_give_an_error_rate_a_layer() {
     };
     assert!(fail("0-0\n0:0\n\n\n").contains("`wrong.align` line 2: `0:0` is no list of links"));
     assert!(fail("0-0\n").contains("`wrong.align` has 1 lines, but the set has 4 pairs"));
+    assert!(fail("\n\n\n\n").contains("`wrong.align` has no links"));
     assert!(fail("0-0\n9-0\n\n\n").contains("`wrong.align` line 2: `9-0` is beyond the pair's 3 and 2 words"));
     let message = PLACE.fail(2, &["evaluate", "run", "--alignments", "gold"]);
     assert!(message.contains("only an embedded corpus brings gold alignments along"), "{message}");

@@ -21,20 +21,28 @@ pub(super) fn run(translator: &Translator<'_>, results: &mut Results, language: 
         // There is none before the first time.
         let _ = editor.load_history(path);
     }
-    let mut number = 1;
-    loop {
+    let ended = ask(translator, results, language, &mut editor);
+    if let Some(path) = &history {
+        editor.save_history(path).with_context(|| format!("cannot write the history `{}`", path.display()))?;
+    }
+    ended
+}
+
+fn ask(
+    translator: &Translator<'_>,
+    results: &mut Results,
+    language: &str,
+    editor: &mut DefaultEditor,
+) -> anyhow::Result<()> {
+    for number in 1.. {
         match editor.readline(&format!("{language}> ")) {
             Ok(text) => {
                 editor.add_history_entry(text.as_str()).context("cannot keep the history")?;
                 results.write(translator, &[Request { text, ..Request::default() }], number)?;
-                number += 1;
             }
             Err(ReadlineError::Eof | ReadlineError::Interrupted) => break,
             Err(error) => return Err(error).context("cannot read from the terminal"),
         }
-    }
-    if let Some(path) = &history {
-        editor.save_history(path).with_context(|| format!("cannot write the history `{}`", path.display()))?;
     }
     Ok(())
 }
