@@ -21,17 +21,25 @@ pub fn parse_links(line: &str) -> Option<Vec<Link>> {
     line.split_whitespace().map(parse).collect()
 }
 
-/// Reads the links of every line.
+/// The links of every line of a file.
 ///
-/// # Errors
-/// A line cannot be read; [`DataError::Alignment`] names the first that is no list of links.
-pub fn read_links(lines: &mut Lines) -> Result<Vec<Vec<Link>>, DataError> {
-    let mut all = Vec::new();
-    while let Some(line) = lines.next().transpose()? {
-        let wrong = || DataError::Alignment { path: lines.path().to_owned(), line: lines.line(), text: line.clone() };
-        all.push(parse_links(&line).ok_or_else(wrong)?);
+/// It yields an error for a line that cannot be read, and [`DataError::Alignment`] for one that is no list of links.
+pub struct LinkLines(pub Lines);
+
+impl Iterator for LinkLines {
+    type Item = Result<Vec<Link>, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let line = self.0.next()?;
+        let parse = |line: String| {
+            parse_links(&line).ok_or_else(|| DataError::Alignment {
+                path: self.0.path().to_owned(),
+                line: self.0.line(),
+                text: line,
+            })
+        };
+        Some(line.and_then(parse))
     }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Examples become rectangles of ids: the only padding, and the only shift between decoder input and output.
 
+use crate::alignment::Link;
 use crate::example::Example;
 use crate::special::SpecialIds;
 
@@ -7,7 +8,7 @@ use crate::special::SpecialIds;
 ///
 /// With source ids `s1 s2` and target ids `t1 t2`, the rows are `s1 s2 </s>`, `<s> t1 t2` and `t1 t2 </s>`: at each
 /// target position the decoder sees what precedes it (teacher forcing). All rows are padded on the right.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     /// Source ids and end of sentence, `[batch_size, src_len]` row by row.
     pub src: Vec<i32>,
@@ -25,6 +26,9 @@ pub struct Batch {
     pub src_len: usize,
     /// Padded target length.
     pub tgt_len: usize,
+    /// Where each target position should look, `[batch_size, tgt_len, src_len]` row by row: its linked source positions
+    /// share 1, and what has no link has zeros. None where the text is not aligned.
+    pub gold_attention: Option<Vec<f32>>,
     /// The example behind each row, as an index into the id cache.
     pub example_indices: Vec<u32>,
     /// Epoch from which the batch is, counted from 0.
@@ -69,11 +73,28 @@ impl Batch {
             batch_size,
             src_len,
             tgt_len,
+            gold_attention: None,
             example_indices: Vec::new(),
             epoch: 0,
             position: 0,
             epoch_len: 0,
         }
+    }
+
+    /// Adds [`Self::gold_attention`] from the links of each row, which are between tokens and sorted by the target.
+    #[must_use]
+    pub fn with_links(mut self, links: &[Vec<Link>]) -> Self {
+        let mut gold = vec![0.0; self.batch_size * self.tgt_len * self.src_len];
+        for (row, links) in links.iter().enumerate() {
+            for same_target in links.chunk_by(|left, right| left.1 == right.1) {
+                let start = (row * self.tgt_len + same_target[0].1) * self.src_len;
+                for (src, _) in same_target {
+                    gold[start + src] = 1.0 / same_target.len() as f32;
+                }
+            }
+        }
+        self.gold_attention = Some(gold);
+        self
     }
 
     /// Target positions that count in the loss: all tokens and the ends of sentence, no padding.
@@ -143,6 +164,16 @@ mod tests {
         assert_eq!(batch.num_source_tokens(), 7);
         assert_eq!(batch.num_target_tokens(), 6);
         assert_eq!(batch.num_positions(), 21);
+    }
+
+    #[test]
+    fn the_links_of_a_target_position_share_its_attention() {
+        let batch = Batch::new(&examples(), SRC, TGT, 1).with_links(&[vec![(0, 0), (2, 0)], vec![(0, 1)], vec![]]);
+        let mut expected = vec![0.0; 3 * 3 * 4];
+        (expected[0], expected[2]) = (0.5, 0.5);
+        // The second row's second target token.
+        expected[(3 + 1) * 4] = 1.0;
+        assert_eq!(batch.gold_attention, Some(expected));
     }
 
     #[test]

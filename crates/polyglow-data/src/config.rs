@@ -24,6 +24,10 @@ pub struct DataConfig {
     /// Test text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<TestFiles>,
+    /// Word alignments of the training text in the Pharaoh format, a line a pair, or `gold` for those of an embedded
+    /// corpus; of several training corpora each names its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignments: Option<PathBuf>,
     /// Source language: the ending of the source files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub src: Option<String>,
@@ -60,6 +64,9 @@ pub struct WeightedPath {
     /// How often an epoch holds each of its pairs: 2.0 is twice, 0.5 a random half.
     #[serde(default = "default_weight")]
     pub weight: f64,
+    /// Word alignments of the corpus in the Pharaoh format, a line a pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignments: Option<PathBuf>,
 }
 
 /// Test text: one corpus, or several by name.
@@ -83,6 +90,9 @@ pub enum Split<'a> {
     Test(&'a str),
 }
 
+/// What names the alignments of an embedded corpus.
+pub const GOLD: &str = "gold";
+
 const DEFAULT_MAX_LEN: usize = 256;
 const DEFAULT_MAX_LENGTH_RATIO: f64 = 9.0;
 
@@ -93,6 +103,7 @@ impl Default for DataConfig {
             train: None,
             valid: None,
             test: None,
+            alignments: None,
             src: None,
             tgt: None,
             max_len: default_max_len(),
@@ -130,6 +141,15 @@ impl DataConfig {
         self.corpus.as_deref().and_then(Toy::from_name)
     }
 
+    /// Whether at least some of the training text comes with word alignments.
+    pub fn is_aligned(&self) -> bool {
+        let listed = match &self.train {
+            Some(TrainFiles::Weighted(list)) => list.iter().any(|entry| entry.alignments.is_some()),
+            _ => false,
+        };
+        listed || self.alignments.is_some()
+    }
+
     /// Source and target language.
     ///
     /// # Errors
@@ -164,21 +184,24 @@ impl DataConfig {
         }
     }
 
-    /// Paths and weights of the files of `split`.
-    pub(crate) fn files(&self, split: Split) -> Result<Vec<(&Path, f64)>, DataError> {
+    /// The files of `split`.
+    pub(crate) fn files(&self, split: Split) -> Result<Vec<WeightedPath>, DataError> {
+        let one = |path: &PathBuf| vec![WeightedPath { path: path.clone(), weight: 1.0, alignments: None }];
         match split {
             Split::Train => match &self.train {
-                Some(TrainFiles::One(path)) => Ok(vec![(path, 1.0)]),
-                Some(TrainFiles::Weighted(list)) => Ok(list.iter().map(|entry| (&*entry.path, entry.weight)).collect()),
+                Some(TrainFiles::One(path)) => {
+                    Ok(vec![WeightedPath { path: path.clone(), weight: 1.0, alignments: self.alignments.clone() }])
+                }
+                Some(TrainFiles::Weighted(list)) => Ok(list.clone()),
                 None => Err(wrong("data.train", "is missing".to_owned())),
             },
             Split::Valid => match &self.valid {
-                Some(path) => Ok(vec![(path, 1.0)]),
+                Some(path) => Ok(one(path)),
                 None => Err(wrong("data.valid", "is missing".to_owned())),
             },
             Split::Test(name) => match &self.test {
-                Some(TestFiles::One(path)) if name == "test" => Ok(vec![(path, 1.0)]),
-                Some(TestFiles::Named(sets)) if sets.contains_key(name) => Ok(vec![(&sets[name], 1.0)]),
+                Some(TestFiles::One(path)) if name == "test" => Ok(one(path)),
+                Some(TestFiles::Named(sets)) if sets.contains_key(name) => Ok(one(&sets[name])),
                 _ => Err(wrong("data.test", no_such_set(name, &self.test_names()))),
             },
         }
@@ -198,6 +221,9 @@ impl DataConfig {
         if self.train.is_some() || self.valid.is_some() || self.test.is_some() {
             return Err(wrong("data.corpus", "replaces `data.train`, `data.valid` and `data.test`".to_owned()));
         }
+        if self.alignments.as_deref().is_some_and(|path| path != Path::new(GOLD)) {
+            return Err(wrong("data.alignments", format!("must be \"{GOLD}\" for an embedded corpus, or be left out")));
+        }
         Ok(())
     }
 
@@ -208,6 +234,10 @@ impl DataConfig {
         let TrainFiles::Weighted(list) = train else { return Ok(()) };
         if list.is_empty() {
             return Err(wrong("data.train", "is an empty list".to_owned()));
+        }
+        if self.alignments.is_some() {
+            let problem = "belongs into the entries of `data.train`, each of which has its own";
+            return Err(wrong("data.alignments", problem.to_owned()));
         }
         match list.iter().find(|entry| !(entry.weight > 0.0 && entry.weight <= 1000.0)) {
             Some(entry) => {

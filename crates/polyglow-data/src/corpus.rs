@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::config::{DataConfig, Split, no_such_set, wrong};
+use crate::alignment::{Link, LinkLines};
+use crate::config::{DataConfig, GOLD, Split, WeightedPath, no_such_set, wrong};
 use crate::error::DataError;
 use crate::lines::Lines;
 use crate::toy::Toy;
@@ -32,6 +33,13 @@ pub struct Corpus {
 pub struct Part {
     source: Source,
     weight: f64,
+    alignments: Option<Alignments>,
+}
+
+#[derive(Debug, Clone)]
+enum Alignments {
+    Embedded(Arc<Vec<Vec<Link>>>),
+    File(PathBuf),
 }
 
 #[derive(Debug, Clone)]
@@ -49,7 +57,8 @@ impl Corpus {
     /// configuration lacks.
     pub fn open(config: &DataConfig, split: Split) -> Result<Self, DataError> {
         if let Some(toy) = config.toy() {
-            return Ok(Self { parts: vec![embedded(toy, split)?] });
+            let aligned = split == Split::Train && config.alignments.is_some();
+            return Ok(Self { parts: vec![embedded(toy, split, aligned)?] });
         }
         let (src, tgt) = config.languages()?;
         let key = config.key(split);
@@ -57,13 +66,15 @@ impl Corpus {
             let missing = || DataError::MissingFile { key: key.clone(), path: path.to_owned() };
             plain_or_compressed(path).ok_or_else(missing)
         };
-        let parts = config.files(split)?.into_iter().map(|(path, weight)| {
-            let source = if is_tsv(path) {
-                Source::Tsv(existing(path)?)
+        let parts = config.files(split)?.into_iter().map(|WeightedPath { path, weight, alignments }| {
+            let source = if is_tsv(&path) {
+                Source::Tsv(existing(&path)?)
             } else {
-                Source::TwoFiles { src: existing(&with_ending(path, src))?, tgt: existing(&with_ending(path, tgt))? }
+                Source::TwoFiles { src: existing(&with_ending(&path, src))?, tgt: existing(&with_ending(&path, tgt))? }
             };
-            Ok(Part { source, weight })
+            let missing = |path: &Path| DataError::MissingFile { key: "alignments".to_owned(), path: path.to_owned() };
+            let found = alignments.map(|path| plain_or_compressed(&path).ok_or_else(|| missing(&path))).transpose()?;
+            Ok(Part { source, weight, alignments: found.map(Alignments::File) })
         });
         Ok(Self { parts: parts.collect::<Result<_, _>>()? })
     }
@@ -137,7 +148,54 @@ impl Part {
         }))
     }
 
+    /// Streams the word alignment of every pair; none if this part has no alignments.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if the file cannot be opened. The stream itself yields errors for what is wrong inside.
+    pub fn alignments(
+        &self,
+    ) -> Result<Option<Box<dyn Iterator<Item = Result<Vec<Link>, DataError>> + Send>>, DataError> {
+        Ok(match &self.alignments {
+            None => None,
+            Some(Alignments::Embedded(links)) => {
+                let links = Arc::clone(links);
+                Some(Box::new((0..links.len()).map(move |pair| Ok(links[pair].clone()))))
+            }
+            Some(Alignments::File(path)) => Some(Box::new(LinkLines(Lines::open(path)?))),
+        })
+    }
+
+    /// The error that only the alignments or only the pairs have a line `line`.
+    pub(crate) fn uneven_alignments(&self, line: u64) -> DataError {
+        DataError::AlignmentCount { path: self.alignments_path(), line, corpus: self.name() }
+    }
+
+    /// The error that a link of a line names a word that its pair does not have.
+    pub(crate) fn link_beyond(&self, line: u64) -> DataError {
+        DataError::LinkBeyond { path: self.alignments_path(), line, corpus: self.name() }
+    }
+
+    fn alignments_path(&self) -> PathBuf {
+        match &self.alignments {
+            Some(Alignments::File(path)) => path.clone(),
+            _ => PathBuf::from(GOLD),
+        }
+    }
+
+    /// Whether the pairs of this part have word alignments.
+    pub fn is_aligned(&self) -> bool {
+        self.alignments.is_some()
+    }
+
     fn add_to(&self, hash: &mut Sha256) -> Result<(), DataError> {
+        match &self.alignments {
+            None => {}
+            Some(Alignments::Embedded(_)) => hash.update(b"embedded alignments"),
+            Some(Alignments::File(path)) => {
+                hash.update(b"alignments");
+                add_file(hash, path)?;
+            }
+        }
         match &self.source {
             Source::Embedded { pairs, .. } => {
                 hash.update(b"embedded");
@@ -216,16 +274,18 @@ fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
     }
 }
 
-fn embedded(toy: Toy, split: Split) -> Result<Part, DataError> {
+fn embedded(toy: Toy, split: Split, aligned: bool) -> Result<Part, DataError> {
     let split = match split {
         Split::Train => "train",
         Split::Valid => "valid",
         Split::Test(name) => name,
     };
     let pairs = toy.split(split).ok_or_else(|| wrong("data.corpus", no_such_set(split, toy.splits())))?;
+    let alignments = aligned.then(|| pairs.iter().map(|pair| pair.alignment.clone()).collect());
+    let alignments = alignments.map(|links| Alignments::Embedded(Arc::new(links)));
     let pairs = pairs.into_iter().map(|pair| Pair { src: pair.src, tgt: pair.tgt }).collect();
     let name = format!("{} {split}", toy.name());
-    Ok(Part { source: Source::Embedded { name, pairs: Arc::new(pairs) }, weight: 1.0 })
+    Ok(Part { source: Source::Embedded { name, pairs: Arc::new(pairs) }, weight: 1.0, alignments })
 }
 
 fn is_tsv(path: &Path) -> bool {

@@ -65,6 +65,29 @@ pub enum DataError {
         /// What stands there.
         text: String,
     },
+    /// There is not one line of alignment links for each pair.
+    #[error(
+        "`{path}` and the corpus `{corpus}` differ in length: one has a line {line} and the other has not",
+        path = .path.display()
+    )]
+    AlignmentCount {
+        /// File of the links.
+        path: PathBuf,
+        /// The first line that only one of them has, counted from 1.
+        line: u64,
+        /// The text that they belong to.
+        corpus: String,
+    },
+    /// A link names a word that its pair does not have.
+    #[error("`{path}` line {line}: a link names a word that this line of `{corpus}` does not have", path = .path.display())]
+    LinkBeyond {
+        /// File of the links.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: u64,
+        /// The text that they belong to.
+        corpus: String,
+    },
     /// A line of a TSV file does not hold exactly a source and a target.
     #[error("`{path}` line {line}: {found} tab-separated columns instead of 2", path = .path.display())]
     Columns {

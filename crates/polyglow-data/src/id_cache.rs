@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use crate::alignment::Link;
 use crate::corpus::Corpus;
 use crate::error::DataError;
 use crate::example::{CorpusReport, Example, Filter};
@@ -23,6 +24,10 @@ pub struct IdCache {
     width: IdWidth,
     src_lens: Vec<u16>,
     tgt_lens: Vec<u16>,
+    /// Links of each example; empty where the text is not aligned.
+    num_links: Vec<u16>,
+    /// Ids in the file, and two for each link.
+    num_ids: u64,
     /// For every [`BLOCK`]th example, how many ids lie before it.
     blocks: Vec<u64>,
     report: CorpusReport,
@@ -69,11 +74,12 @@ impl IdCache {
         let tables = format::read_tables(&file, path, &header)?;
         let mut blocks = Vec::with_capacity(tables.src_lens.len() / BLOCK + 1);
         let mut before = 0;
+        let num_links = |example: usize| tables.num_links.get(example).copied().unwrap_or(0);
         for (example, (&src, &tgt)) in tables.src_lens.iter().zip(&tables.tgt_lens).enumerate() {
             if example % BLOCK == 0 {
                 blocks.push(before);
             }
-            before += u64::from(src) + u64::from(tgt);
+            before += u64::from(src) + u64::from(tgt) + 2 * u64::from(num_links(example));
         }
         if before != header.ids || tables.report.parts.len() != weights.len() {
             return Err(format::damaged(path, "its tables contradict each other"));
@@ -84,6 +90,8 @@ impl IdCache {
             width: header.width,
             src_lens: tables.src_lens,
             tgt_lens: tables.tgt_lens,
+            num_links: tables.num_links,
+            num_ids: header.ids,
             blocks,
             report: tables.report,
             weights,
@@ -144,10 +152,7 @@ impl IdCache {
     /// Reads one example whose ids carry [`WORD_START`] where a word begins.
     pub(crate) fn marked_example(&self, example: u32) -> Result<Example, DataError> {
         let (src_len, tgt_len) = self.lengths(example);
-        let block = example as usize / BLOCK;
-        let between = block * BLOCK..example as usize;
-        let skipped = self.src_lens[between.clone()].iter().chain(&self.tgt_lens[between]);
-        let before = self.blocks[block] + skipped.map(|&len| u64::from(len)).sum::<u64>();
+        let before = self.ids_before(example);
         let mut src = format::read_ids(&self.file, &self.path, self.width, before, src_len + tgt_len)?;
         let tgt = src.split_off(src_len);
         for (ids, vocab_size) in [&src, &tgt].into_iter().zip(self.vocab_sizes) {
@@ -158,12 +163,43 @@ impl IdCache {
         Ok(Example { src, tgt })
     }
 
+    /// Whether the text came with word alignments.
+    pub fn is_aligned(&self) -> bool {
+        !self.num_links.is_empty()
+    }
+
+    /// The links of an example between tokens, source and target counted from 0; none where the text is not aligned.
+    ///
+    /// # Errors
+    /// As [`Self::example`].
+    pub fn links(&self, example: u32) -> Result<Vec<Link>, DataError> {
+        let Some(&count) = self.num_links.get(example as usize) else { return Ok(Vec::new()) };
+        let (src_len, tgt_len) = self.lengths(example);
+        let before = self.ids_before(example) + (src_len + tgt_len) as u64;
+        let places = format::read_ids(&self.file, &self.path, self.width, before, 2 * usize::from(count))?;
+        let links = places.as_chunks().0.iter().map(|&[src, tgt]| (src as usize, tgt as usize)).collect::<Vec<_>>();
+        if links.iter().any(|&(src, tgt)| src >= src_len || tgt >= tgt_len) {
+            return Err(format::damaged(&self.path, "a link lies outside its sentences"));
+        }
+        Ok(links)
+    }
+
+    /// How many ids lie before those of `example`.
+    fn ids_before(&self, example: u32) -> u64 {
+        let block = example as usize / BLOCK;
+        let between = block * BLOCK..example as usize;
+        let links = self.num_links.get(between.clone()).unwrap_or_default();
+        let sum = |counts: &[u16]| counts.iter().copied().map(u64::from).sum::<u64>();
+        self.blocks[block] + sum(&self.src_lens[between.clone()]) + sum(&self.tgt_lens[between]) + 2 * sum(links)
+    }
+
     /// Where `example` comes from: the name of its corpus, and its line there, counted from 1.
     ///
     /// # Errors
     /// [`DataError::Io`] if the file cannot be read any more.
     pub fn origin(&self, example: u32) -> Result<(&str, u64), DataError> {
-        let line = format::read_line(&self.file, &self.path, self.width, &self.report, example)?;
+        let lengths = (2 * self.src_lens.len() + self.num_links.len()) as u64;
+        let line = format::read_line(&self.file, &self.path, self.width, self.num_ids, lengths, example)?;
         let parts = self.parts();
         let part = parts.iter().position(|(range, _)| range.contains(&example));
         Ok((part.map_or("", |part| &self.report.parts[part].name), line))

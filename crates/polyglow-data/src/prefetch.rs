@@ -138,12 +138,17 @@ impl Maker {
         let examples: Vec<_> = examples.collect::<Result<_, _>>()?;
         let tokenizers = self.cache.tokenizers();
         let (src, tgt) = (tokenizers.src.special(), tokenizers.tgt.special());
+        let mut batch = Batch::new(&examples, src, tgt, self.config.pad_multiple);
+        if self.cache.is_aligned() {
+            let links = indices.iter().map(|&example| self.cache.links(example));
+            batch = batch.with_links(&links.collect::<Result<Vec<_>, _>>()?);
+        }
         Ok(Batch {
             example_indices: indices.to_vec(),
             epoch: place.epoch,
             position: place.position,
             epoch_len: plan.len(),
-            ..Batch::new(&examples, src, tgt, self.config.pad_multiple)
+            ..batch
         })
     }
 }

@@ -28,7 +28,7 @@ mod transformer;
 pub use config::{Activation, Arch, ModelConfig, Norm, Position, Preset, TieEmbeddings, TransformerConfig, Vocabulary};
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
-pub use loss::{LossOutput, cross_entropy};
+pub use loss::{LossOutput, alignment_loss, cross_entropy};
 pub use transformer::{AttentionMaps, Memory, Transformer};
 
 /// The device of the unit tests.

@@ -113,6 +113,23 @@ impl Transformer {
         self.decode(&self.encode(src), tgt_in)
     }
 
+    /// [`Self::forward`], and where the last layer looks in the source, averaged over heads.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`
+    /// - output: `[batch * tgt_len, tgt_vocab_size]`, and the weights `[batch, tgt_len, src_len]`
+    pub fn forward_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Tensor<2>, Tensor<3>) {
+        let mut last = None;
+        let mut watch = |kind, weights: Tensor<4>| {
+            if kind == AttentionKind::Cross {
+                last = Some(weights);
+            }
+        };
+        let logits = self.decode_watched(&self.encode(src), tgt_in, &mut watch);
+        let weights: Tensor<4> = last.expect("a decoder has at least one layer");
+        (logits, weights.mean_dim(1).squeeze_dim(1))
+    }
+
     /// [`Self::forward`] from what [`Self::encode`] made of the source.
     ///
     /// # Shapes

@@ -44,7 +44,7 @@ fn main() {
     let mut seconds = Vec::new();
     for number in 1..=WARMUP + STEPS {
         let started = Instant::now();
-        let config = StepConfig { seed: 1, step: number, lr: 1e-3, label_smoothing: 0.1 };
+        let config = StepConfig { seed: 1, step: number, lr: 1e-3, label_smoothing: 0.1, alignment_weight: 0.0 };
         let (stepped, record) = step(model, &mut optimizer, &window, &device, config);
         model = stepped;
         // Waits for the step to be done.

@@ -93,6 +93,15 @@ impl Config {
         self.model.validate()?;
         self.train.validate()?;
         self.search.validate()?;
+        let weight = self.train.alignment_weight;
+        if weight > 0.0 {
+            let key = format!("`train.alignment_weight = {weight}`");
+            anyhow::ensure!(self.data.is_aligned(), "{key}: there are no `data.alignments` to learn from");
+            anyhow::ensure!(
+                self.tokenizer.dropout == 0.0,
+                "{key}: alignments do not know the tokens that `tokenizer.dropout` makes; set that to 0"
+            );
+        }
         Ok(())
     }
 

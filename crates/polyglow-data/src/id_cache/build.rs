@@ -8,6 +8,7 @@ use flate2::Crc;
 use rayon::prelude::*;
 
 use super::format::{HEADER_BYTES, Header, IdWidth, damaged};
+use crate::alignment::Link;
 use crate::corpus::{Corpus, Pair, Part};
 use crate::error::DataError;
 use crate::example::{CorpusReport, Example, Filter, PartReport, Reason};
@@ -57,7 +58,10 @@ fn write(
         report: CorpusReport::default(),
         src_lens: Vec::new(),
         tgt_lens: Vec::new(),
+        num_links: Vec::new(),
+        num_ids: 0,
         lines: Vec::new(),
+        aligned: corpus.parts().iter().any(Part::is_aligned),
     };
     builder.output.writer.write_all(&[0; HEADER_BYTES]).map_err(DataError::io(path))?;
     for part in corpus.parts() {
@@ -74,23 +78,51 @@ struct Builder<'a> {
     report: CorpusReport,
     src_lens: Vec<u16>,
     tgt_lens: Vec<u16>,
+    num_links: Vec<u16>,
+    num_ids: u64,
     lines: Vec<u32>,
+    /// Whether links are written: some part has alignments.
+    aligned: bool,
+}
+
+/// A pair as ids, and the links between its tokens.
+struct Encoded {
+    example: Example,
+    links: Vec<Link>,
 }
 
 impl Builder<'_> {
     fn add_part(&mut self, part: &Part, progress: &mut Progress) -> Result<(), DataError> {
         self.report.parts.push(PartReport { name: part.name(), pairs: 0, kept: 0 });
         let mut pairs = part.pairs()?.peekable();
+        let mut alignments = part.alignments()?;
         while pairs.peek().is_some() {
             let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
-            let encode = |pair: &Pair| encode(pair, self.tokenizers);
-            let examples: Vec<Example> = chunk.par_iter().map(encode).collect::<Result<_, _>>()?;
+            let encoded: Vec<Encoded> = match &mut alignments {
+                None => chunk.par_iter().map(|pair| encode(pair, self.tokenizers)).collect::<Result<_, _>>()?,
+                Some(alignments) => {
+                    let links: Vec<Vec<Link>> = alignments.take(chunk.len()).collect::<Result<_, _>>()?;
+                    let before = self.report.parts.last().map_or(0, |part| part.pairs);
+                    if links.len() < chunk.len() {
+                        return Err(part.uneven_alignments(before + links.len() as u64 + 1));
+                    }
+                    let encode = |(line, (pair, links)): (usize, (&Pair, &Vec<Link>))| {
+                        encode_aligned(pair, links, self.tokenizers)?
+                            .ok_or_else(|| part.link_beyond(before + line as u64 + 1))
+                    };
+                    chunk.par_iter().zip(&links).enumerate().map(encode).collect::<Result<_, _>>()?
+                }
+            };
             let mut bytes = Vec::new();
-            for example in &examples {
-                self.add(example, &mut bytes);
+            for encoded in &encoded {
+                self.add(encoded, &mut bytes);
             }
             self.output.write(&bytes)?;
             progress(Stage::Encoding, self.report.pairs);
+        }
+        if alignments.is_some_and(|mut alignments| alignments.next().is_some()) {
+            let read = self.report.parts.last().map_or(0, |part| part.pairs);
+            return Err(part.uneven_alignments(read + 1));
         }
         if self.src_lens.len() > u32::MAX as usize {
             return Err(damaged(self.output.path, "it would hold more than 2^32 examples"));
@@ -98,8 +130,8 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn add(&mut self, example: &Example, bytes: &mut Vec<u8>) {
-        let Example { src, tgt } = example;
+    fn add(&mut self, encoded: &Encoded, bytes: &mut Vec<u8>) {
+        let Encoded { example: Example { src, tgt }, links } = encoded;
         let report = &mut self.report;
         report.pairs += 1;
         let part = report.parts.last_mut().expect("`add_part` begins a part before it adds to it");
@@ -123,6 +155,16 @@ impl Builder<'_> {
             side.unknown += ids.iter().filter(|&id| id & !WORD_START == unk).count() as u64;
             side.longest = side.longest.max(ids.len());
             self.width.write(ids, bytes);
+            self.num_ids += ids.len() as u64;
+        }
+        if self.aligned {
+            // So many links in one sentence say nothing, and two bytes keep the table small.
+            let count = u16::try_from(links.len()).unwrap_or(0);
+            for &(src, tgt) in &links[..usize::from(count)] {
+                self.width.write(&[src as u32, tgt as u32], bytes);
+            }
+            self.num_links.push(count);
+            self.num_ids += 2 * u64::from(count);
         }
         self.src_lens.push(src_len);
         self.tgt_lens.push(tgt_len);
@@ -133,7 +175,7 @@ impl Builder<'_> {
         if self.report.kept == 0 {
             return Err(DataError::NothingKept { reasons: self.report.to_string() });
         }
-        for lengths in [&self.src_lens, &self.tgt_lens] {
+        for lengths in [&self.src_lens, &self.tgt_lens, &self.num_links] {
             for chunk in lengths.chunks(BUFFER_BYTES) {
                 self.output.write(&chunk.iter().flat_map(|length| length.to_le_bytes()).collect::<Vec<_>>())?;
             }
@@ -149,7 +191,8 @@ impl Builder<'_> {
             key: *key,
             width: self.width,
             examples: self.report.kept,
-            ids: self.report.src.tokens + self.report.tgt.tokens,
+            ids: self.num_ids,
+            aligned: self.num_links.len() as u64,
             report_bytes: report.len() as u64,
             checksum: self.output.crc.sum(),
         };
@@ -179,11 +222,36 @@ impl Output<'_> {
 }
 
 /// A side of nothing but whitespace is empty, whatever tokens the spaces are to a tokenizer.
-fn encode(pair: &Pair, tokenizers: &Tokenizers) -> Result<Example, DataError> {
+fn encode(pair: &Pair, tokenizers: &Tokenizers) -> Result<Encoded, DataError> {
     let side = |text: &str, tokenizer: &Tokenizer| {
         if text.trim().is_empty() { Ok(Vec::new()) } else { tokenizer.encode_marked(text) }
     };
-    Ok(Example { src: side(&pair.src, &tokenizers.src)?, tgt: side(&pair.tgt, &tokenizers.tgt)? })
+    let example = Example { src: side(&pair.src, &tokenizers.src)?, tgt: side(&pair.tgt, &tokenizers.tgt)? };
+    Ok(Encoded { example, links: Vec::new() })
+}
+
+/// Links between words become links between all their tokens. None where a link names a word that is not there.
+fn encode_aligned(pair: &Pair, links: &[Link], tokenizers: &Tokenizers) -> Result<Option<Encoded>, DataError> {
+    let Encoded { example, .. } = encode(pair, tokenizers)?;
+    let words = |text: &str, ids: &[u32], tokenizer: &Tokenizer| {
+        if ids.is_empty() { Ok(Vec::new()) } else { Ok::<_, DataError>(tokenizer.encode_words(text)?.1) }
+    };
+    let src_words = words(&pair.src, &example.src, &tokenizers.src)?;
+    let tgt_words = words(&pair.tgt, &example.tgt, &tokenizers.tgt)?;
+    let count = |text: &str| text.split_whitespace().count();
+    let (num_src, num_tgt) = (count(&pair.src), count(&pair.tgt));
+    if links.iter().any(|&(src, tgt)| src >= num_src || tgt >= num_tgt) {
+        return Ok(None);
+    }
+    let mut token_links = Vec::new();
+    for (tgt, tgt_word) in tgt_words.iter().enumerate() {
+        for (src, src_word) in src_words.iter().enumerate() {
+            if links.contains(&(*src_word, *tgt_word)) {
+                token_links.push((src, tgt));
+            }
+        }
+    }
+    Ok(Some(Encoded { example, links: token_links }))
 }
 
 /// A name beside `path` that no other process writes to.

@@ -1,4 +1,4 @@
-//! The bytes of the id cache: header, ids, lengths, line numbers, report. All numbers are little-endian.
+//! The bytes of the id cache: header, ids and links, lengths, line numbers, report. All numbers are little-endian.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -10,8 +10,8 @@ use crate::error::DataError;
 use crate::example::CorpusReport;
 use crate::tokenizer::WORD_START;
 
-const MAGIC: [u8; 8] = *b"polyids\x01";
-pub(super) const HEADER_BYTES: usize = 72;
+const MAGIC: [u8; 8] = *b"polyids\x02";
+pub(super) const HEADER_BYTES: usize = 80;
 /// The highest bit of a narrow id marks the beginning of a word.
 const NARROW_WORD_START: u16 = 1 << 15;
 const LENGTH_BYTES: u64 = 2;
@@ -31,7 +31,10 @@ pub(super) struct Header {
     pub(super) key: [u8; 32],
     pub(super) width: IdWidth,
     pub(super) examples: u64,
+    /// Ids of all examples, and two for each link.
     pub(super) ids: u64,
+    /// Examples with a number of links: all of them, or none.
+    pub(super) aligned: u64,
     pub(super) report_bytes: u64,
     /// CRC-32 of everything after the header.
     pub(super) checksum: u32,
@@ -40,6 +43,8 @@ pub(super) struct Header {
 pub(super) struct Tables {
     pub(super) src_lens: Vec<u16>,
     pub(super) tgt_lens: Vec<u16>,
+    /// Links of each example; empty where the text is not aligned.
+    pub(super) num_links: Vec<u16>,
     pub(super) report: CorpusReport,
 }
 
@@ -84,7 +89,8 @@ impl Header {
         bytes[48..56].copy_from_slice(&self.ids.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.report_bytes.to_le_bytes());
         bytes[64..68].copy_from_slice(&(self.width.bytes() as u32).to_le_bytes());
-        bytes[68..].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes[68..72].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes[72..].copy_from_slice(&self.aligned.to_le_bytes());
         bytes
     }
 
@@ -99,8 +105,18 @@ impl Header {
             4 => IdWidth::Wide,
             _ => return Err(damaged(path, "its header is not ours")),
         };
-        let header =
-            Self { key: *key, width, examples: long(40), ids: long(48), report_bytes: long(56), checksum: short(68) };
+        let header = Self {
+            key: *key,
+            width,
+            examples: long(40),
+            ids: long(48),
+            aligned: long(72),
+            report_bytes: long(56),
+            checksum: short(68),
+        };
+        if header.aligned != 0 && header.aligned != header.examples {
+            return Err(damaged(path, "only a part of it is aligned"));
+        }
         if header.to_bytes() != bytes {
             return Err(damaged(path, "it belongs to another corpus, tokenizer or version"));
         }
@@ -114,7 +130,7 @@ impl Header {
     /// Where the line numbers begin; `None` if the numbers in the header are absurd.
     fn lines_start(&self) -> Option<u64> {
         let ids = self.ids.checked_mul(self.width.bytes() as u64)?;
-        let lengths = self.examples.checked_mul(2 * LENGTH_BYTES)?;
+        let lengths = self.examples.checked_mul(2)?.checked_add(self.aligned)?.checked_mul(LENGTH_BYTES)?;
         ids.checked_add(lengths)?.checked_add(HEADER_BYTES as u64)
     }
 
@@ -130,6 +146,7 @@ pub(super) fn read_tables(mut file: &File, path: &Path, header: &Header) -> Resu
     body.skip(header.ids * header.width.bytes() as u64)?;
     let src_lens = body.lengths(header.examples)?;
     let tgt_lens = body.lengths(header.examples)?;
+    let num_links = body.lengths(header.aligned)?;
     body.skip(header.examples * LINE_BYTES)?;
     let mut report = vec![0; header.report_bytes as usize];
     body.read(&mut report)?;
@@ -137,7 +154,7 @@ pub(super) fn read_tables(mut file: &File, path: &Path, header: &Header) -> Resu
         return Err(damaged(path, "its checksum does not fit"));
     }
     let report = serde_json::from_slice(&report).map_err(|_| damaged(path, "its report cannot be read"))?;
-    Ok(Tables { src_lens, tgt_lens, report })
+    Ok(Tables { src_lens, tgt_lens, num_links, report })
 }
 
 /// Reads `count` ids that lie after `before` others.
@@ -153,16 +170,16 @@ pub(super) fn read_ids(
     Ok(width.read(&bytes))
 }
 
-/// Reads the line number of `example`.
+/// Reads the line number of `example`, which lies behind this many ids and lengths.
 pub(super) fn read_line(
     file: &File,
     path: &Path,
     width: IdWidth,
-    report: &CorpusReport,
+    ids: u64,
+    lengths: u64,
     example: u32,
 ) -> Result<u64, DataError> {
-    let ids = (report.src.tokens + report.tgt.tokens) * width.bytes() as u64;
-    let start = HEADER_BYTES as u64 + ids + report.kept * 2 * LENGTH_BYTES;
+    let start = HEADER_BYTES as u64 + ids * width.bytes() as u64 + lengths * LENGTH_BYTES;
     let mut bytes = [0; 4];
     read_at(file, &mut bytes, start + u64::from(example) * LINE_BYTES).map_err(DataError::io(path))?;
     Ok(u64::from(u32::from_le_bytes(bytes)))

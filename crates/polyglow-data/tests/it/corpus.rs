@@ -68,8 +68,8 @@ fn all_forms_of_a_corpus_give_the_same_pairs() {
 fn a_list_is_read_part_by_part_with_its_weights() {
     let dir = files(&[("one.tsv", b"a\tA\n"), ("two.en", b"b\nc\n"), ("two.de", b"B\nC\n")]);
     let list = vec![
-        WeightedPath { path: dir.path().join("one.tsv"), weight: 2.0 },
-        WeightedPath { path: dir.path().join("two"), weight: 0.5 },
+        WeightedPath { path: dir.path().join("one.tsv"), weight: 2.0, alignments: None },
+        WeightedPath { path: dir.path().join("two"), weight: 0.5, alignments: None },
     ];
     let config = DataConfig { train: Some(TrainFiles::Weighted(list)), ..config(PathBuf::new()) };
     config.validate().unwrap();
@@ -176,7 +176,7 @@ fn impossible_configurations_are_refused_by_key() {
         let message = config.validate().unwrap_err().to_string();
         assert!(message.starts_with(key), "{message} does not begin with {key}");
     }
-    let weight = WeightedPath { path: "a".into(), weight: -1.0 };
+    let weight = WeightedPath { path: "a".into(), weight: -1.0, alignments: None };
     let negative = DataConfig { train: Some(TrainFiles::Weighted(vec![weight])), ..config("a".into()) };
     assert!(negative.validate().unwrap_err().to_string().contains("weight -1"));
 }

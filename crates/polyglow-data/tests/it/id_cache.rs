@@ -79,7 +79,7 @@ fn the_examples_of_each_part_lie_together() {
     let second = setup.dir.path().join("more.tsv");
     std::fs::write(&second, "\tA\nb\tB\nc\tC\n").unwrap();
     let list = [("text.tsv", 1.0), ("more.tsv", 0.5)];
-    let list = list.map(|(name, weight)| WeightedPath { path: setup.dir.path().join(name), weight });
+    let list = list.map(|(name, weight)| WeightedPath { path: setup.dir.path().join(name), weight, alignments: None });
     let data = DataConfig {
         train: Some(TrainFiles::Weighted(list.to_vec())),
         src: Some("en".to_owned()),
@@ -95,10 +95,54 @@ fn the_examples_of_each_part_lie_together() {
     assert_eq!((report.parts[1].pairs, report.parts[1].kept), (3, 2));
 }
 
+/// The cache of three pairs under character tokens, with alignments.
+fn aligned(links: &str) -> Result<IdCache, DataError> {
+    let dir = tempfile::tempdir().unwrap();
+    let [text, alignments] = ["text.tsv", "text.align"].map(|name| dir.path().join(name));
+    std::fs::write(&text, "ab c\tX YZ\n\tA\nd\tV\n").unwrap();
+    std::fs::write(&alignments, links).unwrap();
+    let data = DataConfig {
+        train: Some(TrainFiles::One(text)),
+        alignments: Some(alignments),
+        src: Some("en".to_owned()),
+        tgt: Some("de".to_owned()),
+        ..DataConfig::default()
+    };
+    let corpus = Corpus::open(&data, Split::Train)?;
+    let config = TokenizerConfig { kind: Kind::Char, vocab_size: 40, ..TokenizerConfig::default() };
+    let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {})?;
+    let path = dir.path().join("train.ids");
+    let open = || IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&FILTER), &mut |_, _| {});
+    open()?;
+    Ok(open()?.0)
+}
+
+#[test]
+fn links_between_words_become_links_between_their_tokens() {
+    let cache = aligned("0-1 1-0\n\n0-0\n").unwrap();
+    assert!(cache.is_aligned());
+    assert_eq!((cache.len(), cache.lengths(0)), (2, (4, 4)));
+    // A space of its own belongs to the word before it: `ab ` is linked to `YZ`, and `c` to `X `.
+    assert_eq!(cache.links(0).unwrap(), [(3, 0), (3, 1), (0, 2), (1, 2), (2, 2), (0, 3), (1, 3), (2, 3)]);
+    assert_eq!(cache.links(1).unwrap(), [(0, 0)]);
+    assert_eq!(cache.origin(1).unwrap().1, 3);
+    assert_eq!(cache.example(1).unwrap().src.len(), 1);
+}
+
+#[test]
+fn alignments_that_do_not_fit_the_text_are_errors_that_name_the_line() {
+    let error = |links| aligned(links).err().unwrap().to_string();
+    assert!(error("0-1\n\n").contains("one has a line 3 and the other has not"));
+    assert!(error("0-1\n\n0-0\n\n").contains("one has a line 4 and the other has not"));
+    assert!(error("0-1\n\n0-1\n").contains("text.align` line 3: a link names a word"));
+    assert!(error("0-1\n\n0:1\n").contains("text.align` line 3: `0:1` is no list of links"));
+}
+
 #[test]
 fn without_a_filter_every_pair_is_kept() {
     let (cache, report, _) = setup(LINES, 12).open(None).unwrap();
     assert_eq!((cache.len(), report.kept), (6, 6));
+    assert!(!cache.is_aligned() && cache.links(0).unwrap().is_empty());
     assert_eq!(cache.lengths(1), (0, 1));
     assert!(cache.example(1).unwrap().src.is_empty());
 }

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, ensure};
-use polyglow_data::alignment::{Link, read_links};
-use polyglow_data::config::Split;
+use polyglow_data::alignment::{Link, LinkLines};
+use polyglow_data::config::{GOLD, Split};
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::lines::Lines;
 use serde::Serialize;
@@ -103,13 +103,13 @@ fn find_split<'a>(config: &Config, name: &'a str) -> anyhow::Result<Split<'a>> {
 
 /// The gold links of every pair.
 fn gold(path: &Path, config: &Config, split: &str, pairs: &[Pair]) -> anyhow::Result<Vec<Vec<Link>>> {
-    if path == Path::new("gold") {
+    if path == Path::new(GOLD) {
         let toy = config.data.toy();
         let error = || usage(anyhow!("`--alignments gold`: only an embedded corpus brings gold alignments along"));
         let aligned = toy.and_then(|toy| toy.split(split)).ok_or_else(error)?;
         return Ok(aligned.into_iter().map(|pair| pair.alignment).collect());
     }
-    let gold = read_links(&mut Lines::open(path)?)?;
+    let gold: Vec<Vec<Link>> = LinkLines(Lines::open(path)?).collect::<Result<_, _>>()?;
     ensure!(gold.iter().any(|links| !links.is_empty()), "`{}` has no links", path.display());
     let (found, wanted) = (gold.len(), pairs.len());
     ensure!(found == wanted, "`{}` has {found} lines, but the set has {wanted} pairs", path.display());

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::memory::peak_memory;
 use crate::config::Config;
 use crate::failure::{take_panic, with_hint};
-use crate::train::{Optimizer, Schedule, StepConfig, step};
+use crate::train::{Optimizer, Schedule, StepConfig, TrainConfig, step};
 
 /// One training step on the largest batch.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -47,7 +47,8 @@ fn run_unguarded(config: &Config, model: Transformer, batch: &Batch, device: &De
     let train = &config.train;
     let mut optimizer = Optimizer::new(train, &model);
     let lr = Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), model.config().d_model).learning_rate(1);
-    let step_config = StepConfig { seed: config.seed, step: 1, lr, label_smoothing: train.label_smoothing };
+    let TrainConfig { label_smoothing, alignment_weight, .. } = *train;
+    let step_config = StepConfig { seed: config.seed, step: 1, lr, label_smoothing, alignment_weight };
     let micro_batches = train.accumulate_steps.min(2);
     let started = Instant::now();
     let (_model, record) = step(model, &mut optimizer, &vec![batch.clone(); micro_batches], device, step_config);

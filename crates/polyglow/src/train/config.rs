@@ -95,6 +95,9 @@ pub struct TrainConfig {
     pub warmup_steps: u64,
     /// Probability taken from the right token and spread over all of them (Szegedy et al., 2016); default 0.1.
     pub label_smoothing: f64,
+    /// Weight of guided alignment (Chen et al., 2016), which teaches the last layer's attention, averaged over heads,
+    /// the links of `data.alignments`; 0 turns it off; default 0.
+    pub alignment_weight: f64,
     /// Largest norm of all gradients together; 0 turns clipping off; default 1.
     pub clip_norm: f64,
     /// Weight decay, on weight matrices only; default 0.
@@ -144,6 +147,7 @@ impl Default for TrainConfig {
             schedule: ScheduleKind::default(),
             warmup_steps: 4000,
             label_smoothing: 0.1,
+            alignment_weight: 0.0,
             clip_norm: 1.0,
             weight_decay: 0.0,
             ema_decay: 0.0,
@@ -208,7 +212,11 @@ impl TrainConfig {
         for (key, value) in [("lr", self.lr), ("eps", self.eps)] {
             anyhow::ensure!(value > 0.0 && value.is_finite(), "`train.{key} = {value}`: must be above 0 and finite");
         }
-        for (key, value) in [("clip_norm", self.clip_norm), ("weight_decay", self.weight_decay)] {
+        for (key, value) in [
+            ("alignment_weight", self.alignment_weight),
+            ("clip_norm", self.clip_norm),
+            ("weight_decay", self.weight_decay),
+        ] {
             anyhow::ensure!(
                 value >= 0.0 && value.is_finite(),
                 "`train.{key} = {value}`: must be at least 0 and finite"

@@ -134,6 +134,7 @@ impl<'a> Session<'a> {
             step: number,
             lr: self.schedule.learning_rate(number),
             label_smoothing: config.label_smoothing,
+            alignment_weight: config.alignment_weight,
         };
         let model = self.model.take().context("a step failed before this one")?;
         let (model, record) = step(model, &mut self.optimizer, &window, &self.device, step_config);

@@ -1,9 +1,9 @@
 //! One step: teacher forcing on every micro-batch of the window, then one move of the weights.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_data::batch::Batch;
 use polyglow_data::random::mix;
-use polyglow_model::{Transformer, cross_entropy};
+use polyglow_model::{LossOutput, Transformer, alignment_loss, cross_entropy};
 
 use super::optimizer::{GradientSum, Optimizer};
 use crate::device::upload;
@@ -19,6 +19,8 @@ pub struct StepConfig {
     pub lr: f64,
     /// Share of the target's probability that is spread over all tokens.
     pub label_smoothing: f64,
+    /// Weight of the guided alignment, in batches with alignments.
+    pub alignment_weight: f64,
 }
 
 /// What a step leaves behind, still on the device.
@@ -28,7 +30,7 @@ pub struct StepRecord {
     pub step: u64,
     /// The learning rate it was made with.
     pub lr: f64,
-    /// Smoothed cross-entropy over the window in nats, `[1]`.
+    /// Smoothed cross-entropy over the window in nats, and the weighted loss of guided alignment, `[1]`.
     pub loss_sum: Tensor<1>,
     /// Cross-entropy without smoothing over the window in nats, `[1]`.
     pub nll_sum: Tensor<1>,
@@ -56,12 +58,23 @@ pub fn step(
     for (micro_batch, batch) in window.iter().enumerate() {
         device.seed(mix(&[config.seed, config.step, micro_batch as u64]));
         let ids = |values: &[i32], len| upload(values.to_vec(), len, device);
-        let logits = model.forward(ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
+        let (src, tgt_in) = (ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
         let targets = ids(&batch.tgt_out, batch.tgt_len).flatten(0, 1);
-        let loss = cross_entropy(logits, targets, config.label_smoothing, model.config().tgt_pad_id);
-        gradients.add(&model, loss.loss_sum.backward());
-        loss_sums.push(loss.loss_sum.inner());
-        nll_sums.push(loss.nll_sum.inner());
+        let criterion = |logits| cross_entropy(logits, targets, config.label_smoothing, model.config().tgt_pad_id);
+        let LossOutput { loss_sum, nll_sum } = match &batch.gold_attention {
+            Some(gold) if config.alignment_weight > 0.0 => {
+                let shape = [batch.batch_size, batch.tgt_len, batch.src_len];
+                let gold = Tensor::from_data(TensorData::new(gold.clone(), shape), device);
+                let (logits, attention) = model.forward_aligned(src, tgt_in);
+                let LossOutput { loss_sum, nll_sum } = criterion(logits);
+                let loss_sum = loss_sum + alignment_loss(attention, gold) * config.alignment_weight;
+                LossOutput { loss_sum, nll_sum }
+            }
+            _ => criterion(model.forward(src, tgt_in)),
+        };
+        gradients.add(&model, loss_sum.backward());
+        loss_sums.push(loss_sum.inner());
+        nll_sums.push(nll_sum.inner());
     }
     let num_tokens = window.iter().map(Batch::num_target_tokens).sum();
     let (model, grad_norm) = optimizer.step(model, gradients, num_tokens, config.lr, config.step);

@@ -43,7 +43,7 @@ fn weights_after(windows: &[Vec<Batch>]) -> (Vec<f32>, Vec<f64>) {
     let mut optimizer = Optimizer::new(&TrainConfig::default(), &model);
     let mut losses = Vec::new();
     for (number, window) in (1..).zip(windows) {
-        let config = StepConfig { seed: 1, step: number, lr: 1e-3, label_smoothing: 0.1 };
+        let config = StepConfig { seed: 1, step: number, lr: 1e-3, label_smoothing: 0.1, alignment_weight: 0.0 };
         let (stepped, record) = step(model, &mut optimizer, window, &device, config);
         model = stepped;
         losses.push(f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64);

@@ -305,6 +305,24 @@ fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
 }
 
 #[test]
+fn guided_alignment_turns_the_attention_to_where_it_should_be() {
+    let error_rate = |weight: &str| {
+        let dir = directory();
+        let run =
+            train(dir.path(), &["data.alignments=gold", "train.max_steps=120", "train.validate_every=120", weight]);
+        let scores = succeed(&["evaluate", &text(&run), "--alignments", "gold", "--checkpoint", "last", "--json"]);
+        let scores: Value = serde_json::from_str(&scores).expect("the scores are JSON");
+        scores["alignment_error_rates"][0].as_f64().expect("a number")
+    };
+    let (free, guided) = (error_rate("train.alignment_weight=0"), error_rate("train.alignment_weight=2"));
+    assert!(guided < free - 0.1, "{guided}, {free}");
+    let dir = directory();
+    fs::write(dir.path().join("tiny.toml"), TINY.replace("ema_decay", "alignment_weight")).expect("it can be written");
+    let message = fail(2, &["check", &text(&dir.path().join("tiny.toml"))]);
+    assert!(message.contains("`train.alignment_weight = 0.9`: there are no `data.alignments`"), "{message}");
+}
+
+#[test]
 fn an_embedded_corpus_brings_its_gold_alignments_along() {
     let run = text(&TRAINED.1);
     let scores = succeed(&["evaluate", &run, "--alignments", "gold", "--json"]);
