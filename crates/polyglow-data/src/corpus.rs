@@ -152,9 +152,7 @@ impl Part {
     ///
     /// # Errors
     /// [`DataError::Io`] if the file cannot be opened. The stream itself yields errors for what is wrong inside.
-    pub fn alignments(
-        &self,
-    ) -> Result<Option<Box<dyn Iterator<Item = Result<Vec<Link>, DataError>> + Send>>, DataError> {
+    pub fn alignments(&self) -> Result<Option<AlignmentStream>, DataError> {
         Ok(match &self.alignments {
             None => None,
             Some(Alignments::Embedded(links)) => {
@@ -216,6 +214,9 @@ impl Part {
         }
     }
 }
+
+/// The word alignments of one part, in bounded memory.
+pub type AlignmentStream = Box<dyn Iterator<Item = Result<Vec<Link>, DataError>> + Send>;
 
 /// The pairs of one part, in bounded memory.
 pub struct Pairs(Reader);

@@ -2,6 +2,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, module};
+use polyglow_kernels::linear_transposed;
 
 use crate::init::ParamInit;
 
@@ -32,6 +33,6 @@ impl Embedding {
     /// # Shapes
     /// - `hidden`: `[rows, d_model]`; output: `[rows, vocab_size]`
     pub fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
-        hidden.matmul(self.weight.val().transpose())
+        linear_transposed(hidden, self.weight.val())
     }
 }

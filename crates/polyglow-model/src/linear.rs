@@ -1,7 +1,8 @@
 //! The affine map over the last axis that every projection of the model is made of.
 
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, module::linear};
+use burn::tensor::Tensor;
+use polyglow_kernels::linear;
 
 use crate::init::ParamInit;
 

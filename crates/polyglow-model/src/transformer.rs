@@ -1,6 +1,7 @@
 //! The whole model on one screen: encode, forward (all positions), advance (one position).
 
 use burn::module::Module;
+use polyglow_kernels::linear;
 use burn::tensor::{Bool, Device, Int, Tensor};
 
 use crate::attention::{AttentionKind, Watch, unwatched};
@@ -208,7 +209,7 @@ impl Transformer {
         let [batch, len, d_model] = hidden.dims();
         let hidden = hidden.reshape([batch * len, d_model]);
         match &self.output {
-            Some(output) => hidden.matmul(output.weight.val()),
+            Some(output) => linear(hidden, output.weight.val(), None),
             None => self.tgt_embedding().logits(hidden),
         }
     }

@@ -1,0 +1,60 @@
+//! Label-smoothed cross-entropy (Szegedy et al., 2016, section 7), as sums over a batch.
+
+#[cfg(feature = "flex")]
+mod flex;
+
+use burn::tensor::{IndexingUpdateOp, Int, Tensor};
+
+/// Sums over the target tokens of a batch; whoever steps divides, once.
+#[derive(Clone, Debug)]
+pub struct LossOutput {
+    /// Smoothed cross-entropy in nats, `[1]`; carries the gradient.
+    pub loss_sum: Tensor<1>,
+    /// Cross-entropy without smoothing in nats, `[1]`; its mean is the logarithm of the perplexity.
+    pub nll_sum: Tensor<1>,
+}
+
+/// `(1 - ε) nll + ε mean over the vocabulary of -log p`, summed over all targets that are not `pad_id`.
+///
+/// This is PyTorch's convention: ε is spread over all classes, the right one included. The gradient with respect to the
+/// logits is `softmax - (1 - ε) onehot - ε / V` in closed form. The kernel writes it over the logits.
+///
+/// # Shapes
+/// - `logits`: `[rows, vocab_size]`; `targets`: `[rows]`
+pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64, pad_id: u32) -> LossOutput {
+    #[cfg(feature = "flex")]
+    if crate::flex::has_kernels(&logits) {
+        return flex::cross_entropy(logits, targets, label_smoothing, pad_id);
+    }
+    plain(logits, targets, label_smoothing, pad_id)
+}
+
+/// The gradient is computed outside the autodiff graph, and the graph holds a single product; no `[rows, vocab_size]`
+/// intermediate is kept for the backward pass but that one.
+fn plain(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64, pad_id: u32) -> LossOutput {
+    let [rows, vocab_size] = logits.dims();
+    let targets: Tensor<2, Int> = targets.reshape([rows, 1]).inner();
+    let scores = logits.clone().inner();
+    let real = targets.clone().not_equal_elem(pad_id as i32).float(); // [rows, 1]
+    let shifted = scores.clone() - scores.max_dim(1);
+    let exp = shifted.clone().exp();
+    let sum = exp.clone().sum_dim(1); // [rows, 1]
+    let log_sum = sum.clone().log();
+    let nll = log_sum.clone() - shifted.clone().gather(1, targets.clone());
+    let uniform = log_sum - shifted.mean_dim(1);
+    let loss = nll.clone() * (1.0 - label_smoothing) + uniform * label_smoothing;
+    let loss_sum = (loss * real.clone()).sum();
+    let nll_sum = (nll * real.clone()).sum();
+    if !logits.is_autodiff() {
+        return LossOutput { loss_sum, nll_sum };
+    }
+
+    // Padding rows get no gradient: everything in them is multiplied by zero.
+    let softmax = exp * (real.clone() / sum);
+    let spread = softmax - real.clone() * (label_smoothing / vocab_size as f64);
+    let gradient = spread.scatter(1, targets, real * (label_smoothing - 1.0), IndexingUpdateOp::Add);
+    let slope = (logits * gradient).sum();
+    // Its value cancels and its gradient stays.
+    let loss_sum = loss_sum + (slope.clone() - slope.detach());
+    LossOutput { loss_sum, nll_sum }
+}

@@ -1,0 +1,186 @@
+//! The kernel: three passes over a row of logits while it is in the cache, the last of which leaves its gradient there.
+
+use burn::backend::Flex;
+use burn::backend::TensorData;
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::tensor::{Device, Int, Tensor};
+use rayon::prelude::*;
+
+use super::LossOutput;
+use crate::flex::{FlexTensor, close, from_data, into_data, open};
+use crate::vector::{Kernel, LANES, exp, max, sum, vectorized};
+
+/// [`super::cross_entropy`] on flex with autodiff.
+pub(super) fn cross_entropy(
+    logits: Tensor<2>,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+    pad_id: u32,
+) -> LossOutput {
+    let [_, vocab_size] = logits.dims();
+    let targets: Vec<u32> = targets.into_data().iter::<u32>().collect();
+    let (logits, node) = open(logits).into_parts();
+    let mut data = into_data(logits);
+    let values = data.as_mut_slice::<f32>().expect("flex trains in `f32`");
+    let smoothing = label_smoothing as f32;
+    let row = |(row, &target): (&mut [f32], &u32)| {
+        if target == pad_id {
+            row.fill(0.0);
+            return RowLoss { loss: 0.0, nll: 0.0 };
+        }
+        vectorized(Row { row, target: target as usize, smoothing })
+    };
+    let rows: Vec<RowLoss> = values.par_chunks_mut(vocab_size.max(1)).zip(&targets).map(row).collect();
+    let total = |part: fn(&RowLoss) -> f32| rows.iter().map(|row| f64::from(part(row))).sum::<f64>() as f32;
+    let scalar = |value: f32| from_data(TensorData::new(vec![value], [1]));
+    let loss_sum = scalar(total(|row| row.loss));
+    let nll_sum = Tensor::from_data(TensorData::new(vec![total(|row| row.nll)], [1]), &Device::flex());
+    let prepared = CrossEntropy.prepare::<NoCheckpointing>([node]).compute_bound().stateful();
+    let loss_sum = close(match prepared {
+        OpsKind::Tracked(prepared) => prepared.finish(from_data(data), loss_sum),
+        OpsKind::UnTracked(prepared) => prepared.finish(loss_sum),
+    });
+    LossOutput { loss_sum, nll_sum }
+}
+
+/// The backward pass, whose state is the gradient.
+#[derive(Debug)]
+struct CrossEntropy;
+
+impl Backward<Flex, 1> for CrossEntropy {
+    type State = FlexTensor;
+
+    fn backward(self, ops: Ops<FlexTensor, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let [logits] = ops.parents;
+        let upstream = into_data(grads.consume::<Flex>(&ops.node)).iter::<f32>().next().unwrap_or(1.0);
+        let Some(logits) = logits else { return };
+        let mut gradient = ops.state;
+        // A sum of losses that is differentiated itself has the slope 1.
+        if upstream.to_bits() != 1.0f32.to_bits() {
+            let mut data = into_data(gradient);
+            let values = data.as_mut_slice::<f32>().expect("flex trains in `f32`");
+            values.par_iter_mut().with_min_len(1 << 14).for_each(|value| *value *= upstream);
+            gradient = from_data(data);
+        }
+        grads.register::<Flex>(logits.id, gradient);
+    }
+}
+
+/// In nats.
+struct RowLoss {
+    loss: f32,
+    nll: f32,
+}
+
+/// A row of logits, which becomes its gradient.
+struct Row<'a> {
+    row: &'a mut [f32],
+    target: usize,
+    smoothing: f32,
+}
+
+impl Kernel for Row<'_> {
+    type Output = RowLoss;
+
+    #[inline(always)]
+    fn run(self) -> RowLoss {
+        let Self { row, target, smoothing } = self;
+        let len = row.len() as f32;
+        let largest = max(row);
+        let of_target = row[target] - largest;
+        let (mut exps, mut shifts) = ([0.0; LANES], [0.0; LANES]);
+        let (chunks, rest) = row.as_chunks_mut::<LANES>();
+        for chunk in chunks {
+            for lane in 0..LANES {
+                let shifted = chunk[lane] - largest;
+                chunk[lane] = exp(shifted);
+                shifts[lane] += shifted;
+                exps[lane] += chunk[lane];
+            }
+        }
+        for (lane, value) in rest.iter_mut().enumerate() {
+            let shifted = *value - largest;
+            *value = exp(shifted);
+            shifts[lane] += shifted;
+            exps[lane] += *value;
+        }
+        let total = sum(exps);
+        let (scale, floor) = (1.0 / total, smoothing / len);
+        for value in row.iter_mut() {
+            *value = *value * scale - floor;
+        }
+        row[target] -= 1.0 - smoothing;
+        let log_sum = total.ln();
+        let nll = log_sum - of_target;
+        let uniform = log_sum - sum(shifts) / len;
+        RowLoss { loss: (1.0 - smoothing) * nll + smoothing * uniform, nll }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Distribution;
+
+    use super::super::{LossOutput, plain};
+    use super::*;
+
+    const PAD: u32 = 0;
+
+    type Function = fn(Tensor<2>, Tensor<1, Int>, f64, u32) -> LossOutput;
+
+    /// Loss, loss without smoothing, and the gradient of three times the loss.
+    fn run(function: Function, logits: &TensorData, targets: &[i32], smoothing: f64) -> (f32, f32, Vec<f32>) {
+        let device = Device::flex().autodiff();
+        let logits = Tensor::<2>::from_data(logits.clone(), &device).require_grad();
+        let targets = Tensor::<1, Int>::from_data(targets, &device);
+        let LossOutput { loss_sum, nll_sum } = function(logits.clone() * 1.0, targets, smoothing, PAD);
+        let gradients = (loss_sum.clone() * 3.0).backward();
+        let gradient = logits.grad(&gradients).expect("the loss depends on it").into_data();
+        (loss_sum.into_scalar::<f32>(), nll_sum.into_scalar::<f32>(), gradient.iter().collect())
+    }
+
+    #[test]
+    fn the_kernel_gives_what_the_plain_version_gives() {
+        for (rows, vocab_size) in [(1, 2), (5, 7), (9, 16), (33, 1003)] {
+            let range = Distribution::Uniform(-20.0, 20.0);
+            let logits = Tensor::<2>::random([rows, vocab_size], range, &Device::flex()).into_data();
+            let targets: Vec<i32> = (0..rows).map(|row| (row * 5 % vocab_size) as i32).collect();
+            for smoothing in [0.0, 0.1, 0.9] {
+                let (loss, nll, gradient) = run(cross_entropy, &logits, &targets, smoothing);
+                let (plain_loss, plain_nll, plain_gradient) = run(plain, &logits, &targets, smoothing);
+                let near = |left: f32, right: f32, scale: f32| (left - right).abs() <= 2e-6 * scale.max(1.0);
+                assert!(near(loss, plain_loss, loss.abs()), "{rows} x {vocab_size}: {loss}, {plain_loss}");
+                assert!(near(nll, plain_nll, nll.abs()), "{rows} x {vocab_size}: {nll}, {plain_nll}");
+                assert_eq!(gradient.len(), plain_gradient.len());
+                for (left, right) in gradient.iter().zip(&plain_gradient) {
+                    assert!(near(*left, *right, 1.0), "{rows} x {vocab_size}: {left}, {right}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn logits_that_are_used_elsewhere_stay_as_they_are() {
+        let device = Device::flex().autodiff();
+        let logits = Tensor::<2>::from_data([[1.0f32, 2.0, 3.0]], &device).require_grad();
+        let targets = Tensor::<1, Int>::from_data([1], &device);
+        let LossOutput { loss_sum, .. } = cross_entropy(logits.clone(), targets, 0.1, PAD);
+        let gradients = (loss_sum + logits.clone().sum()).backward();
+        assert_eq!(logits.clone().into_data().iter::<f32>().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+        let sum: f32 = logits.grad(&gradients).expect("it is tracked").into_data().iter::<f32>().sum();
+        // The gradient of a cross-entropy sums to 0, that of a sum of three to 3.
+        assert!((sum - 3.0).abs() < 1e-6, "{sum}");
+    }
+
+    #[test]
+    fn what_is_not_finite_shows_in_the_loss() {
+        for bad in [f32::NAN, f32::INFINITY] {
+            let logits = TensorData::new(vec![0.0, bad, 1.0, 2.0], [1, 4]);
+            let (loss, nll, _) = run(cross_entropy, &logits, &[2], 0.1);
+            assert!(!loss.is_finite() && !nll.is_finite(), "{bad}: {loss}, {nll}");
+        }
+    }
+}

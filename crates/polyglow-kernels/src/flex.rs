@@ -1,0 +1,55 @@
+//! Between Burn's tensors and the slices that kernels work on.
+
+use burn::backend::{Autodiff, BackendTypes, Flex, TensorData};
+use burn::tensor::{Device, Tensor};
+
+/// A float tensor of the backend flex.
+pub(crate) type FlexTensor = <Flex as BackendTypes>::FloatTensorPrimitive;
+
+/// The same with its place in the graph.
+pub(crate) type TrackedTensor = <Autodiff<Flex> as BackendTypes>::FloatTensorPrimitive;
+
+/// Whether a tensor is on flex with autodiff, where the kernels are.
+pub(crate) fn has_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
+    tensor.device() == Device::flex().autodiff()
+}
+
+/// Takes a tensor that [`has_kernels`] to its primitive.
+pub(crate) fn open<const D: usize>(tensor: Tensor<D>) -> TrackedTensor {
+    tensor.try_into_primitive::<Autodiff<Flex>>().expect("the caller asked for its device")
+}
+
+/// The way back from [`open`].
+pub(crate) fn close<const D: usize>(tensor: TrackedTensor) -> Tensor<D> {
+    Tensor::from_primitive::<Autodiff<Flex>>(tensor)
+}
+
+/// A tensor whose numbers lie in their order.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbers(FlexTensor);
+
+impl Numbers {
+    /// Copies where the tensor is a view in another order.
+    pub(crate) fn of(tensor: FlexTensor) -> Self {
+        Self(if tensor.as_slice::<f32>().is_some() { tensor } else { tensor.to_contiguous() })
+    }
+
+    pub(crate) fn slice(&self) -> &[f32] {
+        self.0.as_slice().expect("it was checked or copied when it was made")
+    }
+}
+
+/// A tensor of these numbers, without a copy.
+pub(crate) fn from_values<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> FlexTensor {
+    from_data(TensorData::new(values, shape))
+}
+
+/// The numbers of a tensor in their order; a copy only where the graph or a view needs the tensor as it is.
+pub(crate) fn into_data(tensor: FlexTensor) -> TensorData {
+    tensor.into_data()
+}
+
+/// A tensor of these numbers.
+pub(crate) fn from_data(data: TensorData) -> FlexTensor {
+    FlexTensor::from_data(data)
+}

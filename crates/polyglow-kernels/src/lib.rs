@@ -1,0 +1,23 @@
+//! Fused operations: what a training step spends its time on beside matrix products, each in one pass over memory and on
+//! all cores.
+//!
+//! Every operation is one function that asks where its tensors are: on the backend flex with autodiff it runs a kernel
+//! with a backward pass of its own, everywhere else the plain version in terms of Burn's operations, which is also what
+//! the kernel is tested against.
+//!
+//! Kernels give the same bits with any number of threads: work is divided by rows, a row is summed in the order of its
+//! [`vector`] lanes, and sums over rows are taken in their order.
+
+mod cross_entropy;
+#[cfg(feature = "flex")]
+mod flex;
+mod linear;
+#[cfg(feature = "flex")]
+mod matrix;
+#[cfg(feature = "flex")]
+mod rows;
+#[cfg(feature = "flex")]
+mod vector;
+
+pub use cross_entropy::{LossOutput, cross_entropy};
+pub use linear::{linear, linear_transposed};

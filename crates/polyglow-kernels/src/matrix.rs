@@ -1,0 +1,176 @@
+//! Matrix products on slices, by the `gemm` crate, which is also what the backend flex multiplies with.
+
+use gemm::Parallelism;
+
+/// A matrix in a slice: element `(row, column)` is at `row * row_stride + column * column_stride`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Matrix<'a> {
+    values: &'a [f32],
+    shape: Shape,
+}
+
+/// The same to write to.
+#[derive(Debug)]
+pub(crate) struct MatrixMut<'a> {
+    values: &'a mut [f32],
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    rows: usize,
+    columns: usize,
+    row_stride: usize,
+    column_stride: usize,
+}
+
+impl Shape {
+    fn row_major(rows: usize, columns: usize, row_stride: usize) -> Self {
+        Self { rows, columns, row_stride, column_stride: 1 }
+    }
+
+    /// Panics where an element lies outside of a slice of `len`.
+    fn check(&self, len: usize) {
+        if self.rows > 0 && self.columns > 0 {
+            let last = (self.rows - 1) * self.row_stride + (self.columns - 1) * self.column_stride;
+            assert!(last < len, "a matrix of {self:?} does not fit into {len} numbers");
+        }
+    }
+}
+
+impl<'a> Matrix<'a> {
+    /// Rows one after the other.
+    pub(crate) fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
+        Self::strided(values, rows, columns, columns)
+    }
+
+    /// Rows that begin `row_stride` apart.
+    pub(crate) fn strided(values: &'a [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
+        let shape = Shape::row_major(rows, columns, row_stride);
+        shape.check(values.len());
+        Self { values, shape }
+    }
+
+    pub(crate) fn transposed(self) -> Self {
+        let Shape { rows, columns, row_stride, column_stride } = self.shape;
+        let shape = Shape { rows: columns, columns: rows, row_stride: column_stride, column_stride: row_stride };
+        Self { shape, ..self }
+    }
+}
+
+impl<'a> MatrixMut<'a> {
+    /// Rows that begin `row_stride` apart.
+    pub(crate) fn strided(values: &'a mut [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
+        let shape = Shape::row_major(rows, columns, row_stride);
+        shape.check(values.len());
+        Self { values, shape }
+    }
+}
+
+/// What becomes of what a product is written over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Old {
+    Replaced,
+    Added,
+}
+
+/// `left right`, on all cores.
+pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
+    let (rows, columns) = (left.shape.rows, right.shape.columns);
+    let mut values = Vec::with_capacity(rows * columns);
+    if left.shape.columns == 0 {
+        values.resize(rows * columns, 0.0);
+        return values;
+    }
+    let shape = Shape::row_major(rows, columns, columns);
+    #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
+    // # Safety
+    // The vector has room for `rows * columns` numbers; `multiply` reads none of them and, as the products have at least
+    // one term, writes every one of them.
+    unsafe {
+        multiply(values.as_mut_ptr(), shape, left, right, 1.0, Old::Replaced, Parallelism::Rayon(0));
+        values.set_len(rows * columns);
+    }
+    values
+}
+
+/// `scale left right` into a part of a slice, on this core.
+pub(crate) fn product_into(result: MatrixMut<'_>, left: Matrix<'_>, right: Matrix<'_>, scale: f32, old: Old) {
+    let MatrixMut { values, shape } = result;
+    assert_eq!((shape.rows, shape.columns), (left.shape.rows, right.shape.columns), "the result of a product");
+    #[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
+    // # Safety
+    // Every element of the result lies in `values`, as `MatrixMut` has checked, and is initialized.
+    unsafe {
+        multiply(values.as_mut_ptr(), shape, left, right, scale, old, Parallelism::None);
+    }
+}
+
+/// # Safety
+/// `result` is valid for writes at every element of `shape`, which has the rows of `left` and the columns of `right`; and
+/// for reads there if the old values are added to. Elements do not overlap.
+#[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
+unsafe fn multiply(
+    result: *mut f32,
+    shape: Shape,
+    left: Matrix<'_>,
+    right: Matrix<'_>,
+    scale: f32,
+    old: Old,
+    parallelism: Parallelism,
+) {
+    assert_eq!(left.shape.columns, right.shape.rows, "the factors of a product");
+    // # Safety
+    // The caller vouches for the result; the factors were checked against their slices when they were made.
+    unsafe {
+        gemm::gemm(
+            shape.rows,
+            shape.columns,
+            left.shape.columns,
+            result,
+            shape.column_stride as isize,
+            shape.row_stride as isize,
+            old == Old::Added,
+            left.values.as_ptr(),
+            left.shape.column_stride as isize,
+            left.shape.row_stride as isize,
+            right.values.as_ptr(),
+            right.shape.column_stride as isize,
+            right.shape.row_stride as isize,
+            1.0,
+            scale,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_those_of_the_definition() {
+        let left: Vec<f32> = (0..6).map(|value| value as f32).collect();
+        let right: Vec<f32> = (0..12).map(|value| value as f32 - 4.0).collect();
+        // [[0, 1, 2], [3, 4, 5]] times a matrix of 3 rows and 4 columns.
+        let expected = [8.0, 11.0, 14.0, 17.0, -4.0, 8.0, 20.0, 32.0];
+        let (a, b) = (Matrix::new(&left, 2, 3), Matrix::new(&right, 3, 4));
+        assert_eq!(product(a, b), expected);
+        let transposed: Vec<f32> = (0..4).flat_map(|column| (0..3).map(move |row| (row * 4 + column) as f32 - 4.0)).collect();
+        assert_eq!(product(a, Matrix::new(&transposed, 4, 3).transposed()), expected);
+        let mut result = [1.0; 12];
+        product_into(MatrixMut::strided(&mut result, 2, 4, 6), a, b, 2.0, Old::Added);
+        assert_eq!(result[..6], [17.0, 23.0, 29.0, 35.0, 1.0, 1.0]);
+        assert_eq!(result[6..10], [-7.0, 17.0, 41.0, 65.0]);
+        assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2)), [0.0; 4]);
+    }
+
+    #[test]
+    #[should_panic(expected = "does not fit into 5 numbers")]
+    fn a_matrix_beyond_its_slice_is_refused() {
+        Matrix::new(&[0.0; 5], 2, 3);
+    }
+}

@@ -1,0 +1,83 @@
+//! Sums along and across rows, on all cores and in a fixed order.
+
+use rayon::prelude::*;
+
+use crate::vector::{Kernel, vectorized};
+
+/// Rows that are summed together: the sums of such blocks are then added in their order.
+const BLOCK: usize = 64;
+/// Numbers below which threads cost more than they save.
+const PARALLEL: usize = 1 << 14;
+
+struct Add<'a> {
+    rows: &'a mut [f32],
+    row: &'a [f32],
+}
+
+impl Kernel for Add<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for values in self.rows.chunks_exact_mut(self.row.len()) {
+            values.iter_mut().zip(self.row).for_each(|(value, add)| *value += add);
+        }
+    }
+}
+
+/// Adds `row` to every row.
+pub(crate) fn add_to_rows(rows: &mut [f32], row: &[f32]) {
+    let block = rows_per_task(row.len()) * row.len();
+    rows.par_chunks_mut(block.max(1)).for_each(|rows| vectorized(Add { rows, row }));
+}
+
+struct Sum<'a> {
+    sum: &'a mut [f32],
+    rows: &'a [f32],
+}
+
+impl Kernel for Sum<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for values in self.rows.chunks_exact(self.sum.len()) {
+            self.sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        }
+    }
+}
+
+/// The sum over rows of `width`.
+pub(crate) fn sum_of_rows(rows: &[f32], width: usize) -> Vec<f32> {
+    let of_block = |rows: &[f32]| {
+        let mut sum = vec![0.0; width];
+        vectorized(Sum { sum: &mut sum, rows });
+        sum
+    };
+    let blocks: Vec<Vec<f32>> = rows.par_chunks((BLOCK * width).max(1)).map(of_block).collect();
+    let mut total = vec![0.0; width];
+    for block in &blocks {
+        total.iter_mut().zip(block).for_each(|(total, sum)| *total += sum);
+    }
+    total
+}
+
+/// How many rows of this width are worth a task.
+pub(crate) fn rows_per_task(width: usize) -> usize {
+    (PARALLEL / width.max(1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_summed_and_added_to() {
+        let mut rows: Vec<f32> = (0..300 * 3).map(|value| (value % 7) as f32).collect();
+        let expected: Vec<f32> = (0..3).map(|column| rows.iter().skip(column).step_by(3).sum()).collect();
+        assert_eq!(sum_of_rows(&rows, 3), expected);
+        add_to_rows(&mut rows, &[1.0, 0.0, -1.0]);
+        let expected: Vec<f32> = expected.iter().zip([300.0, 0.0, -300.0]).map(|(sum, add)| sum + add).collect();
+        assert_eq!(sum_of_rows(&rows, 3), expected);
+    }
+}

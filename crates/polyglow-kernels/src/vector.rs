@@ -1,0 +1,111 @@
+//! Loops that compile to vector instructions, and the functions that they lack.
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Numbers that are summed side by side, whatever the width of the machine's vectors: so every machine sums alike.
+pub(crate) const LANES: usize = 16;
+
+/// A loop over numbers without calls, to be compiled for each instruction set.
+pub(crate) trait Kernel {
+    type Output;
+
+    /// Implementations are `#[inline(always)]`, or they are compiled for the smallest instruction set alone.
+    fn run(self) -> Self::Output;
+}
+
+/// Runs a kernel with the widest vectors that this CPU has.
+pub(crate) fn vectorized<K: Kernel>(kernel: K) -> K::Output {
+    struct Widest<K>(K);
+    impl<K: Kernel> WithSimd for Widest<K> {
+        type Output = K::Output;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) -> Self::Output {
+            self.0.run()
+        }
+    }
+    Arch::new().dispatch(Widest(kernel))
+}
+
+/// `e^x` for `x <= 88`, to two units in the last place; 0 below about -87.
+///
+/// `e^x = 2^n e^r` with a whole `n` and `|r| <= ln(2) / 2`, and `e^r` by its Taylor polynomial of degree 7.
+#[inline(always)]
+pub(crate) fn exp(x: f32) -> f32 {
+    /// Adding it rounds to a whole number, which is then in the lowest bits.
+    const ROUND: f32 = 12_582_912.0;
+    /// ln(2) in two parts, of which the first has few enough bits for exact products.
+    const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+    // Written so that what is no number stays none.
+    let clamped = if x < -87.0 { -87.0 } else { x };
+    let rounded = clamped * std::f32::consts::LOG2_E + ROUND;
+    let n = rounded - ROUND;
+    let r = clamped - n * LN_2[0] - n * LN_2[1];
+    let mut polynomial = 1.0 / 5040.0;
+    for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+        polynomial = polynomial * r + coefficient;
+    }
+    let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23));
+    if x < -87.0 { 0.0 } else { polynomial * power }
+}
+
+/// The largest of some numbers.
+#[inline(always)]
+pub(crate) fn max(values: &[f32]) -> f32 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut largest = [f32::NEG_INFINITY; LANES];
+    for chunk in chunks {
+        for (largest, value) in largest.iter_mut().zip(chunk) {
+            *largest = if *value > *largest { *value } else { *largest };
+        }
+    }
+    largest.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
+}
+
+/// The sum of each lane.
+#[inline(always)]
+pub(crate) fn sum(lanes: [f32; LANES]) -> f32 {
+    lanes.iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Exp<'a>(&'a mut [f32]);
+
+    impl Kernel for Exp<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run(self) {
+            self.0.iter_mut().for_each(|value| *value = exp(*value));
+        }
+    }
+
+    #[test]
+    fn the_exponential_is_right_to_two_units_in_the_last_place() {
+        let inputs: Vec<f32> = (-86_999..88_000).map(|index| index as f32 * 1e-3).collect();
+        let mut outputs = inputs.clone();
+        vectorized(Exp(&mut outputs));
+        for (input, output) in inputs.iter().zip(outputs) {
+            let expected = f64::from(*input).exp();
+            let error = (f64::from(output) - expected).abs() / expected;
+            assert!(error < 2.4e-7, "exp({input}) = {output}, not {expected}");
+        }
+        let mut extremes = [-87.1, -1000.0, f32::NEG_INFINITY, 0.0];
+        vectorized(Exp(&mut extremes));
+        assert_eq!(extremes, [0.0, 0.0, 0.0, 1.0]);
+    }
+
+    #[test]
+    fn the_largest_is_found_in_lanes_and_behind_them() {
+        for len in [1, 15, 16, 17, 40] {
+            for place in 0..len {
+                let mut values = vec![-2.0; len];
+                values[place] = -1.0;
+                assert!((max(&values) + 1.0).abs() < f32::EPSILON, "{place} of {len}");
+            }
+        }
+    }
+}
