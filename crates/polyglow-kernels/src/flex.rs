@@ -11,7 +11,8 @@ pub(crate) type TrackedTensor = <Autodiff<Flex> as BackendTypes>::FloatTensorPri
 
 /// Whether a tensor is on flex with autodiff, where the kernels are.
 pub(crate) fn has_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
-    tensor.device() == Device::flex().autodiff()
+    // Devices are equal whether they differentiate or not.
+    tensor.is_autodiff() && tensor.device() == Device::flex().autodiff()
 }
 
 /// Takes a tensor that [`has_kernels`] to its primitive.
@@ -52,4 +53,22 @@ pub(crate) fn into_data(tensor: FlexTensor) -> TensorData {
 /// A tensor of these numbers.
 pub(crate) fn from_data(data: TensorData) -> FlexTensor {
     FlexTensor::from_data(data)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+        tensor.into_data().iter::<f32>().collect()
+    }
+
+    /// The differences are at most `tolerance` times the largest number.
+    pub(crate) fn assert_near(left: &[f32], right: &[f32], tolerance: f32) {
+        assert_eq!(left.len(), right.len());
+        let largest = right.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));
+        for (place, (left, right)) in left.iter().zip(right).enumerate() {
+            assert!((left - right).abs() <= tolerance * largest, "{place}: {left}, {right}");
+        }
+    }
 }

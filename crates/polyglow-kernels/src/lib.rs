@@ -8,9 +8,12 @@
 //! Kernels give the same bits with any number of threads: work is divided by rows, a row is summed in the order of its
 //! [`vector`] lanes, and sums over rows are taken in their order.
 
+mod attention;
 mod cross_entropy;
+mod dropout;
 #[cfg(feature = "flex")]
 mod flex;
+mod layer_norm;
 mod linear;
 #[cfg(feature = "flex")]
 mod matrix;
@@ -19,5 +22,8 @@ mod rows;
 #[cfg(feature = "flex")]
 mod vector;
 
+pub use attention::{cross_attention, self_attention};
 pub use cross_entropy::{LossOutput, cross_entropy};
+pub use dropout::{Dropped, add_dropped};
+pub use layer_norm::layer_norm;
 pub use linear::{linear, linear_transposed};

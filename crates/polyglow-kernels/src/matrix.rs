@@ -156,15 +156,16 @@ mod tests {
         let left: Vec<f32> = (0..6).map(|value| value as f32).collect();
         let right: Vec<f32> = (0..12).map(|value| value as f32 - 4.0).collect();
         // [[0, 1, 2], [3, 4, 5]] times a matrix of 3 rows and 4 columns.
-        let expected = [8.0, 11.0, 14.0, 17.0, -4.0, 8.0, 20.0, 32.0];
+        let expected = [8.0, 11.0, 14.0, 17.0, 8.0, 20.0, 32.0, 44.0];
         let (a, b) = (Matrix::new(&left, 2, 3), Matrix::new(&right, 3, 4));
         assert_eq!(product(a, b), expected);
-        let transposed: Vec<f32> = (0..4).flat_map(|column| (0..3).map(move |row| (row * 4 + column) as f32 - 4.0)).collect();
+        let transposed: Vec<f32> =
+            (0..4).flat_map(|column| (0..3).map(move |row| (row * 4 + column) as f32 - 4.0)).collect();
         assert_eq!(product(a, Matrix::new(&transposed, 4, 3).transposed()), expected);
         let mut result = [1.0; 12];
         product_into(MatrixMut::strided(&mut result, 2, 4, 6), a, b, 2.0, Old::Added);
         assert_eq!(result[..6], [17.0, 23.0, 29.0, 35.0, 1.0, 1.0]);
-        assert_eq!(result[6..10], [-7.0, 17.0, 41.0, 65.0]);
+        assert_eq!(result[6..10], [17.0, 41.0, 65.0, 89.0]);
         assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2)), [0.0; 4]);
     }
 

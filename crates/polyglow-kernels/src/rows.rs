@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use crate::vector::{Kernel, vectorized};
 
 /// Rows that are summed together: the sums of such blocks are then added in their order.
-const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 64;
 /// Numbers below which threads cost more than they save.
 const PARALLEL: usize = 1 << 14;
 
@@ -55,8 +55,13 @@ pub(crate) fn sum_of_rows(rows: &[f32], width: usize) -> Vec<f32> {
         sum
     };
     let blocks: Vec<Vec<f32>> = rows.par_chunks((BLOCK * width).max(1)).map(of_block).collect();
+    total_of_blocks(&blocks, width)
+}
+
+/// The sum of what blocks of rows have summed to.
+pub(crate) fn total_of_blocks(blocks: &[Vec<f32>], width: usize) -> Vec<f32> {
     let mut total = vec![0.0; width];
-    for block in &blocks {
+    for block in blocks {
         total.iter_mut().zip(block).for_each(|(total, sum)| *total += sum);
     }
     total

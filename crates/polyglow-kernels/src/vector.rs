@@ -68,6 +68,34 @@ pub(crate) fn sum(lanes: [f32; LANES]) -> f32 {
     lanes.iter().sum()
 }
 
+/// The sum of some numbers.
+#[inline(always)]
+pub(crate) fn total(values: &[f32]) -> f32 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut sums = [0.0; LANES];
+    for chunk in chunks {
+        sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += value);
+    }
+    sums.iter_mut().zip(rest).for_each(|(sum, value)| *sum += value);
+    sum(sums)
+}
+
+/// The sum of products.
+#[inline(always)]
+pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
+    let ((lefts, left), (rights, right)) = (left.as_chunks::<LANES>(), right.as_chunks::<LANES>());
+    let mut sums = [0.0; LANES];
+    for (left, right) in lefts.iter().zip(rights) {
+        for lane in 0..LANES {
+            sums[lane] += left[lane] * right[lane];
+        }
+    }
+    for (sum, (left, right)) in sums.iter_mut().zip(left.iter().zip(right)) {
+        *sum += left * right;
+    }
+    sum(sums)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

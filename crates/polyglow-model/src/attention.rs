@@ -25,12 +25,17 @@ pub enum AttentionKind {
     Cross,
 }
 
-/// Is shown the weights of each layer as they are computed, `[batch, num_heads, query_len, key_len]`, from the lowest
-/// layer upwards.
-pub type Watch<'a> = dyn FnMut(AttentionKind, Tensor<4>) + 'a;
+/// Who is shown the weights of each layer as they are computed, `[batch, num_heads, query_len, key_len]`, from the lowest
+/// layer upwards; where there is nobody, they need not be made.
+pub type Watch<'a> = Option<&'a mut dyn FnMut(AttentionKind, Tensor<4>)>;
 
-/// The [`Watch`] that looks away.
-pub fn unwatched(_: AttentionKind, _: Tensor<4>) {}
+/// The same watch for one layer of several.
+pub(crate) fn reborrow<'a>(watch: &'a mut Watch<'_>) -> Watch<'a> {
+    match watch {
+        Some(watch) => Some(&mut **watch),
+        None => None,
+    }
+}
 
 /// `softmax(query keyᵀ / sqrt(head_dim)) value` for each head, keeping to what `mask` leaves open.
 ///
@@ -79,20 +84,32 @@ impl SelfAttention {
         }
     }
 
-    /// All positions at once; also returns the weights.
+    /// All positions at once; shows the weights, which are of this kind, to `watch`.
     ///
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: as `input`
-    /// - `mask`: broadcast to `[batch, num_heads, len, len]`, as the weights are
+    /// - `mask`: broadcast to `[batch, num_heads, len, len]`
     pub fn forward(
         &self,
         input: Tensor<3>,
         mask: &Tensor<4, Bool>,
         rotation: Option<&Rotation>,
-    ) -> (Tensor<3>, Tensor<4>) {
-        let [query, key, value] = self.project(input, rotation);
+        kind: AttentionKind,
+        watch: Watch<'_>,
+    ) -> Tensor<3> {
+        let qkv = self.qkv.forward(input);
+        if watch.is_none() && rotation.is_none() {
+            let dropped = self.dropout.draw(&qkv);
+            if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped) {
+                return self.output.forward(context);
+            }
+        }
+        let [query, key, value] = self.split(&qkv, rotation);
         let (context, weights) = attend(query, key, value, Some(mask), &self.dropout);
-        (self.output.forward(join_heads(context)), weights)
+        if let Some(watch) = watch {
+            watch(kind, weights);
+        }
+        self.output.forward(join_heads(context))
     }
 
     /// One more position, which may look at itself and at all of `past`; its key and value are added there.
@@ -100,7 +117,7 @@ impl SelfAttention {
     /// # Shapes
     /// - `input`: `[rows, 1, d_model]`; output: as `input`
     pub fn advance(&self, input: Tensor<3>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<3> {
-        let [query, key, value] = self.project(input, rotation);
+        let [query, key, value] = self.split(&self.qkv.forward(input), rotation);
         let newest = KeyValue { key, value };
         let all = match past.take() {
             Some(past) => past.append(newest),
@@ -112,8 +129,8 @@ impl SelfAttention {
     }
 
     /// Queries, keys and values by head, the first two rotated where positions are rotary.
-    fn project(&self, input: Tensor<3>, rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
-        let [query, key, value] = split_heads(&self.qkv.forward(input), self.num_heads);
+    fn split(&self, qkv: &Tensor<3>, rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
+        let [query, key, value] = split_heads(qkv, self.num_heads);
         match rotation {
             Some(rotation) => [rotation.apply(query), rotation.apply(key), value],
             None => [query, key, value],
@@ -155,15 +172,36 @@ impl CrossAttention {
         KeyValue { key, value }
     }
 
-    /// Attends from each target position to the source; also returns the weights.
+    /// Attends from each target position to the encoder's output; shows the weights to `watch`.
+    ///
+    /// # Shapes
+    /// - `input`: `[batch, tgt_len, d_model]`; `memory`: `[batch, src_len, d_model]`; output: as `input`
+    /// - `mask`: `[batch, 1, 1, src_len]`
+    pub fn forward(&self, input: Tensor<3>, memory: Tensor<3>, mask: &Tensor<4, Bool>, watch: Watch<'_>) -> Tensor<3> {
+        let (query, key_value) = (self.query.forward(input), self.key_value.forward(memory));
+        if watch.is_none() {
+            let (heads, dropped) = (self.num_heads, self.dropout.draw(&query));
+            if let Some(context) = polyglow_kernels::cross_attention(&query, &key_value, mask, heads, dropped) {
+                return self.output.forward(context);
+            }
+        }
+        let ([query], [key, value]) = (split_heads(&query, self.num_heads), split_heads(&key_value, self.num_heads));
+        let (context, weights) = attend(query, key, value, Some(mask), &self.dropout);
+        if let Some(watch) = watch {
+            watch(AttentionKind::Cross, weights);
+        }
+        self.output.forward(join_heads(context))
+    }
+
+    /// The same from keys and values that were computed before.
     ///
     /// # Shapes
     /// - `input`: `[batch, tgt_len, d_model]`; output: as `input`
-    /// - `mask`: `[batch, 1, 1, src_len]`; weights: `[batch, num_heads, tgt_len, src_len]`
-    pub fn forward(&self, input: Tensor<3>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> (Tensor<3>, Tensor<4>) {
+    /// - `mask`: `[batch, 1, 1, src_len]`
+    pub fn advance(&self, input: Tensor<3>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> Tensor<3> {
         let [query] = split_heads(&self.query.forward(input), self.num_heads);
-        let (context, weights) = attend(query, memory.key.clone(), memory.value.clone(), Some(mask), &self.dropout);
-        (self.output.forward(join_heads(context)), weights)
+        let (context, _) = attend(query, memory.key.clone(), memory.value.clone(), Some(mask), &self.dropout);
+        self.output.forward(join_heads(context))
     }
 }
 

@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
-use crate::attention::{AttentionKind, CrossAttention, SelfAttention, Watch};
+use crate::attention::{AttentionKind, CrossAttention, SelfAttention, Watch, reborrow};
 use crate::cache::{DecoderCache, LayerCache};
 use crate::config::{Norm, TransformerConfig};
 use crate::feed_forward::FeedForward;
@@ -65,8 +65,9 @@ impl Decoder {
     ///
     /// # Shapes
     /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
-    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, watch: &mut Watch<'_>) -> Tensor<3> {
-        self.finish(self.layers.iter().fold(target, |hidden, layer| layer.forward(hidden, input, watch)))
+    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, mut watch: Watch<'_>) -> Tensor<3> {
+        let next = |hidden, layer: &DecoderLayer| layer.forward(hidden, input, reborrow(&mut watch));
+        self.finish(self.layers.iter().fold(target, next))
     }
 
     /// An empty cache over the encoder's output, with its keys and values computed once for all positions.
@@ -115,18 +116,15 @@ impl DecoderLayer {
 
     /// # Shapes
     /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
-    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, watch: &mut Watch<'_>) -> Tensor<3> {
+    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, mut watch: Watch<'_>) -> Tensor<3> {
+        let DecoderInput { memory, src_pad_mask, causal_mask, rotation } = *input;
         let attended = self.self_attention_residual.forward(target, |x| {
-            let (attended, weights) = self.self_attention.forward(x, input.causal_mask, input.rotation);
-            watch(AttentionKind::Decoder, weights);
-            attended
+            let watch = reborrow(&mut watch);
+            self.self_attention.forward(x, causal_mask, rotation, AttentionKind::Decoder, watch)
         });
-        let source = self.cross_attention.key_value(input.memory.clone());
-        let crossed = self.cross_attention_residual.forward(attended, |x| {
-            let (crossed, weights) = self.cross_attention.forward(x, &source, input.src_pad_mask);
-            watch(AttentionKind::Cross, weights);
-            crossed
-        });
+        let crossed = self
+            .cross_attention_residual
+            .forward(attended, |x| self.cross_attention.forward(x, memory.clone(), src_pad_mask, watch));
         self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
     }
 
@@ -146,9 +144,8 @@ impl DecoderLayer {
         let LayerCache { target: own, source } = past;
         let attended = self.self_attention_residual.forward(target, |x| self.self_attention.advance(x, rotation, own));
         let attended = attended.reshape([rows / width, width, d_model]);
-        let crossed = self
-            .cross_attention_residual
-            .forward(attended, |x| self.cross_attention.forward(x, source, src_pad_mask).0);
+        let crossed =
+            self.cross_attention_residual.forward(attended, |x| self.cross_attention.advance(x, source, src_pad_mask));
         let crossed = crossed.reshape([rows, 1, d_model]);
         self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
     }

@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Tensor, TensorData};
+use polyglow_kernels::{Dropped, add_dropped};
 use rayon::prelude::*;
 
 use crate::init::ParamInit;
@@ -41,6 +42,29 @@ impl Dropout {
         };
         input * mask
     }
+
+    /// `residual` and what is left of `input`.
+    ///
+    /// # Shapes
+    /// - both: the same; output: as they are
+    pub fn add(&self, residual: Tensor<3>, input: Tensor<3>) -> Tensor<3> {
+        let fused = self.draw(&input).and_then(|dropped| add_dropped(&residual, &input, dropped));
+        fused.unwrap_or_else(|| residual + self.forward(input))
+    }
+
+    /// What is dropped of this tensor or of what follows from it, for an operation that makes its mask itself; none where
+    /// nothing is dropped, or on a GPU, where there are no such operations.
+    pub fn draw<const D: usize>(&self, input: &Tensor<D>) -> Option<Dropped> {
+        let active = self.prob > 0.0 && self.on_host && input.is_autodiff();
+        active.then(|| Dropped { keep: 1.0 - self.prob, key: draw_key(&input.device().inner()) })
+    }
+}
+
+/// A key that follows from the device's generator.
+fn draw_key(device: &Device) -> u64 {
+    let drawn = Tensor::<1>::random([3], Distribution::Uniform(0.0, 1.0), device).into_data();
+    let key: Vec<u64> = drawn.iter::<f32>().map(|draw| u64::from(draw.to_bits())).collect();
+    Random::new(&key).bits()
 }
 
 fn mask_on_device<const D: usize>(shape: [usize; D], keep: f64, device: &Device) -> Tensor<D> {
@@ -50,13 +74,12 @@ fn mask_on_device<const D: usize>(shape: [usize; D], keep: f64, device: &Device)
 /// A CPU backend draws its numbers one after the other from one generator under a lock; so that generator gives only a
 /// key here, and the mask follows from it on all cores.
 fn mask_on_host<const D: usize>(shape: [usize; D], keep: f64, device: &Device) -> Tensor<D> {
-    let drawn = Tensor::<1>::random([3], Distribution::Uniform(0.0, 1.0), device).into_data();
-    let key: Vec<u64> = drawn.iter::<f32>().map(|draw| u64::from(draw.to_bits())).collect();
+    let key = draw_key(device);
     let mut mask = vec![0.0f32; shape.iter().product()];
     let scale = (1.0 / keep) as f32;
     let threshold = (keep * f64::from(u32::MAX)) as u32;
     mask.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
-        let mut random = Random::new(&[key[0], key[1], key[2], chunk as u64]);
+        let mut random = Random::new(&[key, chunk as u64]);
         for pair in values.chunks_mut(2) {
             let bits = random.bits();
             for (value, bits) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {

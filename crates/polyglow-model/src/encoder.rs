@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
-use crate::attention::{AttentionKind, SelfAttention, Watch};
+use crate::attention::{AttentionKind, SelfAttention, Watch, reborrow};
 use crate::config::{Norm, TransformerConfig};
 use crate::feed_forward::FeedForward;
 use crate::init::ParamInit;
@@ -52,9 +52,10 @@ impl Encoder {
         input: Tensor<3>,
         mask: &Tensor<4, Bool>,
         rotation: Option<&Rotation>,
-        watch: &mut Watch<'_>,
+        mut watch: Watch<'_>,
     ) -> Tensor<3> {
-        let output = self.layers.iter().fold(input, |hidden, layer| layer.forward(hidden, mask, rotation, watch));
+        let next = |hidden, layer: &EncoderLayer| layer.forward(hidden, mask, rotation, reborrow(&mut watch));
+        let output = self.layers.iter().fold(input, next);
         match &self.norm {
             Some(norm) => norm.forward(output),
             None => output,
@@ -79,13 +80,11 @@ impl EncoderLayer {
         input: Tensor<3>,
         mask: &Tensor<4, Bool>,
         rotation: Option<&Rotation>,
-        watch: &mut Watch<'_>,
+        watch: Watch<'_>,
     ) -> Tensor<3> {
-        let attended = self.self_attention_residual.forward(input, |x| {
-            let (attended, weights) = self.self_attention.forward(x, mask, rotation);
-            watch(AttentionKind::Encoder, weights);
-            attended
-        });
+        let attended = self
+            .self_attention_residual
+            .forward(input, |x| self.self_attention.forward(x, mask, rotation, AttentionKind::Encoder, watch));
         self.feed_forward_residual.forward(attended, |x| self.feed_forward.forward(x))
     }
 }

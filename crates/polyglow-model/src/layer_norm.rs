@@ -1,7 +1,8 @@
 //! Layer normalization (Ba, Kiros and Hinton, 2016).
 
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, module::layer_norm};
+use burn::tensor::Tensor;
+use polyglow_kernels::layer_norm;
 
 use crate::init::ParamInit;
 
@@ -26,6 +27,6 @@ impl LayerNorm {
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: as `input`
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
-        layer_norm(input, self.gamma.val(), Some(self.beta.val()), EPSILON)
+        layer_norm(input, self.gamma.val(), self.beta.val(), EPSILON)
     }
 }

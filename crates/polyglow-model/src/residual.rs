@@ -36,11 +36,11 @@ impl Residual {
         match self.place {
             Norm::Pre => {
                 let output = sublayer(self.norm.forward(input.clone()));
-                input + self.dropout.forward(output)
+                self.dropout.add(input, output)
             }
             Norm::Post => {
                 let output = sublayer(input.clone());
-                self.norm.forward(input + self.dropout.forward(output))
+                self.norm.forward(self.dropout.add(input, output))
             }
         }
     }

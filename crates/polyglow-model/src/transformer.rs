@@ -1,10 +1,10 @@
 //! The whole model on one screen: encode, forward (all positions), advance (one position).
 
 use burn::module::Module;
-use polyglow_kernels::linear;
 use burn::tensor::{Bool, Device, Int, Tensor};
+use polyglow_kernels::linear;
 
-use crate::attention::{AttentionKind, Watch, unwatched};
+use crate::attention::{AttentionKind, Watch};
 use crate::cache::DecoderCache;
 use crate::config::{TieEmbeddings, TransformerConfig};
 use crate::decoder::{Decoder, DecoderInput};
@@ -95,10 +95,10 @@ impl Transformer {
     /// # Shapes
     /// - `src`: `[batch, src_len]`, ids with padding behind
     pub fn encode(&self, src: Tensor<2, Int>) -> Memory {
-        self.encode_watched(src, &mut unwatched)
+        self.encode_watched(src, None)
     }
 
-    fn encode_watched(&self, src: Tensor<2, Int>, watch: &mut Watch<'_>) -> Memory {
+    fn encode_watched(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
         let src_pad_mask = padding_mask(&src, self.config.src_pad_id);
         let rotation = Rotation::new(&self.config, 0, src.dims()[1], &src.device());
         let embedded = self.src_position.add(self.src_embedding.forward(src), 0);
@@ -126,7 +126,7 @@ impl Transformer {
                 last = Some(weights);
             }
         };
-        let logits = self.decode_watched(&self.encode(src), tgt_in, &mut watch);
+        let logits = self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
         let weights: Tensor<4> = last.expect("a decoder has at least one layer");
         (logits, weights.mean_dim(1).squeeze_dim(1))
     }
@@ -136,10 +136,10 @@ impl Transformer {
     /// # Shapes
     /// - `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn decode(&self, memory: &Memory, tgt_in: Tensor<2, Int>) -> Tensor<2> {
-        self.decode_watched(memory, tgt_in, &mut unwatched)
+        self.decode_watched(memory, tgt_in, None)
     }
 
-    fn decode_watched(&self, memory: &Memory, tgt_in: Tensor<2, Int>, watch: &mut Watch<'_>) -> Tensor<2> {
+    fn decode_watched(&self, memory: &Memory, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Tensor<2> {
         let causal_mask = causal_padding_mask(&tgt_in, self.config.tgt_pad_id);
         let rotation = Rotation::new(&self.config, 0, tgt_in.dims()[1], &tgt_in.device());
         let embedded = self.tgt_position.add(self.tgt_embedding().forward(tgt_in), 0);
@@ -164,8 +164,8 @@ impl Transformer {
             AttentionKind::Decoder => maps.decoder.push(weights),
             AttentionKind::Cross => maps.cross.push(weights),
         };
-        let memory = self.encode_watched(src, &mut watch);
-        self.decode_watched(&memory, tgt_in, &mut watch);
+        let memory = self.encode_watched(src, Some(&mut watch));
+        self.decode_watched(&memory, tgt_in, Some(&mut watch));
         maps
     }
 
@@ -180,7 +180,7 @@ impl Transformer {
                 layers.push(weights.mean_dim(1).squeeze_dim(1));
             }
         };
-        self.decode_watched(&self.encode(src), tgt_in, &mut watch);
+        self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
         layers
     }
 

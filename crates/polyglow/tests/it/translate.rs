@@ -44,7 +44,7 @@ fn all_formats_hold_the_same_translations() {
                 &(hypotheses.get(rank).map_or("", |found| found["text"].as_str().expect("a text")).to_owned() + "\n");
         }
         for (rank, found) in (1..).zip(hypotheses) {
-            let number_of = |key: &str| found[key].as_f64().expect("a number");
+            let number_of = |key: &str| found[key].as_f64().expect("a number") as f32;
             let (score, log_prob) = (number_of("score"), number_of("log_prob"));
             let text = found["text"].as_str().expect("a text");
             table.push_str(

@@ -1,0 +1,47 @@
+//! Scaled dot-product attention over all heads (Vaswani et al., 2017, section 3.2), straight from the fused projections.
+
+#[cfg(feature = "flex")]
+mod flex;
+
+use burn::tensor::{Bool, Tensor};
+
+use crate::Dropped;
+
+/// Attention of a sequence to itself, heads split and joined inside; none where the tensors are not where the kernel is.
+///
+/// # Shapes
+/// - `qkv`: `[batch, len, 3 * d_model]`, queries, keys and values side by side; output: `[batch, len, d_model]`
+/// - `mask`: `[batch or 1, 1, len or 1, len]`, `true` where attention is forbidden
+pub fn self_attention(
+    qkv: &Tensor<3>,
+    mask: &Tensor<4, Bool>,
+    num_heads: usize,
+    dropped: Option<Dropped>,
+) -> Option<Tensor<3>> {
+    #[cfg(feature = "flex")]
+    if crate::flex::has_kernels(qkv) {
+        return Some(flex::self_attention(qkv.clone(), mask.clone(), num_heads, dropped));
+    }
+    let _ = (qkv, mask, num_heads, dropped);
+    None
+}
+
+/// Attention of a sequence to another; none where the tensors are not where the kernel is.
+///
+/// # Shapes
+/// - `query`: `[batch, len, d_model]`; `key_value`: `[batch, other_len, 2 * d_model]`; output: as `query`
+/// - `mask`: `[batch or 1, 1, len or 1, other_len]`, `true` where attention is forbidden
+pub fn cross_attention(
+    query: &Tensor<3>,
+    key_value: &Tensor<3>,
+    mask: &Tensor<4, Bool>,
+    num_heads: usize,
+    dropped: Option<Dropped>,
+) -> Option<Tensor<3>> {
+    #[cfg(feature = "flex")]
+    if crate::flex::has_kernels(query) && crate::flex::has_kernels(key_value) {
+        return Some(flex::cross_attention(query.clone(), key_value.clone(), mask.clone(), num_heads, dropped));
+    }
+    let _ = (query, key_value, mask, num_heads, dropped);
+    None
+}

@@ -1,0 +1,85 @@
+//! Masks by a hash of the place: counter-based random numbers that compile to vector instructions.
+
+use super::Dropped;
+
+/// A mask, ready for use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mask {
+    low: u32,
+    high: u32,
+    /// A number is kept if its hash is below.
+    threshold: u32,
+    scale: f32,
+}
+
+impl Mask {
+    pub(crate) fn new(dropped: Dropped) -> Self {
+        let threshold = (dropped.keep * f64::from(u32::MAX)) as u32;
+        Self {
+            low: dropped.key as u32,
+            high: (dropped.key >> 32) as u32,
+            threshold,
+            scale: (1.0 / dropped.keep) as f32,
+        }
+    }
+
+    /// The mask of a part of the numbers, told apart by `part`.
+    pub(crate) fn part(self, part: usize) -> Self {
+        let part = part as u64;
+        Self { high: self.high ^ hash(part as u32).wrapping_add(hash(!((part >> 32) as u32))), ..self }
+    }
+
+    /// 0 or the scale.
+    #[inline(always)]
+    pub(crate) fn at(self, place: u32) -> f32 {
+        let bits = hash(hash(place ^ self.low).wrapping_add(self.high));
+        if bits <= self.threshold { self.scale } else { 0.0 }
+    }
+}
+
+/// A bijection of 32 bits without visible structure, with the shifts and factors of Wellons's `lowbias32` (2018).
+#[inline(always)]
+fn hash(mut bits: u32) -> u32 {
+    bits = (bits ^ (bits >> 16)).wrapping_mul(0x7feb_352d);
+    bits = (bits ^ (bits >> 15)).wrapping_mul(0x846c_a68b);
+    bits ^ (bits >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configured_share_is_kept_and_neighbors_are_independent() {
+        const COUNT: u32 = 200_000;
+        for key in [0, 1, u64::MAX / 3] {
+            for part in [0, 1, 77] {
+                let mask = Mask::new(Dropped { keep: 0.7, key }).part(part);
+                let kept: Vec<bool> = (0..COUNT).map(|place| mask.at(place) > 0.0).collect();
+                let share = |count: usize| count as f64 / f64::from(COUNT);
+                let found = share(kept.iter().filter(|kept| **kept).count());
+                // Four standard deviations of a binomial share.
+                assert!((found - 0.7).abs() < 4.0 * (0.21 / f64::from(COUNT)).sqrt(), "{key} {part}: {found}");
+                for distance in [1, 2, 16, 64] {
+                    let both =
+                        share(kept.iter().zip(&kept[distance..]).filter(|(left, right)| **left && **right).count());
+                    assert!((both - 0.49).abs() < 0.006, "{key} {part} {distance}: {both}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_and_parts_give_masks_of_their_own() {
+        let mask = |key, part| -> Vec<bool> {
+            let mask = Mask::new(Dropped { keep: 0.5, key }).part(part);
+            (0..20_000).map(|place| mask.at(place) > 0.0).collect()
+        };
+        let equal =
+            |left: &[bool], right: &[bool]| left.iter().zip(right).filter(|(a, b)| a == b).count() as f64 / 20_000.0;
+        for other in [mask(6, 0), mask(5, 1), mask(5 + (1 << 32), 0), mask(5, 2)] {
+            assert!((equal(&mask(5, 0), &other) - 0.5).abs() < 0.02);
+        }
+        assert_eq!(mask(5, 3), mask(5, 3));
+    }
+}

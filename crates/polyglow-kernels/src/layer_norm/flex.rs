@@ -1,0 +1,192 @@
+//! The kernel: two passes over a row forwards, two backwards.
+
+use burn::backend::Flex;
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use crate::flex::{Numbers, close, from_values, open};
+use crate::rows::{BLOCK, total_of_blocks};
+use crate::vector::{Kernel, dot, total, vectorized};
+
+/// [`super::layer_norm`] on flex with autodiff.
+pub(super) fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<3> {
+    let shape = input.dims();
+    let width = shape[2];
+    let (input, input_node) = open(input).into_parts();
+    let (gamma, gamma_node) = open(gamma).into_parts();
+    let (beta, beta_node) = open(beta).into_parts();
+    let (input, gamma, beta) = (Numbers::of(input), Numbers::of(gamma), Numbers::of(beta));
+    let mut standard = input.slice().to_vec();
+    let mut output = vec![0.0; standard.len()];
+    let mut scales = vec![0.0; standard.len() / width.max(1)];
+    let block = (BLOCK * width).max(1);
+    let blocks = standard.par_chunks_mut(block).zip(output.par_chunks_mut(block)).zip(scales.par_chunks_mut(BLOCK));
+    blocks.for_each(|((standard, output), scales)| {
+        vectorized(Forward {
+            standard,
+            output,
+            scales,
+            gamma: gamma.slice(),
+            beta: beta.slice(),
+            epsilon: epsilon as f32,
+        });
+    });
+    let output = from_values(output, shape);
+    let prepared = LayerNorm.prepare::<NoCheckpointing>([input_node, gamma_node, beta_node]).compute_bound().stateful();
+    close(match prepared {
+        OpsKind::Tracked(prepared) => prepared.finish(State { shape, standard, scales, gamma }, output),
+        OpsKind::UnTracked(prepared) => prepared.finish(output),
+    })
+}
+
+/// What the gradients are made from.
+#[derive(Clone, Debug)]
+struct State {
+    shape: [usize; 3],
+    /// The input less its mean, over its standard deviation.
+    standard: Vec<f32>,
+    /// One over the standard deviation of each row.
+    scales: Vec<f32>,
+    gamma: Numbers,
+}
+
+#[derive(Debug)]
+struct LayerNorm;
+
+impl Backward<Flex, 3> for LayerNorm {
+    type State = State;
+
+    fn backward(self, ops: Ops<State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let State { shape, standard, scales, gamma } = ops.state;
+        let width = shape[2];
+        let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
+        let block = (BLOCK * width).max(1);
+        let mut of_input = vec![0.0; standard.len()];
+        let blocks = of_input
+            .par_chunks_mut(block)
+            .zip(gradient.slice().par_chunks(block))
+            .zip(standard.par_chunks(block).zip(scales.par_chunks(BLOCK)));
+        let sums: Vec<Vec<f32>> = blocks
+            .map(|((of_input, gradient), (standard, scales))| {
+                // Those of gamma, then those of beta.
+                let mut sums = vec![0.0; 2 * width];
+                let (of_gamma, of_beta) = sums.split_at_mut(width);
+                vectorized(Back { of_input, gradient, standard, scales, gamma: gamma.slice(), of_gamma, of_beta });
+                sums
+            })
+            .collect();
+        let mut of_gamma = total_of_blocks(&sums, 2 * width);
+        let of_beta = of_gamma.split_off(width);
+        let [input_node, gamma_node, beta_node] = ops.parents;
+        if let Some(node) = input_node {
+            grads.register::<Flex>(node.id, from_values(of_input, shape));
+        }
+        if let Some(node) = gamma_node {
+            grads.register::<Flex>(node.id, from_values(of_gamma, [width]));
+        }
+        if let Some(node) = beta_node {
+            grads.register::<Flex>(node.id, from_values(of_beta, [width]));
+        }
+    }
+}
+
+struct Forward<'a> {
+    /// The input, which becomes the standardized input.
+    standard: &'a mut [f32],
+    output: &'a mut [f32],
+    scales: &'a mut [f32],
+    gamma: &'a [f32],
+    beta: &'a [f32],
+    epsilon: f32,
+}
+
+impl Kernel for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let width = self.gamma.len();
+        let rows = self.standard.chunks_exact_mut(width).zip(self.output.chunks_exact_mut(width)).zip(self.scales);
+        for ((standard, output), scale) in rows {
+            let mean = total(standard) / width as f32;
+            standard.iter_mut().for_each(|value| *value -= mean);
+            let variance = dot(standard, standard) / width as f32;
+            *scale = 1.0 / (variance + self.epsilon).sqrt();
+            for (((standard, output), gamma), beta) in standard.iter_mut().zip(output).zip(self.gamma).zip(self.beta) {
+                *standard *= *scale;
+                *output = *standard * gamma + beta;
+            }
+        }
+    }
+}
+
+struct Back<'a> {
+    of_input: &'a mut [f32],
+    gradient: &'a [f32],
+    standard: &'a [f32],
+    scales: &'a [f32],
+    gamma: &'a [f32],
+    of_gamma: &'a mut [f32],
+    of_beta: &'a mut [f32],
+}
+
+impl Kernel for Back<'_> {
+    type Output = ();
+
+    /// With `g = gradient * gamma`: `scale * (g - mean(g) - standard * mean(g * standard))`.
+    #[inline(always)]
+    fn run(self) {
+        let width = self.gamma.len();
+        let rows = self.of_input.chunks_exact_mut(width).zip(self.gradient.chunks_exact(width));
+        for ((of_input, gradient), (standard, scale)) in rows.zip(self.standard.chunks_exact(width).zip(self.scales)) {
+            for index in 0..width {
+                of_input[index] = gradient[index] * self.gamma[index];
+                self.of_gamma[index] += gradient[index] * standard[index];
+                self.of_beta[index] += gradient[index];
+            }
+            let mean = total(of_input) / width as f32;
+            let slope = dot(of_input, standard) / width as f32;
+            for (value, standard) in of_input.iter_mut().zip(standard) {
+                *value = scale * (*value - mean - standard * slope);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, Distribution};
+
+    use super::*;
+    use crate::flex::tests::{assert_near, numbers};
+
+    type Function = fn(Tensor<3>, Tensor<1>, Tensor<1>, f64) -> Tensor<3>;
+
+    #[test]
+    fn the_kernel_gives_what_the_plain_version_gives() {
+        let device = Device::flex().autodiff();
+        for shape in [[1, 1, 3], [2, 5, 16], [70, 3, 37]] {
+            let random = |scale: f64| Distribution::Uniform(-scale, scale);
+            let tracked = |tensor: Tensor<1>| Tensor::<1>::from_data(tensor.into_data(), &device).require_grad();
+            let weight = || tracked(Tensor::random([shape[2]], random(2.0), &Device::flex()));
+            let (gamma, beta) = (weight(), weight());
+            let input = Tensor::<3>::random(shape, random(3.0), &Device::flex()).into_data();
+            let slopes = Tensor::<3>::random(shape, random(1.0), &device);
+            let run = |function: Function| {
+                let input = Tensor::<3>::from_data(input.clone(), &device).require_grad();
+                let output = function(input.clone(), gamma.clone(), beta.clone(), 1e-5);
+                let gradients = (output.clone() * slopes.clone()).sum().backward();
+                let of = |tensor: &Tensor<1>| numbers(tensor.grad(&gradients).expect("it is tracked"));
+                let of_input = numbers(input.grad(&gradients).expect("it is tracked"));
+                [numbers(output), of_input, of(&gamma), of(&beta)]
+            };
+            for (kernel, plain) in run(layer_norm).iter().zip(&run(super::super::plain)) {
+                assert_near(kernel, plain, 2e-5);
+            }
+        }
+    }
+}
