@@ -15,6 +15,11 @@ pub(crate) fn has_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
     tensor.is_autodiff() && tensor.device() == Device::flex().autodiff()
 }
 
+/// Whether a tensor is on flex without autodiff.
+pub(crate) fn is_flex<const D: usize>(tensor: &Tensor<D>) -> bool {
+    !tensor.is_autodiff() && tensor.device() == Device::flex()
+}
+
 /// Takes a tensor that [`has_kernels`] to its primitive.
 pub(crate) fn open<const D: usize>(tensor: Tensor<D>) -> TrackedTensor {
     tensor.try_into_primitive::<Autodiff<Flex>>().expect("the caller asked for its device")

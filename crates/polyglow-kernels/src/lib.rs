@@ -8,6 +8,7 @@
 //! Kernels give the same bits with any number of threads: work is divided by rows, a row is summed in the order of its
 //! [`vector`] lanes, and sums over rows are taken in their order.
 
+mod adam;
 mod attention;
 mod cross_entropy;
 mod dropout;
@@ -22,6 +23,7 @@ mod rows;
 #[cfg(feature = "flex")]
 mod vector;
 
+pub use adam::{AdamState, AdamStep, WeightDecay, adam};
 pub use attention::{cross_attention, self_attention};
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped};

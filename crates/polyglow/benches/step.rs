@@ -1,4 +1,5 @@
-//! Times training steps of Transformer-Tiny on random ids: `cargo bench -p polyglow --bench step -- [ROWS SRC_LEN TGT_LEN]`.
+//! Times training steps of a preset (tiny without one) on random ids:
+//! `cargo bench -p polyglow --bench step -- [PRESET] [ROWS SRC_LEN TGT_LEN VOCAB_SIZE]`.
 //!
 //! Prints one JSON object; `scripts/bench_pytorch.py --ours "..."` runs it in turns with PyTorch on the same shape.
 
@@ -16,20 +17,25 @@ use polyglow_model::{ModelConfig, Preset, Transformer, Vocabulary};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The vocabulary of the Multi30k recipe.
-const VOCAB_SIZE: usize = 9708;
 const WARMUP: u64 = 3;
 const STEPS: u64 = 10;
 
 fn main() {
     allocator::keep_freed_memory();
     let sizes: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
-    let [rows, src_len, tgt_len] = sizes.try_into().unwrap_or([128, 16, 16]);
+    // Without sizes a batch of 2 048 tokens a side, with the vocabulary of the Multi30k recipe.
+    let [rows, src_len, tgt_len, vocab_size] = sizes.try_into().unwrap_or([128, 16, 16, 9708]);
+    let preset = match std::env::args().find(|argument| ["small", "base", "big"].contains(&&**argument)).as_deref() {
+        Some("small") => Preset::Small,
+        Some("base") => Preset::Base,
+        Some("big") => Preset::Big,
+        _ => Preset::Tiny,
+    };
     let device = Device::flex();
-    let config = ModelConfig { preset: Some(Preset::Tiny), ..ModelConfig::default() };
+    let config = ModelConfig { preset: Some(preset), ..ModelConfig::default() };
     let vocabulary = Vocabulary {
-        src_size: VOCAB_SIZE,
-        tgt_size: VOCAB_SIZE,
+        src_size: vocab_size,
+        tgt_size: vocab_size,
         shared: true,
         src_pad_id: 0,
         tgt_pad_id: 0,
@@ -39,7 +45,7 @@ fn main() {
     let device = device.autodiff();
     let mut model = Transformer::new(&shape, 1, &device);
     let mut optimizer = Optimizer::new(&TrainConfig { clip_norm: 25.0, ..TrainConfig::default() }, &model);
-    let window = [random_batch(rows, src_len, tgt_len)];
+    let window = [random_batch([rows, src_len, tgt_len], vocab_size)];
 
     let mut seconds = Vec::new();
     for number in 1..=WARMUP + STEPS {
@@ -59,7 +65,7 @@ fn main() {
     let rate = (rows * tgt_len) as f64 / median;
     let report = serde_json::json!({
         "seconds_per_step": median, "min": least, "max": most, "target_tokens_per_second": rate,
-        "rows": rows, "src_len": src_len, "tgt_len": tgt_len,
+        "rows": rows, "src_len": src_len, "tgt_len": tgt_len, "vocab_size": vocab_size,
     });
     #[expect(clippy::print_stdout, reason = "the result of the benchmark")]
     {
@@ -68,10 +74,10 @@ fn main() {
 }
 
 /// Sentences without padding, of words that are no special tokens.
-fn random_batch(rows: usize, src_len: usize, tgt_len: usize) -> Batch {
+fn random_batch([rows, src_len, tgt_len]: [usize; 3], vocab_size: usize) -> Batch {
     let special = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
     let words = |side: u64, row: usize, len: usize| -> Vec<u32> {
-        let word = |place: usize| 4 + (mix(&[side, row as u64, place as u64]) % (VOCAB_SIZE as u64 - 4)) as u32;
+        let word = |place: usize| 4 + (mix(&[side, row as u64, place as u64]) % (vocab_size as u64 - 4)) as u32;
         (0..len - 1).map(word).collect()
     };
     let examples: Vec<Example> =

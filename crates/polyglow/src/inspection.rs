@@ -113,7 +113,7 @@ pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     let training = device.clone().autodiff();
     let model = Transformer::new(&shape, config.seed, &training);
     let parameters = parameter::count(&model);
-    let memory = MemoryEstimate::new(&shape, &config.train, parameters, batches.largest);
+    let memory = MemoryEstimate::new(&shape, &config.train, parameters, batches.largest, has_kernels(config));
     let BatchShape { rows, src_len, tgt_len } = batches.largest;
     tracing::info!(
         "trying a step on the largest batch: {rows} rows of {src_len} + {tgt_len} positions, about {}",
@@ -125,6 +125,11 @@ pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     let warnings = warning::find(config, &splits, &batches);
     let device = config.device.clone();
     Ok(Inspection { device, splits, vocabulary, parameters, batches, memory, step, warnings })
+}
+
+/// Whether training runs the kernels of polyglow-kernels.
+fn has_kernels(config: &Config) -> bool {
+    config.device == "flex"
 }
 
 /// Plans the first epoch; also returns its largest batch.
@@ -144,7 +149,7 @@ fn plan_batches(subject: &Subject<'_>, model: &TransformerConfig) -> anyhow::Res
         });
         positions += shape.positions();
         tokens += lengths.map(|(src, tgt)| src + tgt + 2).sum::<usize>();
-        let bytes = memory::activations(model, shape);
+        let bytes = memory::activations(model, shape, has_kernels(config));
         if largest.is_none_or(|(most, ..)| bytes > most) {
             largest = Some((bytes, place, shape));
         }

@@ -33,11 +33,13 @@ impl BatchShape {
 /// With `P` parameters, `4 P` bytes each for the weights, the gradients (twice that where they are summed over
 /// micro-batches), both of Adam's moments, and the moving average of the weights where one is kept.
 ///
-/// To these come the activations that the forward pass keeps for the backward pass, in numbers of 4 bytes per position:
-/// 12 `d_model` in an encoder layer and 19 in a decoder layer (inputs and outputs of projections and norms, queries,
-/// keys, values), and one more for each dropout mask; 2 `d_ff`, or 4 with a gate; 2 attention weights per head and key;
-/// 2 `d_model` in the embedding; and 3 times the target vocabulary in the loss. The factors were measured on the CPU,
-/// where the sum is within a third of the truth; a GPU adds what its kernels and its allocator need.
+/// To these come the activations that the forward pass keeps for the backward pass, in numbers of 4 bytes per position.
+/// Where the kernels of polyglow-kernels run: 8 `d_model` in an encoder layer and 12 in a decoder layer (inputs of
+/// projections, queries, keys, values, standardized sums); `d_ff`, or 4 of it with another activation than ReLU; an
+/// attention weight per head and key; and the target vocabulary once in the loss. Elsewhere 12 and 19 `d_model`, and one
+/// more for each dropout mask; 2 or 4 `d_ff`; 2 attention weights; and 3 times the vocabulary. To both come 2 `d_model`
+/// in the embedding. On the CPU the sum is within a third of the truth; a GPU adds what its kernels and its allocator
+/// need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryEstimate {
     /// The weights.
@@ -55,31 +57,43 @@ pub struct MemoryEstimate {
 }
 
 impl MemoryEstimate {
-    /// The estimate for a model with `parameters` trained values and this largest batch.
-    pub fn new(model: &TransformerConfig, train: &TrainConfig, parameters: usize, largest: BatchShape) -> Self {
+    /// The estimate for a model with `parameters` trained values and this largest batch, with kernels or without.
+    pub fn new(
+        model: &TransformerConfig,
+        train: &TrainConfig,
+        parameters: usize,
+        largest: BatchShape,
+        kernels: bool,
+    ) -> Self {
         let weights = FLOAT * parameters as u64;
         let gradients = if train.accumulate_steps > 1 { 2 * weights } else { weights };
         let optimizer = 2 * weights;
         let average = if train.ema_decay > 0.0 { weights } else { 0 };
-        let activations = activations(model, largest);
+        let activations = activations(model, largest, kernels);
         let total = weights + gradients + optimizer + average + activations;
         Self { weights, gradients, optimizer, average, activations, total }
     }
 }
 
 /// Bytes that the forward pass keeps for the backward pass, as [`MemoryEstimate`] explains.
-pub(super) fn activations(model: &TransformerConfig, batch: BatchShape) -> u64 {
+pub(super) fn activations(model: &TransformerConfig, batch: BatchShape, kernels: bool) -> u64 {
     let count = |number: usize| number as u64;
     let (src, tgt) = (count(batch.rows * batch.src_len), count(batch.rows * batch.tgt_len));
     let (src_len, tgt_len) = (count(batch.src_len), count(batch.tgt_len));
     let (d_model, d_ff, num_heads) = (count(model.d_model), count(model.d_ff), count(model.num_heads));
-    let hidden = d_ff * if model.activation == Activation::Swiglu { 4 } else { 2 };
-    let heads = num_heads * if model.attention_dropout > 0.0 { 3 } else { 2 };
-    let mask = if model.dropout > 0.0 { d_model } else { 0 };
-    let encoder = src * (12 * d_model + 2 * mask + hidden + heads * src_len);
-    let decoder = tgt * (19 * d_model + 3 * mask + hidden + heads * (tgt_len + src_len)) + 2 * src * d_model;
+    let mask = if model.dropout > 0.0 && !kernels { d_model } else { 0 };
+    let hidden = d_ff
+        * match model.activation {
+            Activation::Relu if kernels => 1,
+            Activation::Relu | Activation::Gelu if !kernels => 2,
+            _ => 4,
+        };
+    let heads = num_heads * if kernels { 1 } else { 2 + u64::from(model.attention_dropout > 0.0) };
+    let [of_encoder, of_decoder, of_vocabulary] = if kernels { [8, 12, 1] } else { [12, 19, 3] };
+    let encoder = src * (of_encoder * d_model + 2 * mask + hidden + heads * src_len);
+    let decoder = tgt * (of_decoder * d_model + 3 * mask + hidden + heads * (tgt_len + src_len)) + 2 * src * d_model;
     let embeddings = (src + tgt) * (2 * d_model + mask);
-    let logits = 3 * tgt * count(model.tgt_vocab_size);
+    let logits = of_vocabulary * tgt * count(model.tgt_vocab_size);
     let layers = count(model.num_encoder_layers) * encoder + count(model.num_decoder_layers) * decoder;
     FLOAT * (layers + embeddings + logits)
 }

@@ -2,6 +2,7 @@
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData};
+use polyglow_kernels::{AdamState, AdamStep, WeightDecay, adam};
 use polyglow_model::parameter::ParamPath;
 
 use super::config::{OptimizerKind, TrainConfig};
@@ -236,25 +237,22 @@ impl ModuleMapper for Update<'_> {
 
 impl Update<'_> {
     /// The new value of parameter `index`; everything flat and outside the autodiff graph.
-    fn update(&mut self, index: usize, mut weight: Tensor<1>, rank: usize) -> Tensor<1> {
+    fn update(&mut self, index: usize, weight: Tensor<1>, rank: usize) -> Tensor<1> {
         let optimizer = &mut *self.optimizer;
-        let [beta_mean, beta_square] = optimizer.betas;
-        let decay = if decays(&optimizer.names[index], rank) { optimizer.weight_decay } else { 0.0 };
-        let mut grad = self.gradients[index].clone() * self.scale.clone();
-        if decay > 0.0 {
-            match optimizer.kind {
-                OptimizerKind::Adam => grad = grad + weight.clone() * decay,
-                OptimizerKind::Adamw => weight = weight * (1.0 - self.lr * decay),
-            }
-        }
-        let moments = &mut optimizer.moments[index];
-        moments.mean = moments.mean.clone() * beta_mean + grad.clone() * (1.0 - beta_mean);
-        moments.square = moments.square.clone() * beta_square + grad.clone() * grad * (1.0 - beta_square);
+        let decay = match optimizer.kind {
+            _ if optimizer.weight_decay == 0.0 || !decays(&optimizer.names[index], rank) => WeightDecay::None,
+            OptimizerKind::Adam => WeightDecay::Coupled(optimizer.weight_decay),
+            OptimizerKind::Adamw => WeightDecay::Decoupled(optimizer.weight_decay),
+        };
+        let step = AdamStep { betas: optimizer.betas, eps: optimizer.eps, lr: self.lr, step: self.step, decay };
+        // Taken out, so that nobody else holds them and they can be written where they lie.
+        let nothing = Tensor::empty([0], &weight.device());
+        let mean = std::mem::replace(&mut optimizer.moments[index].mean, nothing.clone());
+        let square = std::mem::replace(&mut optimizer.moments[index].square, nothing.clone());
+        let gradient = std::mem::replace(&mut self.gradients[index], nothing);
+        let AdamState { weight, mean, square } = adam(AdamState { weight, mean, square }, gradient, &self.scale, step);
+        optimizer.moments[index] = Moments { mean, square };
         let time = self.step as f64;
-        let unbias_mean = 1.0 - beta_mean.powf(time);
-        let unbias_square = (1.0 - beta_square.powf(time)).sqrt();
-        let root = moments.square.clone().sqrt() / unbias_square + optimizer.eps;
-        let weight = weight - moments.mean.clone() / root * (self.lr / unbias_mean);
         if let Some(average) = optimizer.average.get_mut(index) {
             // A young average forgets faster, so that it does not hold on to the initial weights.
             let decay = optimizer.ema_decay.min((1.0 + time) / (10.0 + time));

@@ -1,6 +1,7 @@
 //! Trainings from start to end: learning, resuming, stopping, failing.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -273,6 +274,27 @@ fn translate_keeps_the_order_the_count_and_blank_lines() {
     };
     assert_eq!(alone("1 2 3").trim_end_matches('\n'), lines[0]);
     assert_eq!(alone("9").trim_end_matches('\n'), lines[4]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_has_enough_gets_whole_lines_and_ends_the_translation() {
+    let (dir, run) = &*TRAINED;
+    let input = dir.path().join("many.txt");
+    fs::write(&input, "1 2 3\n".repeat(5000)).expect("it can be written");
+    let mut child = polyglow(&["translate", &text(run), &text(&input), "--beam-size", "1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let first = lines.next().expect("there is a line").expect("it is UTF-8");
+    drop(lines);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::write(&input, "1 2 3\n").expect("it can be written");
+    let alone = succeed(&["translate", &text(run), &text(&input), "--beam-size", "1"]);
+    assert_eq!(alone.trim_end_matches('\n'), first);
 }
 
 #[test]

@@ -1,0 +1,133 @@
+//! The kernel: one pass over four arrays, three of which are written where they lie.
+
+use burn::backend::{Flex, TensorData};
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use super::{AdamState, AdamStep, WeightDecay};
+use crate::flex::{from_data, into_data};
+use crate::vector::{Kernel, vectorized};
+
+/// Numbers that one task moves.
+const PART: usize = 1 << 14;
+
+/// [`super::adam`] on flex.
+pub(super) fn adam(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, step: AdamStep) -> AdamState {
+    let AdamState { weight, mean, square } = state;
+    let [mut weight, mut mean, mut square, gradient] = [weight, mean, square, gradient].map(open);
+    let factors = Factors::new(step, scale.clone().into_data().iter::<f32>().next().unwrap_or(1.0));
+    let slices = [&mut weight, &mut mean, &mut square].map(|data| numbers(data).par_chunks_mut(PART));
+    let [weights, means, squares] = slices;
+    let gradients = gradient.as_slice::<f32>().expect("flex trains in `f32`").par_chunks(PART);
+    weights.zip(means).zip(squares).zip(gradients).for_each(|(((weights, means), squares), gradients)| {
+        vectorized(Move { weights, means, squares, gradients, factors });
+    });
+    let [weight, mean, square] = [weight, mean, square].map(close);
+    AdamState { weight, mean, square }
+}
+
+fn open(tensor: Tensor<1>) -> TensorData {
+    into_data(tensor.try_into_primitive::<Flex>().expect("the caller asked for its device"))
+}
+
+fn numbers(data: &mut TensorData) -> &mut [f32] {
+    data.as_mut_slice().expect("flex trains in `f32`")
+}
+
+fn close(data: TensorData) -> Tensor<1> {
+    Tensor::from_primitive::<Flex>(from_data(data))
+}
+
+/// [`AdamStep`] for the inner loop.
+#[derive(Clone, Copy)]
+struct Factors {
+    scale: f32,
+    coupled: f32,
+    /// What remains of a weight after decay.
+    remains: f32,
+    keep_mean: f32,
+    add_mean: f32,
+    keep_square: f32,
+    add_square: f32,
+    unbias_square: f32,
+    eps: f32,
+    rate: f32,
+}
+
+impl Factors {
+    fn new(step: AdamStep, scale: f32) -> Self {
+        let [beta_mean, beta_square] = step.betas;
+        let [unbias_mean, unbias_square] = step.unbias();
+        let (coupled, decoupled) = match step.decay {
+            WeightDecay::None => (0.0, 0.0),
+            WeightDecay::Coupled(decay) => (decay, 0.0),
+            WeightDecay::Decoupled(decay) => (0.0, decay),
+        };
+        Self {
+            scale,
+            coupled: coupled as f32,
+            remains: (1.0 - step.lr * decoupled) as f32,
+            keep_mean: beta_mean as f32,
+            add_mean: (1.0 - beta_mean) as f32,
+            keep_square: beta_square as f32,
+            add_square: (1.0 - beta_square) as f32,
+            unbias_square: (1.0 / unbias_square) as f32,
+            eps: step.eps as f32,
+            rate: (step.lr / unbias_mean) as f32,
+        }
+    }
+}
+
+struct Move<'a> {
+    weights: &'a mut [f32],
+    means: &'a mut [f32],
+    squares: &'a mut [f32],
+    gradients: &'a [f32],
+    factors: Factors,
+}
+
+impl Kernel for Move<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let factors = self.factors;
+        let state = self.weights.iter_mut().zip(self.means).zip(self.squares);
+        for (((weight, mean), square), gradient) in state.zip(self.gradients) {
+            let gradient = gradient * factors.scale + *weight * factors.coupled;
+            *mean = *mean * factors.keep_mean + gradient * factors.add_mean;
+            *square = *square * factors.keep_square + gradient * gradient * factors.add_square;
+            let root = square.sqrt() * factors.unbias_square + factors.eps;
+            *weight = *weight * factors.remains - *mean / root * factors.rate;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, Distribution};
+
+    use super::super::{adam, plain};
+    use super::*;
+    use crate::flex::tests::{assert_near, numbers};
+
+    #[test]
+    fn the_kernel_gives_what_the_plain_version_gives() {
+        let device = Device::flex();
+        let random = || Tensor::<1>::random([40_001], Distribution::Uniform(-1.0, 1.0), &device);
+        let scale = Tensor::<1>::from_data([0.5f32], &device);
+        for decay in [WeightDecay::None, WeightDecay::Coupled(0.1), WeightDecay::Decoupled(0.1)] {
+            let start = AdamState { weight: random(), mean: random() * 0.1, square: random().abs() * 0.1 };
+            let (mut ours, mut theirs) = (start.clone(), start);
+            for number in 1..=3 {
+                let step = AdamStep { betas: [0.9, 0.98], eps: 1e-9, lr: 1e-2, step: number, decay };
+                let gradient = random();
+                ours = adam(ours, gradient.clone(), &scale, step);
+                theirs = plain(theirs, gradient, &scale, step);
+            }
+            assert_near(&numbers(ours.weight), &numbers(theirs.weight), 2e-6);
+            assert_near(&numbers(ours.mean), &numbers(theirs.mean), 2e-6);
+            assert_near(&numbers(ours.square), &numbers(theirs.square), 2e-6);
+        }
+    }
+}
