@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop(cache);
     let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
     stage.end("reopen");
-    let config = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 1, dropout: 0.0 };
+    let config = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 1, dropout: 0.0, links: false };
     let stream = BatchStream::start(Arc::new(cache), config, Position::default())?;
     let (mut tokens, mut positions) = (0, 0);
     for batch in stream {

@@ -18,6 +18,8 @@ pub struct BatchingConfig {
     pub seed: u64,
     /// Probability of BPE dropout; batches are planned for the longer rows that it makes.
     pub dropout: f64,
+    /// Whether batches bring the links of aligned text along; not with dropout, whose tokens alignments do not know.
+    pub links: bool,
 }
 
 /// The batches of one epoch, in their order.

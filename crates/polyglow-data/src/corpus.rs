@@ -72,8 +72,7 @@ impl Corpus {
             } else {
                 Source::TwoFiles { src: existing(&with_ending(&path, src))?, tgt: existing(&with_ending(&path, tgt))? }
             };
-            let missing = |path: &Path| DataError::MissingFile { key: "alignments".to_owned(), path: path.to_owned() };
-            let found = alignments.map(|path| plain_or_compressed(&path).ok_or_else(|| missing(&path))).transpose()?;
+            let found = alignments.map(|path| alignment_file(&path)).transpose()?;
             Ok(Part { source, weight, alignments: found.map(Alignments::File) })
         });
         Ok(Self { parts: parts.collect::<Result<_, _>>()? })
@@ -296,6 +295,18 @@ fn is_tsv(path: &Path) -> bool {
 
 fn plain_or_compressed(path: &Path) -> Option<PathBuf> {
     [path.to_owned(), with_ending(path, "gz")].into_iter().find(|candidate| candidate.is_file())
+}
+
+fn alignment_file(path: &Path) -> Result<PathBuf, DataError> {
+    plain_or_compressed(path).ok_or_else(|| {
+        let name = path.display();
+        let problem = if path == Path::new(GOLD) {
+            format!("is \"{GOLD}\", which stands for the alignments of an embedded corpus")
+        } else {
+            format!("names `{name}`, but there is no such file, nor `{name}.gz`")
+        };
+        wrong("data.alignments", problem)
+    })
 }
 
 fn with_ending(path: &Path, ending: &str) -> PathBuf {

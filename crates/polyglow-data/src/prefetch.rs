@@ -139,7 +139,7 @@ impl Maker {
         let tokenizers = self.cache.tokenizers();
         let (src, tgt) = (tokenizers.src.special(), tokenizers.tgt.special());
         let mut batch = Batch::new(&examples, src, tgt, self.config.pad_multiple);
-        if self.cache.is_aligned() {
+        if self.config.links && self.dropout.is_none() && self.cache.is_aligned() {
             let links = indices.iter().map(|&example| self.cache.links(example));
             batch = batch.with_links(&links.collect::<Result<Vec<_>, _>>()?);
         }

@@ -2,10 +2,16 @@
 
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "flex")]
+mod loops;
 
 use burn::tensor::{Bool, Tensor};
 
 use crate::Dropped;
+
+/// Stands for minus infinity before the softmax: far below any score, and finite, so that a row in which everything is
+/// forbidden becomes uniform instead of NaN.
+pub const FORBIDDEN: f32 = -1e9;
 
 /// Attention of a sequence to itself, heads split and joined inside; none where the tensors are not where the kernel is.
 ///
@@ -29,8 +35,8 @@ pub fn self_attention(
 /// Attention of a sequence to another; none where the tensors are not where the kernel is.
 ///
 /// # Shapes
-/// - `query`: `[batch, len, d_model]`; `key_value`: `[batch, other_len, 2 * d_model]`; output: as `query`
-/// - `mask`: `[batch or 1, 1, len or 1, other_len]`, `true` where attention is forbidden
+/// - `query`: `[batch, query_len, d_model]`; `key_value`: `[batch, key_len, 2 * d_model]`; output: as `query`
+/// - `mask`: `[batch or 1, 1, query_len or 1, key_len]`, `true` where attention is forbidden
 pub fn cross_attention(
     query: &Tensor<3>,
     key_value: &Tensor<3>,

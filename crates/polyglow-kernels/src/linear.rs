@@ -5,6 +5,16 @@ mod flex;
 
 use burn::tensor::Tensor;
 
+/// Which side of a weight matrix is which.
+#[cfg(feature = "flex")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// `[d_in, d_out]`.
+    InOut,
+    /// `[d_out, d_in]`.
+    OutIn,
+}
+
 /// `x W + b` for every row, without `b` where there is none.
 ///
 /// # Shapes
@@ -12,7 +22,7 @@ use burn::tensor::Tensor;
 pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::has_kernels(&input) {
-        return flex::linear(input, weight, bias, false);
+        return flex::linear(input, weight, bias, Layout::InOut);
     }
     burn::tensor::module::linear(input, weight, bias)
 }
@@ -24,7 +34,7 @@ pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> T
 pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::has_kernels(&input) {
-        return flex::linear(input, weight, None, true);
+        return flex::linear(input, weight, None, Layout::OutIn);
     }
     input.matmul(weight.transpose())
 }

@@ -32,8 +32,10 @@ impl Shape {
     /// Panics where an element lies outside of a slice of `len`.
     fn check(&self, len: usize) {
         if self.rows > 0 && self.columns > 0 {
-            let last = (self.rows - 1) * self.row_stride + (self.columns - 1) * self.column_stride;
-            assert!(last < len, "a matrix of {self:?} does not fit into {len} numbers");
+            assert!(self.row_stride >= self.columns, "the rows of {self:?} overlap");
+            let start = (self.rows - 1).checked_mul(self.row_stride);
+            let last = start.and_then(|start| start.checked_add(self.columns - 1));
+            assert!(last.is_some_and(|last| last < len), "a matrix of {self:?} does not fit into {len} numbers");
         }
     }
 }
@@ -77,19 +79,21 @@ pub(crate) enum Old {
 /// `left right`, on all cores.
 pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     let (rows, columns) = (left.shape.rows, right.shape.columns);
-    let mut values = Vec::with_capacity(rows * columns);
-    if left.shape.columns == 0 {
-        values.resize(rows * columns, 0.0);
+    let count = rows.checked_mul(columns).expect("a product that memory can hold");
+    let shape = Shape::row_major(rows, columns, columns);
+    // Products with vectors go another way through `gemm`, one that looks at the old values.
+    if rows <= 1 || columns <= 1 || left.shape.columns <= 2 {
+        let mut values = vec![0.0; count];
+        product_into(MatrixMut { values: &mut values, shape }, left, right, 1.0, Old::Replaced);
         return values;
     }
-    let shape = Shape::row_major(rows, columns, columns);
+    let mut values = Vec::with_capacity(count);
     #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
-    // # Safety
-    // The vector has room for `rows * columns` numbers; `multiply` reads none of them and, as the products have at least
-    // one term, writes every one of them.
+    // SAFETY: The vector has room for `count` numbers; a product of matrices reads none of them and, as it has several
+    // terms, writes every one of them.
     unsafe {
         multiply(values.as_mut_ptr(), shape, left, right, 1.0, Old::Replaced, Parallelism::Rayon(0));
-        values.set_len(rows * columns);
+        values.set_len(count);
     }
     values
 }
@@ -99,8 +103,7 @@ pub(crate) fn product_into(result: MatrixMut<'_>, left: Matrix<'_>, right: Matri
     let MatrixMut { values, shape } = result;
     assert_eq!((shape.rows, shape.columns), (left.shape.rows, right.shape.columns), "the result of a product");
     #[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
-    // # Safety
-    // Every element of the result lies in `values`, as `MatrixMut` has checked, and is initialized.
+    // SAFETY: Every element of the result lies in `values`, as was checked when it was made, and is initialized.
     unsafe {
         multiply(values.as_mut_ptr(), shape, left, right, scale, old, Parallelism::None);
     }
@@ -120,8 +123,7 @@ unsafe fn multiply(
     parallelism: Parallelism,
 ) {
     assert_eq!(left.shape.columns, right.shape.rows, "the factors of a product");
-    // # Safety
-    // The caller vouches for the result; the factors were checked against their slices when they were made.
+    // SAFETY: The caller vouches for the result; the factors were checked against their slices when they were made.
     unsafe {
         gemm::gemm(
             shape.rows,

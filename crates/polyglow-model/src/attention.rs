@@ -2,6 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor, activation::softmax};
+use polyglow_kernels::FORBIDDEN;
 
 use crate::cache::KeyValue;
 use crate::config::TransformerConfig;
@@ -9,10 +10,6 @@ use crate::dropout::Dropout;
 use crate::init::ParamInit;
 use crate::linear::Linear;
 use crate::position::Rotation;
-
-/// Stands for minus infinity before the softmax: far below any score, and finite, so that a row in which everything is
-/// forbidden becomes uniform instead of NaN.
-const FORBIDDEN: f32 = -1e9;
 
 /// Where attention weights come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

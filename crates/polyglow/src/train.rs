@@ -111,6 +111,7 @@ pub fn batching(config: &Config) -> BatchingConfig {
         pad_multiple: pad_multiple(config),
         seed: config.seed,
         dropout: config.tokenizer.dropout,
+        links: config.train.alignment_weight > 0.0,
     }
 }
 

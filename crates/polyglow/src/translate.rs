@@ -116,10 +116,14 @@ impl Translator<'_> {
         let longest = self.longest();
         let mut pieces = Vec::with_capacity(requests.len());
         for (line, (request, ids)) in requests.iter().zip(encoded).enumerate() {
+            let number = first_line + line;
+            let wishes = !request.prefix.is_empty() || !request.constraints.is_empty();
             if request.text.trim().is_empty() {
+                if wishes {
+                    tracing::warn!("line {number} is blank and stays blank: its prefix and constraints are left out");
+                }
                 continue;
             }
-            let number = first_line + line;
             let len = ids.iter().map(Vec::len).max().unwrap_or(0);
             if len <= longest {
                 let sentence = self.sentence(request, len, number).with_context(|| format!("line {number}"))?;
@@ -127,7 +131,6 @@ impl Translator<'_> {
                 continue;
             }
             tracing::warn!("line {number} has {len} tokens, more than the model's {longest}: translating it in pieces");
-            let wishes = !request.prefix.is_empty() || !request.constraints.is_empty();
             ensure!(!wishes, "line {number} is too long to be translated with a prefix or with constraints");
             for (part, ids) in (0u64..).zip(self.encode_pieces(&request.text, number)?) {
                 let mut piece = Piece { line, ids, sentence: Sentence::default() };

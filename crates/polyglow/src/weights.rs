@@ -100,9 +100,14 @@ pub fn write<'a>(path: &Path, tensors: &'a [(String, TensorData)]) -> anyhow::Re
         Ok((name.as_str(), TensorView::new(Dtype::F32, data.shape().to_vec(), data.as_bytes())?))
     };
     let views: Vec<(&str, TensorView)> = tensors.iter().map(view).collect::<anyhow::Result<_>>()?;
-    let written = safetensors::serialize_to_file(views, None, path).map_err(anyhow::Error::from);
-    let synced = written.and_then(|()| Ok(File::open(path)?.sync_all()?));
-    synced.with_context(|| format!("cannot write `{}`", path.display()))
+    let write = || -> anyhow::Result<()> {
+        // The library's files are the owner's alone; these are to be like all others of a run.
+        let permissions = File::create(path)?.metadata()?.permissions();
+        safetensors::serialize_to_file(views, None, path)?;
+        fs::set_permissions(path, permissions)?;
+        Ok(File::open(path)?.sync_all()?)
+    };
+    write().with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 #[cfg(test)]

@@ -50,10 +50,12 @@ fn write(
 ) -> Result<(), DataError> {
     let file = File::create(path).map_err(DataError::io(path))?;
     let vocab_size = tokenizers.src.vocab_size().max(tokenizers.tgt.vocab_size());
+    let aligned = corpus.parts().iter().any(Part::is_aligned);
     let mut builder = Builder {
         tokenizers,
         filter,
-        width: IdWidth::for_vocab(vocab_size),
+        // The positions of links need all bits.
+        width: if aligned { IdWidth::Wide } else { IdWidth::for_vocab(vocab_size) },
         output: Output { writer: BufWriter::with_capacity(BUFFER_BYTES, file), crc: Crc::new(), path },
         report: CorpusReport::default(),
         src_lens: Vec::new(),
@@ -61,7 +63,7 @@ fn write(
         num_links: Vec::new(),
         num_ids: 0,
         lines: Vec::new(),
-        aligned: corpus.parts().iter().any(Part::is_aligned),
+        aligned,
     };
     builder.output.writer.write_all(&[0; HEADER_BYTES]).map_err(DataError::io(path))?;
     for part in corpus.parts() {
@@ -107,7 +109,7 @@ impl Builder<'_> {
                         return Err(part.uneven_alignments(before + links.len() as u64 + 1));
                     }
                     let encode = |(line, (pair, links)): (usize, (&Pair, &Vec<Link>))| {
-                        encode_aligned(pair, links, self.tokenizers)?
+                        encode_aligned(pair, links, self.tokenizers, self.filter)?
                             .ok_or_else(|| part.link_beyond(before + line as u64 + 1))
                     };
                     chunk.par_iter().zip(&links).enumerate().map(encode).collect::<Result<_, _>>()?
@@ -230,28 +232,43 @@ fn encode(pair: &Pair, tokenizers: &Tokenizers) -> Result<Encoded, DataError> {
     Ok(Encoded { example, links: Vec::new() })
 }
 
-/// Links between words become links between all their tokens. None where a link names a word that is not there.
-fn encode_aligned(pair: &Pair, links: &[Link], tokenizers: &Tokenizers) -> Result<Option<Encoded>, DataError> {
+/// Links between words become links between all their tokens, sorted by the target. None where a link names a word that
+/// is not there. What the filter rejects gets no links.
+fn encode_aligned(
+    pair: &Pair,
+    links: &[Link],
+    tokenizers: &Tokenizers,
+    filter: Option<&Filter>,
+) -> Result<Option<Encoded>, DataError> {
     let Encoded { example, .. } = encode(pair, tokenizers)?;
-    let words = |text: &str, ids: &[u32], tokenizer: &Tokenizer| {
-        if ids.is_empty() { Ok(Vec::new()) } else { Ok::<_, DataError>(tokenizer.encode_words(text)?.1) }
-    };
-    let src_words = words(&pair.src, &example.src, &tokenizers.src)?;
-    let tgt_words = words(&pair.tgt, &example.tgt, &tokenizers.tgt)?;
     let count = |text: &str| text.split_whitespace().count();
     let (num_src, num_tgt) = (count(&pair.src), count(&pair.tgt));
     if links.iter().any(|&(src, tgt)| src >= num_src || tgt >= num_tgt) {
         return Ok(None);
     }
+    if filter.is_some_and(|filter| filter.reject(example.src.len(), example.tgt.len()).is_some()) {
+        return Ok(Some(Encoded { example, links: Vec::new() }));
+    }
+    let src_tokens = tokens_of_words(&pair.src, num_src, &tokenizers.src)?;
+    let tgt_tokens = tokens_of_words(&pair.tgt, num_tgt, &tokenizers.tgt)?;
     let mut token_links = Vec::new();
-    for (tgt, tgt_word) in tgt_words.iter().enumerate() {
-        for (src, src_word) in src_words.iter().enumerate() {
-            if links.contains(&(*src_word, *tgt_word)) {
-                token_links.push((src, tgt));
-            }
+    for &(src, tgt) in links {
+        for &tgt in &tgt_tokens[tgt] {
+            token_links.extend(src_tokens[src].iter().map(|&src| (src, tgt)));
         }
     }
+    token_links.sort_unstable_by_key(|&(src, tgt)| (tgt, src));
+    token_links.dedup();
     Ok(Some(Encoded { example, links: token_links }))
+}
+
+/// The positions of each word's tokens.
+fn tokens_of_words(text: &str, num_words: usize, tokenizer: &Tokenizer) -> Result<Vec<Vec<usize>>, DataError> {
+    let mut tokens = vec![Vec::new(); num_words];
+    for (token, word) in tokenizer.encode_words(text)?.1.into_iter().enumerate() {
+        tokens[word].push(token);
+    }
+    Ok(tokens)
 }
 
 /// A name beside `path` that no other process writes to.

@@ -7,7 +7,8 @@ use polyglow_data::batching::{BatchingConfig, EpochPlan};
 use polyglow_data::error::DataError;
 use polyglow_data::random::{below, mix};
 
-const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 7, dropout: 0.0 };
+const CONFIG: BatchingConfig =
+    BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 7, dropout: 0.0, links: false };
 
 /// Lengths like those of image captions: 4 to 40 tokens, the target like the source give or take a third.
 fn lengths(example: u32) -> (usize, usize) {

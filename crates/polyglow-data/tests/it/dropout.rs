@@ -15,7 +15,7 @@ use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
-const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 300, pad_multiple: 1, seed: 3, dropout: 0.2 };
+const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 300, pad_multiple: 1, seed: 3, dropout: 0.2, links: false };
 
 /// The test text, each line with the next as its translation, and lines that BPE finds hard.
 fn cache(kind: Kind) -> (TempDir, Arc<IdCache>, Vec<Pair>) {

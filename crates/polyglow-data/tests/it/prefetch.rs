@@ -12,7 +12,7 @@ use polyglow_data::prefetch::{BatchStream, Position, plan};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
-const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 400, pad_multiple: 4, seed: 1, dropout: 0.0 };
+const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 400, pad_multiple: 4, seed: 1, dropout: 0.0, links: false };
 
 fn cache() -> (TempDir, Arc<IdCache>) {
     let dir = tempfile::tempdir().unwrap();

@@ -15,7 +15,10 @@ const PART: usize = 1 << 14;
 pub(super) fn adam(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, step: AdamStep) -> AdamState {
     let AdamState { weight, mean, square } = state;
     let [mut weight, mut mean, mut square, gradient] = [weight, mean, square, gradient].map(open);
-    let factors = Factors::new(step, scale.clone().into_data().iter::<f32>().next().unwrap_or(1.0));
+    let factors = Factors::new(step, scale.clone().into_data().iter::<f32>().next().expect("one scale"));
+    let len = numbers(&mut weight).len();
+    let lens = [numbers(&mut mean).len(), numbers(&mut square).len(), gradient.num_elements()];
+    assert_eq!(lens, [len; 3], "a parameter, its running means and its gradient");
     let slices = [&mut weight, &mut mean, &mut square].map(|data| numbers(data).par_chunks_mut(PART));
     let [weights, means, squares] = slices;
     let gradients = gradient.as_slice::<f32>().expect("flex trains in `f32`").par_chunks(PART);

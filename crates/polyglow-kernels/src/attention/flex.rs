@@ -9,14 +9,12 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
+use super::loops::{Dropping, Softmax, SoftmaxBack};
+use crate::Dropped;
 use crate::dropout::mask::Mask;
-use crate::flex::{Numbers, close, from_values, open};
+use crate::flex::{FlexTensor, Numbers, close, from_values, open};
 use crate::matrix::{Matrix, MatrixMut, Old, product_into};
-use crate::vector::{Kernel, LANES, dot, exp, max, sum, vectorized};
-use crate::{Dropped, flex::FlexTensor};
-
-/// What takes the place of a forbidden score: where everything is forbidden, all weights are equal.
-const FORBIDDEN: f32 = -1e9;
+use crate::vector::vectorized;
 
 /// [`super::self_attention`] on flex with autodiff.
 pub(super) fn self_attention(
@@ -27,6 +25,7 @@ pub(super) fn self_attention(
 ) -> Tensor<3> {
     let [batch, len, width] = qkv.dims();
     let d_model = width / 3;
+    assert_eq!((width % 3, d_model % num_heads), (0, 0), "the heads of self-attention");
     let (qkv, node) = open(qkv).into_parts();
     let sizes = Sizes {
         batch,
@@ -37,11 +36,12 @@ pub(super) fn self_attention(
         value: Side { len, width, start: 2 * d_model },
     };
     let qkv = Numbers::of(qkv);
-    let (output, weights) = sizes.forward(qkv.slice(), qkv.slice(), &mask, dropped);
+    let forbidden = Forbidden::new(&mask, &sizes);
+    let (output, weights) = sizes.forward(qkv.slice(), qkv.slice(), &forbidden, dropped);
     let output = from_values(output, [batch, len, d_model]);
     let prepared = SelfAttention.prepare::<NoCheckpointing>([node]).compute_bound().stateful();
     close(match prepared {
-        OpsKind::Tracked(prepared) => prepared.finish((State { sizes, weights, dropped }, qkv), output),
+        OpsKind::Tracked(prepared) => prepared.finish((State { sizes, weights, forbidden, dropped }, qkv), output),
         OpsKind::UnTracked(prepared) => prepared.finish(output),
     })
 }
@@ -56,6 +56,7 @@ pub(super) fn cross_attention(
 ) -> Tensor<3> {
     let [batch, len, d_model] = query.dims();
     let [_, other_len, width] = key_value.dims();
+    assert_eq!((key_value.dims()[0], width), (batch, 2 * d_model), "the keys and values of cross-attention");
     let (query, query_node) = open(query).into_parts();
     let (key_value, key_value_node) = open(key_value).into_parts();
     let sizes = Sizes {
@@ -67,11 +68,14 @@ pub(super) fn cross_attention(
         value: Side { len: other_len, width, start: d_model },
     };
     let (query, key_value) = (Numbers::of(query), Numbers::of(key_value));
-    let (output, weights) = sizes.forward(query.slice(), key_value.slice(), &mask, dropped);
+    let forbidden = Forbidden::new(&mask, &sizes);
+    let (output, weights) = sizes.forward(query.slice(), key_value.slice(), &forbidden, dropped);
     let output = from_values(output, [batch, len, d_model]);
     let prepared = CrossAttention.prepare::<NoCheckpointing>([query_node, key_value_node]).compute_bound().stateful();
     close(match prepared {
-        OpsKind::Tracked(prepared) => prepared.finish((State { sizes, weights, dropped }, query, key_value), output),
+        OpsKind::Tracked(prepared) => {
+            prepared.finish((State { sizes, weights, forbidden, dropped }, query, key_value), output)
+        }
         OpsKind::UnTracked(prepared) => prepared.finish(output),
     })
 }
@@ -81,6 +85,7 @@ struct State {
     sizes: Sizes,
     /// `[batch, num_heads, len, other_len]`, before dropout.
     weights: Vec<f32>,
+    forbidden: Forbidden,
     dropped: Option<Dropped>,
 }
 
@@ -91,7 +96,7 @@ impl Backward<Flex, 1> for SelfAttention {
     type State = (State, Numbers);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (State { sizes, weights, dropped }, qkv) = ops.state;
+        let (State { sizes, weights, forbidden, dropped }, qkv) = ops.state;
         let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
         let [Some(node)] = ops.parents else { return };
         let Sizes { batch, query: Side { len, width, .. }, .. } = sizes;
@@ -105,6 +110,7 @@ impl Backward<Flex, 1> for SelfAttention {
                 key_value: own,
                 weights,
                 gradient: sizes.output_row(gradient.slice(), row),
+                forbidden: forbidden.sentence(row),
                 mask: dropped.map(|dropped| Mask::new(dropped).part(row)),
             });
             sizes.place(of_qkv, &of_query, sizes.query);
@@ -122,7 +128,7 @@ impl Backward<Flex, 2> for CrossAttention {
     type State = (State, Numbers, Numbers);
 
     fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (State { sizes, weights, dropped }, query, key_value) = ops.state;
+        let (State { sizes, weights, forbidden, dropped }, query, key_value) = ops.state;
         let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
         let Sizes { batch, query: of_own, key: of_other, .. } = sizes;
         let mut query_gradient = vec![0.0; batch * of_own.len * of_own.width];
@@ -138,6 +144,7 @@ impl Backward<Flex, 2> for CrossAttention {
                 key_value: sizes.row(key_value.slice(), row, sizes.key),
                 weights,
                 gradient: sizes.output_row(gradient.slice(), row),
+                forbidden: forbidden.sentence(row),
                 mask: dropped.map(|dropped| Mask::new(dropped).part(row)),
             });
             sizes.place(query_gradient, &of_query, sizes.query);
@@ -179,6 +186,7 @@ struct Back<'a> {
     key_value: &'a [f32],
     weights: &'a [f32],
     gradient: &'a [f32],
+    forbidden: &'a [bool],
     mask: Option<Mask>,
 }
 
@@ -235,11 +243,10 @@ impl Sizes {
         &self,
         query: &[f32],
         key_value: &[f32],
-        mask: &Tensor<4, Bool>,
+        forbidden: &Forbidden,
         dropped: Option<Dropped>,
     ) -> (Vec<f32>, Vec<f32>) {
         let Self { batch, num_heads, .. } = *self;
-        let forbidden = Forbidden::new(mask, self);
         let mut output = vec![0.0; batch * self.query.len * self.d_model()];
         let mut weights = vec![0.0; batch * num_heads * self.square()];
         let outputs = output.par_chunks_mut((self.query.len * self.d_model()).max(1));
@@ -256,7 +263,7 @@ impl Sizes {
                 let weights = match mask {
                     None => &*weights,
                     Some(mask) => {
-                        vectorized(Drop { output: &mut kept, input: weights, mask: mask.part(head) });
+                        vectorized(Dropping { output: &mut kept, input: weights, mask: mask.part(head) });
                         &kept
                     }
                 };
@@ -270,7 +277,7 @@ impl Sizes {
 
     /// The gradients of a sentence's queries, keys and values, `[len, d_model]` each.
     fn back(&self, state: Back<'_>) -> [Vec<f32>; 3] {
-        let Back { query, key_value, weights, gradient, mask } = state;
+        let Back { query, key_value, weights, gradient, forbidden, mask } = state;
         let zeros = |side: Side| vec![0.0; side.len * self.d_model()];
         let [mut of_query, mut of_key, mut of_value] = [zeros(self.query), zeros(self.key), zeros(self.value)];
         let (rows, columns) = (self.query.len, self.key.len);
@@ -282,7 +289,7 @@ impl Sizes {
             let used = match mask {
                 None => weights,
                 Some(mask) => {
-                    vectorized(Drop { output: &mut kept, input: weights, mask });
+                    vectorized(Dropping { output: &mut kept, input: weights, mask });
                     &kept
                 }
             };
@@ -291,7 +298,7 @@ impl Sizes {
             let values = self.head(key_value, self.value, head).transposed();
             let slopes = MatrixMut::strided(&mut of_weights, rows, columns, columns);
             product_into(slopes, gradient, values, 1.0, Old::Replaced);
-            vectorized(SoftmaxBack { slopes: &mut of_weights, weights, len: columns, mask });
+            vectorized(SoftmaxBack { slopes: &mut of_weights, weights, len: columns, forbidden, mask });
             let slopes = Matrix::new(&of_weights, rows, columns);
             let (queries, keys) = (self.head(query, self.query, head), self.head(key_value, self.key, head));
             let scale = self.scale();
@@ -304,6 +311,7 @@ impl Sizes {
 }
 
 /// The mask, in host memory.
+#[derive(Clone, Debug)]
 struct Forbidden {
     values: Vec<bool>,
     /// Numbers for each sentence, 0 where all share one mask.
@@ -327,88 +335,9 @@ impl Forbidden {
     }
 }
 
-/// Scores become weights.
-struct Softmax<'a> {
-    rows: &'a mut [f32],
-    len: usize,
-    /// A row for each row, or one for all.
-    forbidden: &'a [bool],
-}
-
-impl Kernel for Softmax<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { rows, len, forbidden } = self;
-        for (row, forbidden) in rows.chunks_exact_mut(len).zip(forbidden.chunks_exact(len).cycle()) {
-            for (score, forbidden) in row.iter_mut().zip(forbidden) {
-                *score = if *forbidden { FORBIDDEN } else { *score };
-            }
-            let largest = max(row);
-            let mut sums = [0.0; LANES];
-            let (chunks, rest) = row.as_chunks_mut::<LANES>();
-            for chunk in chunks {
-                for lane in 0..LANES {
-                    chunk[lane] = exp(chunk[lane] - largest);
-                    sums[lane] += chunk[lane];
-                }
-            }
-            for (sum, value) in sums.iter_mut().zip(rest) {
-                *value = exp(*value - largest);
-                *sum += *value;
-            }
-            let scale = 1.0 / sum(sums);
-            row.iter_mut().for_each(|value| *value *= scale);
-        }
-    }
-}
-
-/// The slopes of dropped weights become those of scores: `w * (s - sum(w s))`, with `s` the slopes of the weights.
-struct SoftmaxBack<'a> {
-    slopes: &'a mut [f32],
-    weights: &'a [f32],
-    len: usize,
-    mask: Option<Mask>,
-}
-
-impl Kernel for SoftmaxBack<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { slopes, weights, len, mask } = self;
-        if let Some(mask) = mask {
-            (0u32..).zip(slopes.iter_mut()).for_each(|(place, slope)| *slope *= mask.at(place));
-        }
-        for (slopes, weights) in slopes.chunks_exact_mut(len).zip(weights.chunks_exact(len)) {
-            let common = dot(slopes, weights);
-            for (slope, weight) in slopes.iter_mut().zip(weights) {
-                *slope = weight * (*slope - common);
-            }
-        }
-    }
-}
-
-struct Drop<'a> {
-    output: &'a mut [f32],
-    input: &'a [f32],
-    mask: Mask,
-}
-
-impl Kernel for Drop<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for ((place, output), input) in (0u32..).zip(self.output).zip(self.input) {
-            *output = input * self.mask.at(place);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::FORBIDDEN;
     use burn::tensor::activation::softmax;
     use burn::tensor::{Device, Distribution};
 
@@ -434,11 +363,11 @@ mod tests {
         Tensor::from_data(data, &Device::flex().autodiff())
     }
 
-    /// Forbids the last position of the second sentence, and with `causal` the future.
+    /// Forbids the last position of the second sentence, and with `causal` the future and everything in the first row.
     fn mask(len: usize, other_len: usize, causal: bool) -> Tensor<4, Bool> {
         let rows = if causal { len } else { 1 };
         let forbidden = |sentence: usize, row: usize, column: usize| {
-            sentence == 1 && column + 1 == other_len || causal && column > row
+            sentence == 1 && column + 1 == other_len || causal && (column > row || row == 0)
         };
         let values: Vec<bool> = (0..2 * rows * other_len)
             .map(|place| forbidden(place / (rows * other_len), place / other_len % rows, place % other_len))

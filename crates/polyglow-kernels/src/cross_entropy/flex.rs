@@ -20,8 +20,9 @@ pub(super) fn cross_entropy(
     label_smoothing: f64,
     pad_id: u32,
 ) -> LossOutput {
-    let [_, vocab_size] = logits.dims();
+    let [num_rows, vocab_size] = logits.dims();
     let targets: Vec<u32> = targets.into_data().iter::<u32>().collect();
+    assert_eq!(num_rows, targets.len(), "a target for each row of logits");
     let (logits, node) = open(logits).into_parts();
     let mut data = into_data(logits);
     let values = data.as_mut_slice::<f32>().expect("flex trains in `f32`");
@@ -55,7 +56,7 @@ impl Backward<Flex, 1> for CrossEntropy {
 
     fn backward(self, ops: Ops<FlexTensor, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
         let [logits] = ops.parents;
-        let upstream = into_data(grads.consume::<Flex>(&ops.node)).iter::<f32>().next().unwrap_or(1.0);
+        let upstream = into_data(grads.consume::<Flex>(&ops.node)).iter::<f32>().next().expect("the slope of one sum");
         let Some(logits) = logits else { return };
         let mut gradient = ops.state;
         // A sum of losses that is differentiated itself has the slope 1.

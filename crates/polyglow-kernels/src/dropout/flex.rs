@@ -19,6 +19,7 @@ const PART: usize = 1 << 13;
 /// [`super::add_dropped`] on flex with autodiff.
 pub(super) fn add_dropped(residual: Tensor<3>, input: Tensor<3>, dropped: Dropped) -> Tensor<3> {
     let shape = input.dims();
+    assert_eq!(residual.dims(), shape, "the two sides of a residual sum");
     let (residual, residual_node) = open(residual).into_parts();
     let (input, input_node) = open(input).into_parts();
     let mut output = Numbers::of(residual).slice().to_vec();

@@ -26,7 +26,9 @@ impl Mask {
     /// The mask of a part of the numbers, told apart by `part`.
     pub(crate) fn part(self, part: usize) -> Self {
         let part = part as u64;
-        Self { high: self.high ^ hash(part as u32).wrapping_add(hash(!((part >> 32) as u32))), ..self }
+        // Hashed after each part, so that (1, 2), (2, 1) and (1, 1) have masks of their own.
+        let mixed = hash(self.high ^ hash(part as u32)).wrapping_add((part >> 32) as u32).wrapping_add(1);
+        Self { high: hash(mixed), ..self }
     }
 
     /// 0 or the scale.
@@ -79,6 +81,18 @@ mod tests {
             |left: &[bool], right: &[bool]| left.iter().zip(right).filter(|(a, b)| a == b).count() as f64 / 20_000.0;
         for other in [mask(6, 0), mask(5, 1), mask(5 + (1 << 32), 0), mask(5, 2)] {
             assert!((equal(&mask(5, 0), &other) - 0.5).abs() < 0.02);
+        }
+        // Sentences and their heads.
+        let nested = |parts: &[usize]| -> Vec<bool> {
+            let whole = Mask::new(Dropped { keep: 0.5, key: 5 });
+            let mask = parts.iter().fold(whole, |mask, part| mask.part(*part));
+            (0..20_000).map(|place| mask.at(place) > 0.0).collect()
+        };
+        let nests = [&[][..], &[0], &[0, 0], &[1, 1], &[1, 2], &[2, 1], &[2, 2]].map(nested);
+        for (index, left) in nests.iter().enumerate() {
+            for right in &nests[..index] {
+                assert!((equal(left, right) - 0.5).abs() < 0.02);
+            }
         }
         assert_eq!(mask(5, 3), mask(5, 3));
     }

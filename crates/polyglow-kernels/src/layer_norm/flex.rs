@@ -9,13 +9,14 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use crate::flex::{Numbers, close, from_values, open};
-use crate::rows::{BLOCK, total_of_blocks};
+use crate::row::{BLOCK, total_of_blocks};
 use crate::vector::{Kernel, dot, total, vectorized};
 
 /// [`super::layer_norm`] on flex with autodiff.
 pub(super) fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<3> {
     let shape = input.dims();
     let width = shape[2];
+    assert_eq!((gamma.dims(), beta.dims()), ([width], [width]), "a factor and a shift for each number of a row");
     let (input, input_node) = open(input).into_parts();
     let (gamma, gamma_node) = open(gamma).into_parts();
     let (beta, beta_node) = open(beta).into_parts();

@@ -7,15 +7,18 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::tensor::Tensor;
 
+use super::Layout;
 use crate::flex::{FlexTensor, Numbers, close, from_values, open};
 use crate::matrix::{Matrix, product};
-use crate::rows::{add_to_rows, sum_of_rows};
+use crate::row::{add_to_rows, sum_of_rows};
 
 /// Both functions of the module on flex with autodiff.
-pub(super) fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, transposed: bool) -> Tensor<2> {
+pub(super) fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, layout: Layout) -> Tensor<2> {
     let [rows, d_in] = input.dims();
-    let [d_out] = if transposed { [weight.dims()[0]] } else { [weight.dims()[1]] };
-    let sizes = Sizes { rows, d_in, d_out, transposed };
+    let [first, second] = weight.dims();
+    let (weight_in, d_out) = if layout == Layout::InOut { (first, second) } else { (second, first) };
+    assert_eq!(weight_in, d_in, "the input of a linear map");
+    let sizes = Sizes { rows, d_in, d_out, layout };
     let (input, input_node) = open(input).into_parts();
     let (weight, weight_node) = open(weight).into_parts();
     let (input, weight) = (Numbers::of(input), Numbers::of(weight));
@@ -44,7 +47,7 @@ struct Sizes {
     rows: usize,
     d_in: usize,
     d_out: usize,
-    transposed: bool,
+    layout: Layout,
 }
 
 impl Sizes {
@@ -54,10 +57,9 @@ impl Sizes {
 
     /// `[d_in, d_out]`.
     fn weight<'a>(&self, weight: &'a Numbers) -> Matrix<'a> {
-        if self.transposed {
-            Matrix::new(weight.slice(), self.d_out, self.d_in).transposed()
-        } else {
-            Matrix::new(weight.slice(), self.d_in, self.d_out)
+        match self.layout {
+            Layout::InOut => Matrix::new(weight.slice(), self.d_in, self.d_out),
+            Layout::OutIn => Matrix::new(weight.slice(), self.d_out, self.d_in).transposed(),
         }
     }
 }
@@ -78,13 +80,12 @@ impl State {
     }
 
     fn of_weight(&self, gradient: &Numbers) -> FlexTensor {
-        let Sizes { rows, d_in, d_out, transposed } = self.sizes;
+        let Sizes { rows, d_in, d_out, layout } = self.sizes;
         let gradient = Matrix::new(gradient.slice(), rows, d_out);
         let input = self.sizes.input(&self.input);
-        if transposed {
-            from_values(product(gradient.transposed(), input), [d_out, d_in])
-        } else {
-            from_values(product(input.transposed(), gradient), [d_in, d_out])
+        match layout {
+            Layout::InOut => from_values(product(input.transposed(), gradient), [d_in, d_out]),
+            Layout::OutIn => from_values(product(gradient.transposed(), input), [d_out, d_in]),
         }
     }
 }

@@ -208,8 +208,11 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
     let mut metrics = Metrics::open(&run.metrics_path(), u64::MAX)?;
     let mut out = io::stdout().lock();
     let (path, beam_size) = (checkpoint.path.display(), config.search.beam_size);
-    writeln!(out, "testing `{path}`, of step {step}, with beam {beam_size}")?;
-    for name in config.data.test_names() {
+    let test_names = config.data.test_names();
+    if !test_names.is_empty() {
+        writeln!(out, "testing `{path}`, of step {step}, with beam {beam_size}")?;
+    }
+    for &name in &test_names {
         let pairs: Vec<Pair> = Corpus::open(&config.data, Split::Test(name))?.pairs().collect::<Result<_, _>>()?;
         let mut activity = Activity::new();
         activity.show(format!("translating {name}: {} sentences", pairs.len()));
@@ -238,7 +241,12 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
     let (program, root) = (program(), run.root().display());
     writeln!(out, "\nnext:")?;
     writeln!(out, "  {program} translate {root}      then type sentences, one a line")?;
-    writeln!(out, "  {program} evaluate {root} --beam-size 8")?;
+    match test_names.first() {
+        Some(&"test") => writeln!(out, "  {program} evaluate {root} --beam-size 8")?,
+        Some(name) => writeln!(out, "  {program} evaluate {root} --split {name} --beam-size 8")?,
+        None if config.data.valid.is_some() => writeln!(out, "  {program} evaluate {root} --split valid")?,
+        None => {}
+    }
     writeln!(out, "  {program} info {root}")?;
     Ok(())
 }

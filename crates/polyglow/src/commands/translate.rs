@@ -12,11 +12,11 @@ use polyglow_data::lines::Lines;
 
 use super::model::ModelArgs;
 use crate::activity::Activity;
-use crate::failure::usage;
+use crate::failure::{usage, with_hint};
 use crate::run_directory::translator;
 use crate::translate::{Request, Translator};
 
-use output::OutputFile;
+use output::Output;
 use results::Results;
 
 /// Lines that are read, batched by length and translated together.
@@ -65,7 +65,8 @@ pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
     let (n_best, beam_size) = (args.n_best, config.search.beam_size);
     if n_best > beam_size {
-        return Err(usage(anyhow!("a beam of {beam_size} has no {n_best} best: raise `--beam-size`")));
+        let error = usage(anyhow!("`--n-best {n_best}` asks for more than the {beam_size} that the search keeps"));
+        return Err(with_hint(error, format!("`--beam-size {n_best}` keeps as many, as a beam or as samples")));
     }
     if args.interactive {
         let models = args.model.load(&device)?;
@@ -76,18 +77,16 @@ pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     let mut input = Input::open(args)?;
     let models = args.model.load(&device)?;
     let translator = translator(&models, &config, &device)?;
-    let Some(path) = &args.output else {
-        return translate(
-            &translator,
-            input,
-            Results::new(Box::new(io::stdout().lock()), args),
-            io::stdout().is_terminal(),
-        );
-    };
-    input.probe()?;
-    let output = OutputFile::create(path)?;
-    translate(&translator, input, Results::new(output.writer()?, args), false).map_err(|error| output.keep(error))?;
-    output.finish()
+    if args.output.is_some() {
+        input.probe()?;
+    }
+    let output = Output::create(args.output.as_deref())?;
+    let shown = matches!(output, Output::Stdout) && io::stdout().is_terminal();
+    let results = Results::new(output.writer()?, args);
+    match translate(&translator, input, results, shown) {
+        Ok(()) => output.finish(),
+        Err(error) => Err(output.keep(error)),
+    }
 }
 
 /// Translates to the end of the input. Where the translations are shown to somebody, they are the progress.

@@ -197,7 +197,7 @@ fn entry(name: &str, words: String) -> MetricEntry {
 fn position(record: &Value, last_step: u64) -> String {
     let step = &record["step"];
     match record["epoch"].as_u64() {
-        Some(epoch) => format!("{step} of {last_step}, epoch {}", epoch + 1),
+        Some(epoch) => format!("{step} of {last_step}, epoch {epoch}"),
         None => format!("{step} of {last_step}"),
     }
 }

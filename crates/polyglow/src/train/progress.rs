@@ -167,7 +167,7 @@ impl Progress {
         });
         self.words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {tokens_per_second:.0} tok/s");
         let (words, last, left) = (&self.words, self.last_step, self.time_left(step));
-        let line = format!("step {step}/{last}  epoch {}  {words}  left {left}", epoch + 1);
+        let line = format!("step {step}/{last}  epoch {epoch}  {words}  left {left}");
         match &mut self.view {
             View::Lines => tracing::info!("{line}"),
             // What the terminal shows in another way, `train.log` still gets.

@@ -170,7 +170,9 @@ impl<'a> Session<'a> {
     pub fn report(&mut self, progress: &mut Progress) -> anyhow::Result<()> {
         self.check()?;
         let interval = std::mem::take(&mut self.state.interval);
-        let (step, epoch) = (self.state.step, self.state.epoch);
+        let step = self.state.step;
+        // The epoch of that step, counted from 1; the state names that of the next.
+        let epoch = self.state.epoch + u64::from(self.state.position > 0);
         let lr = self.schedule.learning_rate(step);
         let elapsed = std::mem::take(&mut self.stepping);
         let timed_tokens = interval.tokens - std::mem::take(&mut self.untimed_tokens);

@@ -30,7 +30,7 @@ pub struct StepRecord {
     pub step: u64,
     /// The learning rate it was made with.
     pub lr: f64,
-    /// Smoothed cross-entropy over the window in nats, and the weighted loss of guided alignment, `[1]`.
+    /// Smoothed cross-entropy over the window in nats, without that of guided alignment, `[1]`.
     pub loss_sum: Tensor<1>,
     /// Cross-entropy without smoothing over the window in nats, `[1]`.
     pub nll_sum: Tensor<1>,
@@ -61,18 +61,23 @@ pub fn step(
         let (src, tgt_in) = (ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
         let targets = ids(&batch.tgt_out, batch.tgt_len).flatten(0, 1);
         let criterion = |logits| cross_entropy(logits, targets, config.label_smoothing, model.config().tgt_pad_id);
-        let LossOutput { loss_sum, nll_sum } = match &batch.gold_attention {
+        let (LossOutput { loss_sum, nll_sum }, minimized) = match &batch.gold_attention {
             Some(gold) if config.alignment_weight > 0.0 => {
                 let shape = [batch.batch_size, batch.tgt_len, batch.src_len];
                 let gold = Tensor::from_data(TensorData::new(gold.clone(), shape), device);
                 let (logits, attention) = model.forward_aligned(src, tgt_in);
-                let LossOutput { loss_sum, nll_sum } = criterion(logits);
-                let loss_sum = loss_sum + alignment_loss(attention, gold) * config.alignment_weight;
-                LossOutput { loss_sum, nll_sum }
+                let loss = criterion(logits);
+                let guided = alignment_loss(attention, gold) * config.alignment_weight;
+                let minimized = loss.loss_sum.clone() + guided;
+                (loss, minimized)
             }
-            _ => criterion(model.forward(src, tgt_in)),
+            _ => {
+                let loss = criterion(model.forward(src, tgt_in));
+                let minimized = loss.loss_sum.clone();
+                (loss, minimized)
+            }
         };
-        gradients.add(&model, loss_sum.backward());
+        gradients.add(&model, minimized.backward());
         loss_sums.push(loss_sum.inner());
         nll_sums.push(nll_sum.inner());
     }

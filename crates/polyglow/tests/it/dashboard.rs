@@ -202,7 +202,7 @@ fn the_dashboard_plots_the_numbers_of_the_metrics_file() {
     fixture.progress.scores(12, &scores()).expect("they are shown");
     let expected = ["Loss 0", "Perplexity 1", "BLEU 31.5", "chrF 52.25", "Token accuracy 0.75", "Exact match 0.125"];
     assert_eq!(fixture.values(), expected.map(|value| format!("valid {value}")));
-    assert_eq!(lock(&fixture.heard).texts, ["12 of 30, epoch 3", "12 of 30"]);
+    assert_eq!(lock(&fixture.heard).texts, ["12 of 30, epoch 2", "12 of 30"]);
 
     let kinds: Vec<Value> = fixture.records().iter().map(|record| record["kind"].clone()).collect();
     assert_eq!(kinds, ["train", "valid"]);

@@ -125,7 +125,7 @@ fn wishes_that_cannot_be_granted_are_errors_that_name_the_line() {
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(message.contains("`input.en` has more than the 1 lines of the input"), "{message}");
     let message = PLACE.fail(2, &["translate", "run", "input.en", "--n-best", "2", "--beam-size", "1"]);
-    assert!(message.contains("a beam of 1 has no 2 best"), "{message}");
+    assert!(message.contains("`--n-best 2` asks for more than the 1 that the search keeps"), "{message}");
     let message = PLACE.fail(2, &["translate", "run", "input.en", "--beam-size", "1000"]);
     assert!(message.contains("a beam of 1000 is wider than the target vocabulary of"), "{message}");
     let message = PLACE.fail(2, &["translate", "run", "input.en", "--set", "model.d_model=4"]);

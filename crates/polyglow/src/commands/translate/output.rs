@@ -2,54 +2,74 @@
 //! command wrote there is kept until there is something to put in its place.
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
+use tempfile::{Builder, NamedTempFile};
 
 use crate::failure::with_hint;
 
-/// A file that is written beside its place.
-pub(super) struct OutputFile {
-    path: PathBuf,
-    /// None where the output is no regular file, such as a pipe or `/dev/null`, which is written directly.
-    partial: Option<PathBuf>,
+/// Where translations go.
+pub(super) enum Output {
+    Stdout,
+    /// What is no regular file, such as a pipe or `/dev/null`, and is written directly.
+    Special(PathBuf),
+    /// A file that is written beside its place.
+    File {
+        path: PathBuf,
+        beside: NamedTempFile,
+    },
 }
 
-impl OutputFile {
+impl Output {
+    /// Without a path, or with `-`, stdout.
+    ///
     /// # Errors
-    /// `path` is a directory.
-    pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
+    /// `path` is a directory, or nothing can be written beside it.
+    pub(super) fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+        let is_stdout = |path: &&Path| *path == Path::new("-") || *path == Path::new("/dev/stdout");
+        let Some(path) = path.filter(|path| !is_stdout(path)) else { return Ok(Self::Stdout) };
         ensure!(!path.is_dir(), "cannot write `{}`: it is a directory", path.display());
         // Through a link, the file behind it is meant.
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let beside = || {
-            let mut name = path.as_os_str().to_owned();
-            name.push(".partial");
-            PathBuf::from(name)
-        };
-        let partial = (!path.exists() || path.is_file()).then(beside);
-        Ok(Self { path, partial })
+        if path.exists() && !path.is_file() {
+            return Ok(Self::Special(path));
+        }
+        let failed = || format!("cannot write `{}`", path.display());
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(".");
+        let mut builder = Builder::new();
+        builder.prefix(&name).suffix(".partial");
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let beside = builder.tempfile_in(dir).with_context(failed)?;
+        if let Ok(old) = fs::metadata(&path) {
+            beside.as_file().set_permissions(old.permissions()).with_context(failed)?;
+        }
+        Ok(Self::File { path, beside })
     }
 
     /// # Errors
-    /// The file cannot be made.
+    /// It cannot be opened.
     pub(super) fn writer(&self) -> anyhow::Result<Box<dyn Write>> {
-        let path = self.partial.as_ref().unwrap_or(&self.path);
-        let file = match self.partial {
-            Some(_) => File::create(path),
-            None => File::options().write(true).open(path),
-        };
-        Ok(Box::new(file.with_context(|| format!("cannot write `{}`", path.display()))?))
+        Ok(match self {
+            Self::Stdout => Box::new(io::stdout().lock()),
+            Self::Special(path) => {
+                let failed = || format!("cannot write `{}`", path.display());
+                Box::new(File::options().write(true).open(path).with_context(failed)?)
+            }
+            Self::File { beside, .. } => Box::new(beside.as_file().try_clone().context("cannot write the output")?),
+        })
     }
 
-    /// Says where the lines are that were finished before an error.
-    pub(super) fn keep(&self, error: anyhow::Error) -> anyhow::Error {
-        match &self.partial {
-            Some(partial) => {
-                with_hint(error, format!("the lines before that are translated in `{}`", partial.display()))
-            }
-            None => error,
+    /// Keeps the lines that were finished before an error, and says where they are.
+    pub(super) fn keep(self, error: anyhow::Error) -> anyhow::Error {
+        let Self::File { beside, .. } = self else { return error };
+        match beside.keep() {
+            Ok((_, path)) => with_hint(error, format!("the lines before that are translated in `{}`", path.display())),
+            Err(_) => error,
         }
     }
 
@@ -58,9 +78,9 @@ impl OutputFile {
     /// # Errors
     /// It cannot be moved.
     pub(super) fn finish(self) -> anyhow::Result<()> {
-        let Self { path, partial } = self;
-        partial.map_or(Ok(()), |partial| {
-            fs::rename(&partial, &path).with_context(|| format!("cannot put `{}` in its place", partial.display()))
-        })
+        if let Self::File { path, beside } = self {
+            beside.persist(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
+        }
+        Ok(())
     }
 }

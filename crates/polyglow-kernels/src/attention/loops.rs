@@ -1,0 +1,89 @@
+//! What is done to the squares of positions between two products.
+
+use super::FORBIDDEN;
+use crate::dropout::mask::Mask;
+use crate::vector::{Kernel, LANES, dot, exp, max, sum};
+
+/// Scores become weights.
+pub(super) struct Softmax<'a> {
+    pub(super) rows: &'a mut [f32],
+    pub(super) len: usize,
+    /// A row for each row, or one for all.
+    pub(super) forbidden: &'a [bool],
+}
+
+impl Kernel for Softmax<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { rows, len, forbidden } = self;
+        for (row, forbidden) in rows.chunks_exact_mut(len).zip(forbidden.chunks_exact(len).cycle()) {
+            for (score, forbidden) in row.iter_mut().zip(forbidden) {
+                *score = if *forbidden { FORBIDDEN } else { *score };
+            }
+            let largest = max(row);
+            let mut sums = [0.0; LANES];
+            let (chunks, rest) = row.as_chunks_mut::<LANES>();
+            for chunk in chunks {
+                for lane in 0..LANES {
+                    chunk[lane] = exp(chunk[lane] - largest);
+                    sums[lane] += chunk[lane];
+                }
+            }
+            for (sum, value) in sums.iter_mut().zip(rest) {
+                *value = exp(*value - largest);
+                *sum += *value;
+            }
+            let scale = 1.0 / sum(sums);
+            row.iter_mut().for_each(|value| *value *= scale);
+        }
+    }
+}
+
+/// The slopes of dropped weights become those of scores: `w * (s - sum(w s))`, with `s` the slopes of the weights, and 0
+/// where attention is forbidden.
+pub(super) struct SoftmaxBack<'a> {
+    pub(super) slopes: &'a mut [f32],
+    pub(super) weights: &'a [f32],
+    pub(super) len: usize,
+    pub(super) forbidden: &'a [bool],
+    pub(super) mask: Option<Mask>,
+}
+
+impl Kernel for SoftmaxBack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { slopes, weights, len, forbidden, mask } = self;
+        if let Some(mask) = mask {
+            (0u32..).zip(slopes.iter_mut()).for_each(|(place, slope)| *slope *= mask.at(place));
+        }
+        let rows = slopes.chunks_exact_mut(len).zip(weights.chunks_exact(len));
+        for ((slopes, weights), forbidden) in rows.zip(forbidden.chunks_exact(len).cycle()) {
+            let common = dot(slopes, weights);
+            for ((slope, weight), forbidden) in slopes.iter_mut().zip(weights).zip(forbidden) {
+                *slope = if *forbidden { 0.0 } else { weight * (*slope - common) };
+            }
+        }
+    }
+}
+
+/// Weights become dropped weights.
+pub(super) struct Dropping<'a> {
+    pub(super) output: &'a mut [f32],
+    pub(super) input: &'a [f32],
+    pub(super) mask: Mask,
+}
+
+impl Kernel for Dropping<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for ((place, output), input) in (0u32..).zip(self.output).zip(self.input) {
+            *output = input * self.mask.at(place);
+        }
+    }
+}
