@@ -26,7 +26,7 @@ pub fn self_attention(
 ) -> Option<Tensor<3>> {
     #[cfg(feature = "flex")]
     if crate::flex::has_kernels(qkv) {
-        return Some(flex::self_attention(qkv.clone(), mask.clone(), num_heads, dropped));
+        return Some(flex::self_attention(qkv.clone(), mask, num_heads, dropped));
     }
     let _ = (qkv, mask, num_heads, dropped);
     None
@@ -46,7 +46,7 @@ pub fn cross_attention(
 ) -> Option<Tensor<3>> {
     #[cfg(feature = "flex")]
     if crate::flex::has_kernels(query) && crate::flex::has_kernels(key_value) {
-        return Some(flex::cross_attention(query.clone(), key_value.clone(), mask.clone(), num_heads, dropped));
+        return Some(flex::cross_attention(query.clone(), key_value.clone(), mask, num_heads, dropped));
     }
     let _ = (query, key_value, mask, num_heads, dropped);
     None

@@ -7,6 +7,11 @@
 //! Kernels give the same bits with any number of threads: work is divided by rows, a row is summed in lanes of a fixed
 //! number, and sums over rows are taken in their order.
 
+#![cfg_attr(
+    feature = "flex",
+    expect(clippy::inline_always, reason = "a loop that is not inlined is compiled for the smallest instruction set")
+)]
+
 mod adam;
 mod attention;
 mod cross_entropy;

@@ -119,6 +119,9 @@ impl Transformer {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`
     /// - output: `[batch * tgt_len, tgt_vocab_size]`, and the weights `[batch, tgt_len, src_len]`
+    ///
+    /// # Panics
+    /// The decoder has no layer, which no config allows.
     pub fn forward_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Tensor<2>, Tensor<3>) {
         let mut last = None;
         let mut watch = |kind, weights: Tensor<4>| {

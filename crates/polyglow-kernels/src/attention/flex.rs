@@ -19,7 +19,7 @@ use crate::vector::vectorized;
 /// [`super::self_attention`] on flex with autodiff.
 pub(super) fn self_attention(
     qkv: Tensor<3>,
-    mask: Tensor<4, Bool>,
+    mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
 ) -> Tensor<3> {
@@ -36,7 +36,7 @@ pub(super) fn self_attention(
         value: Side { len, width, start: 2 * d_model },
     };
     let qkv = Numbers::of(qkv);
-    let forbidden = Forbidden::new(&mask, &sizes);
+    let forbidden = Forbidden::new(mask, &sizes);
     let (output, weights) = sizes.forward(qkv.slice(), qkv.slice(), &forbidden, dropped);
     let output = from_values(output, [batch, len, d_model]);
     let prepared = SelfAttention.prepare::<NoCheckpointing>([node]).compute_bound().stateful();
@@ -50,7 +50,7 @@ pub(super) fn self_attention(
 pub(super) fn cross_attention(
     query: Tensor<3>,
     key_value: Tensor<3>,
-    mask: Tensor<4, Bool>,
+    mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
 ) -> Tensor<3> {
@@ -68,7 +68,7 @@ pub(super) fn cross_attention(
         value: Side { len: other_len, width, start: d_model },
     };
     let (query, key_value) = (Numbers::of(query), Numbers::of(key_value));
-    let forbidden = Forbidden::new(&mask, &sizes);
+    let forbidden = Forbidden::new(mask, &sizes);
     let (output, weights) = sizes.forward(query.slice(), key_value.slice(), &forbidden, dropped);
     let output = from_values(output, [batch, len, d_model]);
     let prepared = CrossAttention.prepare::<NoCheckpointing>([query_node, key_value_node]).compute_bound().stateful();
@@ -103,7 +103,7 @@ impl Backward<Flex, 1> for SelfAttention {
         let mut of_qkv = vec![0.0; batch * len * width];
         let sentences = of_qkv.par_chunks_mut((len * width).max(1)).zip(sizes.sentences(&weights)).enumerate();
         sentences.for_each(|(row, (of_qkv, weights))| {
-            let own = sizes.row(qkv.slice(), row, sizes.query);
+            let own = row_of(qkv.slice(), row, sizes.query);
             // The parts of queries, keys and values interleave, so each is made on its own first.
             let [of_query, of_key, of_value] = sizes.back(Back {
                 query: own,
@@ -140,8 +140,8 @@ impl Backward<Flex, 2> for CrossAttention {
             .enumerate();
         sentences.for_each(|(row, ((query_gradient, other_gradient), weights))| {
             let [of_query, of_key, of_value] = sizes.back(Back {
-                query: sizes.row(query.slice(), row, sizes.query),
-                key_value: sizes.row(key_value.slice(), row, sizes.key),
+                query: row_of(query.slice(), row, sizes.query),
+                key_value: row_of(key_value.slice(), row, sizes.key),
                 weights,
                 gradient: sizes.output_row(gradient.slice(), row),
                 forbidden: forbidden.sentence(row),
@@ -181,6 +181,7 @@ struct Sizes {
 }
 
 /// What the gradients of a sentence are made from.
+#[derive(Clone, Copy)]
 struct Back<'a> {
     query: &'a [f32],
     key_value: &'a [f32],
@@ -206,10 +207,6 @@ impl Sizes {
 
     fn sentences<'a>(&self, weights: &'a [f32]) -> rayon::slice::Chunks<'a, f32> {
         weights.par_chunks((self.num_heads * self.square()).max(1))
-    }
-
-    fn row<'a>(&self, values: &'a [f32], row: usize, side: Side) -> &'a [f32] {
-        &values[row * side.len * side.width..][..side.len * side.width]
     }
 
     fn output_row<'a>(&self, values: &'a [f32], row: usize) -> &'a [f32] {
@@ -252,7 +249,7 @@ impl Sizes {
         let outputs = output.par_chunks_mut((self.query.len * self.d_model()).max(1));
         let sentences = outputs.zip(weights.par_chunks_mut((num_heads * self.square()).max(1))).enumerate();
         sentences.for_each(|(row, (output, weights))| {
-            let (query, key_value) = (self.row(query, row, self.query), self.row(key_value, row, self.key));
+            let (query, key_value) = (row_of(query, row, self.query), row_of(key_value, row, self.key));
             let mask = dropped.map(|dropped| Mask::new(dropped).part(row));
             let mut kept = vec![0.0; if mask.is_some() { self.square() } else { 0 }];
             for (head, weights) in weights.chunks_exact_mut(self.square().max(1)).enumerate() {
@@ -308,6 +305,11 @@ impl Sizes {
         }
         [of_query, of_key, of_value]
     }
+}
+
+/// A sentence's queries, keys or values with all that stands between them.
+fn row_of(values: &[f32], row: usize, side: Side) -> &[f32] {
+    &values[row * side.len * side.width..][..side.len * side.width]
 }
 
 /// The mask, in host memory.
@@ -381,10 +383,8 @@ mod tests {
             let (qkv, slopes) = (random([2, len, 3 * d_model]).require_grad(), random([2, len, d_model]));
             let forbidden = mask(len, len, true);
             let part = |place: usize| qkv.clone().narrow(2, place * d_model, d_model);
-            let outputs = [
-                self_attention(qkv.clone(), forbidden.clone(), HEADS, None),
-                plain(part(0), part(1), part(2), &forbidden),
-            ];
+            let outputs =
+                [self_attention(qkv.clone(), &forbidden, HEADS, None), plain(part(0), part(1), part(2), &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
                 let gradients = (output.clone() * slopes.clone()).sum().backward();
                 (numbers(output), numbers(qkv.grad(&gradients).expect("it is tracked")))
@@ -397,7 +397,7 @@ mod tests {
             let forbidden = mask(len, other_len, false);
             let part = |place: usize| key_value.clone().narrow(2, place * d_model, d_model);
             let outputs = [
-                cross_attention(query.clone(), key_value.clone(), forbidden.clone(), HEADS, None),
+                cross_attention(query.clone(), key_value.clone(), &forbidden, HEADS, None),
                 plain(query.clone(), part(0), part(1), &forbidden),
             ];
             let [kernel, plain_version] = outputs.map(|output| {
@@ -422,7 +422,7 @@ mod tests {
         let loss = |values: &[f32]| {
             let data = burn::tensor::TensorData::new(values.to_vec(), [2, len, 3 * d_model]);
             let qkv = Tensor::<3>::from_data(data, &device).require_grad();
-            let output = self_attention(qkv.clone(), mask(len, len, true), HEADS, dropped);
+            let output = self_attention(qkv.clone(), &mask(len, len, true), HEADS, dropped);
             ((output * slopes.clone()).sum(), qkv)
         };
         let (sum, qkv) = loss(&values);

@@ -36,7 +36,9 @@ impl Kernel for Softmax<'_> {
                 *sum += *value;
             }
             let scale = 1.0 / sum(sums);
-            row.iter_mut().for_each(|value| *value *= scale);
+            for value in row.iter_mut() {
+                *value *= scale;
+            }
         }
     }
 }

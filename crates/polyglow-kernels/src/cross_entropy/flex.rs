@@ -32,7 +32,7 @@ pub(super) fn cross_entropy(
             row.fill(0.0);
             return RowLoss { loss: 0.0, nll: 0.0 };
         }
-        vectorized(Row { row, target: target as usize, smoothing })
+        vectorized(Row { values: row, target: target as usize, smoothing })
     };
     let rows: Vec<RowLoss> = values.par_chunks_mut(vocab_size.max(1)).zip(&targets).map(row).collect();
     let total = |part: fn(&RowLoss) -> f32| rows.iter().map(|row| f64::from(part(row))).sum::<f64>() as f32;
@@ -78,7 +78,7 @@ struct RowLoss {
 
 /// A row of logits, which becomes its gradient.
 struct Row<'a> {
-    row: &'a mut [f32],
+    values: &'a mut [f32],
     target: usize,
     smoothing: f32,
 }
@@ -88,7 +88,7 @@ impl Kernel for Row<'_> {
 
     #[inline(always)]
     fn run(self) -> RowLoss {
-        let Self { row, target, smoothing } = self;
+        let Self { values: row, target, smoothing } = self;
         let len = row.len() as f32;
         let largest = max(row);
         let of_target = row[target] - largest;
@@ -148,7 +148,7 @@ mod tests {
         for (rows, vocab_size) in [(1, 2), (5, 7), (9, 16), (33, 1003)] {
             let range = Distribution::Uniform(-20.0, 20.0);
             let logits = Tensor::<2>::random([rows, vocab_size], range, &Device::flex()).into_data();
-            let targets: Vec<i32> = (0..rows).map(|row| (row * 5 % vocab_size) as i32).collect();
+            let targets: Vec<i32> = (0..rows).map(|row| row * 5 % vocab_size).collect();
             for smoothing in [0.0, 0.1, 0.9] {
                 let (loss, nll, gradient) = run(cross_entropy, &logits, &targets, smoothing);
                 let (plain_loss, plain_nll, plain_gradient) = run(plain, &logits, &targets, smoothing);

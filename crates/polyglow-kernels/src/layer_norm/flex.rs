@@ -114,7 +114,9 @@ impl Kernel for Forward<'_> {
         let rows = self.standard.chunks_exact_mut(width).zip(self.output.chunks_exact_mut(width)).zip(self.scales);
         for ((standard, output), scale) in rows {
             let mean = total(standard) / width as f32;
-            standard.iter_mut().for_each(|value| *value -= mean);
+            for value in standard.iter_mut() {
+                *value -= mean;
+            }
             let variance = dot(standard, standard) / width as f32;
             *scale = 1.0 / (variance + self.epsilon).sqrt();
             for (((standard, output), gamma), beta) in standard.iter_mut().zip(output).zip(self.gamma).zip(self.beta) {

@@ -150,7 +150,7 @@ fn constraints_are_met_by_narrow_beams_and_samples_even_at_the_last_moment() {
     for config in beams.iter().chain([&samples]) {
         for (number, max_len) in (0..20).flat_map(|number| [(number, 5), (number, 6), (number, 9), (number, 20)]) {
             let constraints = vec![vec![2, 2], vec![4], vec![3]];
-            let wish = Sentence { constraints, max_len, ..plain(number) };
+            let wish = Sentence { max_len, constraints, ..plain(number) };
             let found = search(&mut Table::new(&[number]), &[wish], config, MARKS);
             assert!(!found[0].is_empty());
             for Hypothesis { ids, .. } in &found[0] {
