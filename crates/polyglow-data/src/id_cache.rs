@@ -168,6 +168,11 @@ impl IdCache {
         !self.num_links.is_empty()
     }
 
+    /// How many links all examples have together; none where the text is not aligned.
+    pub fn num_links(&self) -> Option<u64> {
+        self.is_aligned().then(|| self.num_links.iter().copied().map(u64::from).sum())
+    }
+
     /// The links of an example between tokens, source and target counted from 0; none where the text is not aligned.
     ///
     /// # Errors

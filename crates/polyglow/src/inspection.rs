@@ -51,6 +51,9 @@ pub struct Inspection {
     pub vocabulary: VocabularyReport,
     /// Number of trained values; tied matrices count once.
     pub parameters: usize,
+    /// Links between the tokens of the training text, if it comes with alignments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub links: Option<u64>,
     /// The batches of an epoch.
     pub batches: BatchesReport,
     /// What training takes on the device, by a formula.
@@ -122,9 +125,10 @@ pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     let step = trial::run(config, model, &largest, &training)?;
 
     let vocabulary = VocabularyReport::new(tokenizers);
-    let warnings = warning::find(config, &splits, &batches);
+    let links = cache.num_links();
+    let warnings = warning::find(config, &splits, &batches, links);
     let device = config.device.clone();
-    Ok(Inspection { device, splits, vocabulary, parameters, batches, memory, step, warnings })
+    Ok(Inspection { device, splits, vocabulary, parameters, links, batches, memory, step, warnings })
 }
 
 /// Whether training runs the kernels of polyglow-kernels.

@@ -125,6 +125,7 @@ fn links_between_words_become_links_between_their_tokens() {
     // A space of its own belongs to the word before it: `ab ` is linked to `YZ`, and `c` to `X `.
     assert_eq!(cache.links(0).unwrap(), [(3, 0), (3, 1), (0, 2), (1, 2), (2, 2), (0, 3), (1, 3), (2, 3)]);
     assert_eq!(cache.links(1).unwrap(), [(0, 0)]);
+    assert_eq!(cache.num_links(), Some(9));
     assert_eq!(cache.origin(1).unwrap().1, 3);
     assert_eq!(cache.example(1).unwrap().src.len(), 1);
 }

@@ -7,6 +7,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontTransform, register_font};
+use polyglow_model::TransformerConfig;
 use polyglow_model::attention::AttentionKind;
 
 use super::{Map, PairAttention};
@@ -43,18 +44,32 @@ pub struct Selection {
     pub head: Option<usize>,
 }
 
+impl Selection {
+    /// Checks that a model has the layer and the head.
+    ///
+    /// # Errors
+    /// It has not (exit code 2).
+    pub fn check(&self, model: &TransformerConfig) -> anyhow::Result<()> {
+        let num_layers = match self.kind {
+            AttentionKind::Encoder => model.num_encoder_layers,
+            AttentionKind::Decoder | AttentionKind::Cross => model.num_decoder_layers,
+        };
+        for (name, asked, most) in [("layer", self.layer, num_layers), ("head", self.head, model.num_heads)] {
+            if let Some(asked) = asked.filter(|asked| *asked > most) {
+                return Err(usage(anyhow!("there is no {name} {asked}; the last is {most}")));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Draws a map with its tokens to `path`.
 ///
 /// # Errors
-/// There is no such layer or head (exit code 2); the picture would be too large; the file cannot be written.
+/// The picture would be too large; the file cannot be written.
 pub fn draw(attention: &PairAttention, selection: Selection, format: PictureFormat, path: &Path) -> anyhow::Result<()> {
     let map = attention.map(selection.kind);
-    let (num_layers, num_heads) = (map.weights.len(), map.weights.first().map_or(0, Vec::len));
-    for (name, asked, most) in [("layer", selection.layer, num_layers), ("head", selection.head, num_heads)] {
-        if let Some(asked) = asked.filter(|asked| *asked > most) {
-            return Err(usage(anyhow!("there is no {name} {asked}; the last is {most}")));
-        }
-    }
+    let num_layers = map.weights.len();
     ensure!(num_layers > 0, "the model has no such layers");
     let values = map.head(selection.layer.unwrap_or(num_layers) - 1, selection.head.map(|head| head - 1));
     // A picture of letters needs a font, and a server may have none.

@@ -53,10 +53,13 @@ fn write_splits(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result 
 }
 
 fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result {
-    let Inspection { device, vocabulary, parameters, batches, memory, step, .. } = inspection;
+    let Inspection { device, vocabulary, parameters, links, batches, memory, step, .. } = inspection;
     writeln!(out, "device      {device}")?;
     writeln!(out, "vocabulary  {vocabulary}")?;
     writeln!(out, "model       {parameters} parameters")?;
+    if let Some(links) = links {
+        writeln!(out, "alignments  {links} links between tokens")?;
+    }
     writeln!(
         out,
         "batches     {} an epoch, {:.1} % padding; {} steps are {:.1} epochs",

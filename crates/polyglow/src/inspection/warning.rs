@@ -33,8 +33,19 @@ impl fmt::Display for Warning {
 }
 
 /// Goes through everything that can be suspicious.
-pub(super) fn find(config: &Config, splits: &[SplitReport], batches: &BatchesReport) -> Vec<Warning> {
-    let mut warnings: Vec<Warning> = splits.iter().flat_map(of_split).collect();
+pub(super) fn find(
+    config: &Config,
+    splits: &[SplitReport],
+    batches: &BatchesReport,
+    links: Option<u64>,
+) -> Vec<Warning> {
+    let embedded = config.data.corpus.is_some();
+    let mut warnings: Vec<Warning> = splits.iter().flat_map(|split| of_split(split, embedded)).collect();
+    if let Some(links) = links.filter(|links| *links == 0 || config.train.alignment_weight == 0.0) {
+        let message = format!("`data.alignments` has {links} links, which are not used");
+        let hint = "guided alignment needs links, and a `train.alignment_weight` above 0";
+        warnings.push(Warning { message, hint: hint.to_owned() });
+    }
     if !splits.iter().any(|split| split.name == "valid") {
         let message = "there is no `data.valid`".to_owned();
         let hint = "without it nothing tells when the model begins to learn by heart: no `best`, no patience";
@@ -49,7 +60,8 @@ pub(super) fn find(config: &Config, splits: &[SplitReport], batches: &BatchesRep
     warnings
 }
 
-fn of_split(split: &SplitReport) -> Vec<Warning> {
+/// Nobody can change what an embedded corpus repeats.
+fn of_split(split: &SplitReport, embedded: bool) -> Vec<Warning> {
     let name = &split.name;
     let mut warnings = Vec::new();
     let mut warn = |suspicious: bool, message: String, hint: &str| {
@@ -75,19 +87,19 @@ fn of_split(split: &SplitReport) -> Vec<Warning> {
     );
     let (duplicates, share) = count(split.duplicates);
     warn(
-        split.share(duplicates) > DUPLICATES,
+        !embedded && split.share(duplicates) > DUPLICATES,
         format!("{name}: {duplicates} pairs ({share}) repeat an earlier one"),
         "remove them: what repeats is learned by heart, and counts several times in scores",
     );
     let (copies, share) = count(split.copies);
     warn(
-        split.share(copies) > COPIES,
+        !embedded && split.share(copies) > COPIES,
         format!("{name}: {copies} pairs ({share}) have a target that is their source"),
         "remove them: a model that sees copies learns to copy",
     );
     let (in_train, share) = count(split.in_train.unwrap_or(0));
     warn(
-        in_train > 0,
+        !embedded && in_train > 0,
         format!("{name}: {in_train} source sentences ({share}) also stand in the training text"),
         "remove them from it: scores on what was trained on say little about other text",
     );
@@ -122,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_is_at_a_limit_is_not_suspicious_and_what_is_above_is() {
-        assert_eq!(of_split(&clean()), []);
+        assert_eq!(of_split(&clean(), false), []);
         let unknown = SideStatistics { unknown_rate: 0.011, ..clean().tgt };
         let suspicious = [
             (SplitReport { tgt: unknown, ..clean() }, "train: 1.1 % of the target tokens are unknown"),
@@ -132,7 +144,7 @@ mod tests {
             (SplitReport { in_train: Some(1), ..clean() }, "train: 1 source sentences (1.0 %) also stand"),
         ];
         for (split, message) in suspicious {
-            let warnings = of_split(&split);
+            let warnings = of_split(&split, false);
             assert!(warnings.len() == 1 && warnings[0].message.starts_with(message), "{warnings:?}");
         }
     }
