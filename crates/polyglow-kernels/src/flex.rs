@@ -25,6 +25,16 @@ pub(crate) fn open<const D: usize>(tensor: Tensor<D>) -> TrackedTensor {
     tensor.try_into_primitive::<Autodiff<Flex>>().expect("the caller asked for its device")
 }
 
+/// Takes a tensor that [`is_flex`] to its primitive.
+pub(crate) fn open_plain<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
+    tensor.try_into_primitive::<Flex>().expect("the caller asked for its device")
+}
+
+/// The way back from [`open_plain`].
+pub(crate) fn close_plain<const D: usize>(tensor: FlexTensor) -> Tensor<D> {
+    Tensor::from_primitive::<Flex>(tensor)
+}
+
 /// The way back from [`open`].
 pub(crate) fn close<const D: usize>(tensor: TrackedTensor) -> Tensor<D> {
     Tensor::from_primitive::<Autodiff<Flex>>(tensor)

@@ -23,6 +23,8 @@ pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> T
     #[cfg(feature = "flex")]
     if crate::flex::has_kernels(&input) {
         return flex::linear(input, weight, bias, Layout::InOut);
+    } else if crate::flex::is_flex(&input) {
+        return flex::apply(input, weight, bias, Layout::InOut);
     }
     burn::tensor::module::linear(input, weight, bias)
 }
@@ -35,6 +37,8 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::has_kernels(&input) {
         return flex::linear(input, weight, None, Layout::OutIn);
+    } else if crate::flex::is_flex(&input) {
+        return flex::apply(input, weight, None, Layout::OutIn);
     }
     input.matmul(weight.transpose())
 }

@@ -28,6 +28,10 @@ impl Kernel for Add<'_> {
 /// Adds `row` to every row.
 pub(crate) fn add_to_rows(rows: &mut [f32], row: &[f32]) {
     let block = rows_per_task(row.len()) * row.len();
+    if rows.len() <= block {
+        // Waking another thread would take longer.
+        return vectorized(Add { rows, row });
+    }
     rows.par_chunks_mut(block.max(1)).for_each(|rows| vectorized(Add { rows, row }));
 }
 

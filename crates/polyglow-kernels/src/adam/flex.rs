@@ -1,11 +1,11 @@
 //! The kernel: one pass over four arrays, three of which are written where they lie.
 
-use burn::backend::{Flex, TensorData};
+use burn::backend::TensorData;
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{AdamState, AdamStep, WeightDecay};
-use crate::flex::{from_data, into_data};
+use crate::flex::{close_plain, from_data, into_data, open_plain};
 use crate::vector::{Kernel, vectorized};
 
 /// Numbers that one task moves.
@@ -30,7 +30,7 @@ pub(super) fn adam(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, ste
 }
 
 fn open(tensor: Tensor<1>) -> TensorData {
-    into_data(tensor.try_into_primitive::<Flex>().expect("the caller asked for its device"))
+    into_data(open_plain(tensor))
 }
 
 fn numbers(data: &mut TensorData) -> &mut [f32] {
@@ -38,7 +38,7 @@ fn numbers(data: &mut TensorData) -> &mut [f32] {
 }
 
 fn close(data: TensorData) -> Tensor<1> {
-    Tensor::from_primitive::<Flex>(from_data(data))
+    close_plain(from_data(data))
 }
 
 /// [`AdamStep`] for the inner loop.

@@ -8,17 +8,14 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::tensor::Tensor;
 
 use super::Layout;
-use crate::flex::{FlexTensor, Numbers, close, from_values, open};
+use crate::flex::{FlexTensor, Numbers, close, close_plain, from_values, open, open_plain};
 use crate::matrix::{Matrix, product};
 use crate::row::{add_to_rows, sum_of_rows};
 
 /// Both functions of the module on flex with autodiff.
 pub(super) fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, layout: Layout) -> Tensor<2> {
-    let [rows, d_in] = input.dims();
-    let [first, second] = weight.dims();
-    let (weight_in, d_out) = if layout == Layout::InOut { (first, second) } else { (second, first) };
-    assert_eq!(weight_in, d_in, "the input of a linear map");
-    let sizes = Sizes { rows, d_in, d_out, layout };
+    let sizes = Sizes::new(&input, &weight, layout);
+    let Sizes { rows, d_out, .. } = sizes;
     let (input, input_node) = open(input).into_parts();
     let (weight, weight_node) = open(weight).into_parts();
     let (input, weight) = (Numbers::of(input), Numbers::of(weight));
@@ -42,6 +39,17 @@ pub(super) fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>
     })
 }
 
+/// Both functions of the module on flex without autodiff.
+pub(super) fn apply(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, layout: Layout) -> Tensor<2> {
+    let sizes = Sizes::new(&input, &weight, layout);
+    let (input, weight) = (Numbers::of(open_plain(input)), Numbers::of(open_plain(weight)));
+    let mut output = product(sizes.input(&input), sizes.weight(&weight));
+    if let Some(bias) = bias {
+        add_to_rows(&mut output, Numbers::of(open_plain(bias)).slice());
+    }
+    close_plain(from_values(output, [sizes.rows, sizes.d_out]))
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     rows: usize,
@@ -51,6 +59,14 @@ struct Sizes {
 }
 
 impl Sizes {
+    fn new(input: &Tensor<2>, weight: &Tensor<2>, layout: Layout) -> Self {
+        let [rows, d_in] = input.dims();
+        let [first, second] = weight.dims();
+        let (weight_in, d_out) = if layout == Layout::InOut { (first, second) } else { (second, first) };
+        assert_eq!(weight_in, d_in, "the input of a linear map");
+        Self { rows, d_in, d_out, layout }
+    }
+
     fn input<'a>(&self, input: &'a Numbers) -> Matrix<'a> {
         Matrix::new(input.slice(), self.rows, self.d_in)
     }
