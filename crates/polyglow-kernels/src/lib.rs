@@ -20,6 +20,7 @@ mod dropout;
 mod flex;
 mod layer_norm;
 mod linear;
+mod log_sum_exp;
 #[cfg(feature = "flex")]
 mod matrix;
 #[cfg(feature = "flex")]
@@ -33,3 +34,4 @@ pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped};
 pub use layer_norm::layer_norm;
 pub use linear::{linear, linear_transposed};
+pub use log_sum_exp::log_sum_exp;

@@ -1,6 +1,7 @@
 //! The Transformer as a [`NextToken`]: cached decoding, with one read from the device per position.
 
 use burn::tensor::{Int, Tensor, TensorData, Transaction, activation::log_softmax};
+use polyglow_kernels::log_sum_exp;
 use rayon::prelude::*;
 
 use super::{Candidate, NextToken};
@@ -9,6 +10,8 @@ use crate::{Transformer, mean_of_probabilities};
 
 /// Of how many tokens of a vocabulary a row is read whole: sorting more than this share of it is no gain.
 const WHOLE: usize = 4;
+/// Numbers below which another thread would take longer to wake than to help.
+const PARALLEL: usize = 1 << 17;
 
 /// One model, or several that decide together, in the middle of translating some rows.
 #[derive(Debug)]
@@ -130,13 +133,10 @@ fn best_on_host(logits: Tensor<2>, count: usize, wanted: &[Vec<u32>], forbidden:
         add_wanted(&mut best, wanted.iter().map(|&id| (id, row[id as usize] - normalizer)));
         best
     };
+    if values.len() < PARALLEL {
+        return values.chunks(vocab_size).enumerate().map(candidates).collect();
+    }
     values.par_chunks(vocab_size).enumerate().map(candidates).collect()
-}
-
-/// `log(sum(exp(row)))`, from the largest value so that nothing overflows.
-fn log_sum_exp(row: &[f32]) -> f32 {
-    let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    largest + row.iter().map(|value| (value - largest).exp()).sum::<f32>().ln()
 }
 
 fn add_wanted(row: &mut Vec<Candidate>, wanted: impl Iterator<Item = (u32, f32)>) {

@@ -1,0 +1,52 @@
+//! The normalizer of a softmax over numbers in host memory.
+
+/// `log(sum(exp(values)))`, from the largest value so that nothing overflows.
+#[cfg(feature = "flex")]
+pub fn log_sum_exp(values: &[f32]) -> f32 {
+    use crate::vector::{Kernel, LANES, exp, max, sum, vectorized};
+
+    struct LogSumExp<'a>(&'a [f32]);
+
+    impl Kernel for LogSumExp<'_> {
+        type Output = f32;
+
+        #[inline(always)]
+        fn run(self) -> f32 {
+            let largest = max(self.0);
+            let (chunks, rest) = self.0.as_chunks::<LANES>();
+            let mut sums = [0.0; LANES];
+            for chunk in chunks {
+                for (sum, value) in sums.iter_mut().zip(chunk) {
+                    *sum += exp(value - largest);
+                }
+            }
+            for (sum, value) in sums.iter_mut().zip(rest) {
+                *sum += exp(value - largest);
+            }
+            largest + sum(sums).ln()
+        }
+    }
+    vectorized(LogSumExp(values))
+}
+
+/// `log(sum(exp(values)))`, from the largest value so that nothing overflows.
+#[cfg(not(feature = "flex"))]
+pub fn log_sum_exp(values: &[f32]) -> f32 {
+    let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    largest + values.iter().map(|value| (value - largest).exp()).sum::<f32>().ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_the_logarithm_of_the_sum() {
+        for len in [1, 5, 16, 1003] {
+            let values: Vec<f32> = (0..len).map(|place| ((place * 37) % 41) as f32 * 0.7 + 60.0).collect();
+            let expected = values.iter().map(|value| f64::from(*value).exp()).sum::<f64>().ln();
+            assert!((f64::from(log_sum_exp(&values)) - expected).abs() < 1e-5, "{len}");
+        }
+        assert!(log_sum_exp(&[0.0, f32::NAN]).is_nan());
+    }
+}
