@@ -57,7 +57,7 @@ def main():
             polyglow("translate", options.run, options.source, "--output", output, *arguments)
             seconds = time.perf_counter() - started
             scores = polyglow("metrics", output, options.reference, "--metrics", "bleu", "chrf", "ter", "--tokenize",
-                              options.tokenize, "--json")
+                              options.tokenize, "--width", "2", "--json")
             values = " | ".join(f"{score['score']:.2f}" for score in json.loads(scores))
             print(f"| {name} | {values} | {count / seconds:.0f} |", flush=True)
 
