@@ -266,7 +266,10 @@ fn encode_aligned(
 fn tokens_of_words(text: &str, num_words: usize, tokenizer: &Tokenizer) -> Result<Vec<Vec<usize>>, DataError> {
     let mut tokens = vec![Vec::new(); num_words];
     for (token, word) in tokenizer.encode_words(text)?.1.into_iter().enumerate() {
-        tokens[word].push(token);
+        // Text of nothing but whitespace has tokens and no words.
+        if let Some(tokens) = tokens.get_mut(word) {
+            tokens.push(token);
+        }
     }
     Ok(tokens)
 }
