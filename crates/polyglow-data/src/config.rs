@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::corpus::is_tsv;
 use crate::error::DataError;
 use crate::toy::Toy;
 
@@ -230,7 +231,17 @@ impl DataConfig {
     fn validate_files(&self) -> Result<(), DataError> {
         let missing = "is missing: name the training text, or an embedded corpus in `data.corpus`";
         let train = self.train.as_ref().ok_or_else(|| wrong("data.train", missing.to_owned()))?;
-        self.languages()?;
+        let (src, tgt) = self.languages()?;
+        let is_pair_of_files = match train {
+            TrainFiles::One(path) => !is_tsv(path),
+            TrainFiles::Weighted(list) => list.iter().any(|entry| !is_tsv(&entry.path)),
+        };
+        if src == tgt && is_pair_of_files {
+            return Err(wrong(
+                "data.tgt",
+                format!("is \"{tgt}\", as `data.src` is: both sides would be the same file"),
+            ));
+        }
         let TrainFiles::Weighted(list) = train else { return Ok(()) };
         if list.is_empty() {
             return Err(wrong("data.train", "is an empty list".to_owned()));

@@ -288,7 +288,8 @@ fn embedded(toy: Toy, split: Split, aligned: bool) -> Result<Part, DataError> {
     Ok(Part { source: Source::Embedded { name, pairs: Arc::new(pairs) }, weight: 1.0, alignments })
 }
 
-fn is_tsv(path: &Path) -> bool {
+/// Whether a path names a file with both sides.
+pub(crate) fn is_tsv(path: &Path) -> bool {
     let name = path.to_string_lossy();
     Path::new(name.strip_suffix(".gz").unwrap_or(&name)).extension().is_some_and(|ending| ending == "tsv")
 }

@@ -187,6 +187,18 @@ impl DataError {
             Self::Dropout { .. } => "set `tokenizer.dropout = 0.0`, or `tokenizer.kind` to \"bpe\" or \"word-bpe\"",
             Self::Cache { .. } => "delete the file; it is built again from the corpus",
             Self::LargerThanBatch { .. } => "raise `train.max_tokens` or lower `data.max_len`",
+            Self::Alignment { .. } => "a link is `source-target`, word numbers from 0, with spaces between links",
+            Self::AlignmentCount { .. } => {
+                "there must be a line of links for each pair; a blank one where there is none"
+            }
+            Self::LinkBeyond { .. } => {
+                "words are what whitespace divides, counted from 0; the alignments may be of other text"
+            }
+            Self::Empty { .. } => "is it the right file, and was it written to its end?",
+            Self::Tokenizer { .. } => {
+                "a `tokenizer.json` comes from polyglow or from Hugging Face's `tokenizers`; leave out `tokenizer.path` to \
+                 learn a new one"
+            }
             _ => return None,
         })
     }

@@ -57,6 +57,10 @@ impl Lines {
         if self.reader.read_until(b'\n', &mut self.buffer).map_err(DataError::io(&self.path))? == 0 {
             return Ok(None);
         }
+        if self.read == 0 && self.buffer == BYTE_ORDER_MARK.as_bytes() {
+            // A file of nothing but the mark is an empty file.
+            return Ok(None);
+        }
         self.read += 1;
         if self.buffer.ends_with(b"\n") {
             self.buffer.pop();
@@ -138,6 +142,8 @@ mod tests {
     #[test]
     fn a_byte_order_mark_is_no_content_but_only_at_the_start() {
         assert_eq!(lines("\u{feff}a\n\u{feff}b\n".as_bytes()).unwrap(), ["a", "\u{feff}b"]);
+        assert_eq!(lines("\u{feff}\n".as_bytes()).unwrap(), [""]);
+        assert!(lines("\u{feff}".as_bytes()).unwrap().is_empty());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Text to ids and back, on top of Hugging Face's `tokenizers`: whatever is saved here, its Python library loads.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +22,9 @@ use train::failed;
 const SHARED_FILE: &str = "tokenizer.json";
 const SRC_FILE: &str = "tokenizer.src.json";
 const TGT_FILE: &str = "tokenizer.tgt.json";
+
+/// Ids without a token that a vocabulary may have, beside as many as it has tokens.
+const MOST_UNUSED_IDS: usize = 1024;
 
 /// Bit of a marked id that says that the token begins a word.
 pub(crate) const WORD_START: u32 = 1 << 31;
@@ -87,21 +91,30 @@ impl Tokenizer {
         let name = path.display().to_string();
         let bytes = std::fs::read(path).map_err(DataError::io(path))?;
         let mut json: Value = serde_json::from_slice(&bytes).map_err(|error| failed(&name)(error.into()))?;
+        if json.pointer("/model/type").or(json.pointer("/model/vocab")).is_none_or(Value::is_null) {
+            return Err(failed(&name)("it is JSON, but no `tokenizer.json`: it has no `model`".into()));
+        }
         for pointer in ["/truncation", "/padding", "/model/dropout"] {
             if let Some(value) = json.pointer_mut(pointer) {
                 *value = Value::Null;
             }
         }
-        let inner = HuggingFaceTokenizer::from_bytes(json.to_string()).map_err(failed(&name))?;
+        let inner = guarded(&name, || HuggingFaceTokenizer::from_bytes(json.to_string()))?;
         Self::new(inner, path)
     }
 
     fn new(mut inner: HuggingFaceTokenizer, path: &Path) -> Result<Self, DataError> {
         inner.set_encode_special_tokens(true);
+        let name = path.display().to_string();
         let special = SpecialIds::find(path, |token| inner.token_to_id(token))?;
-        let largest = inner.get_vocab(true).into_values().max();
-        let vocab_size = largest.map_or(0, |id| id as usize + 1);
-        Ok(Self { inner, name: path.display().to_string(), special, vocab_size })
+        let vocab = guarded(&name, || Ok(inner.get_vocab(true)))?;
+        let vocab_size = vocab.values().max().map_or(0, |&id| id as usize + 1);
+        // A model has a row of weights for every id, used or not.
+        if vocab_size > vocab.len() * 2 + MOST_UNUSED_IDS {
+            let problem = format!("its ids go up to {}, but it has only {} tokens", vocab_size - 1, vocab.len());
+            return Err(failed(&name)(problem.into()));
+        }
+        Ok(Self { inner, name, special, vocab_size })
     }
 
     /// Writes the `tokenizer.json` to `path`.
@@ -119,7 +132,7 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Tokenizer`] if the library cannot write it.
     pub fn to_json(&self) -> Result<String, DataError> {
-        self.inner.to_string(true).map_err(failed(&self.name))
+        guarded(&self.name, || self.inner.to_string(true))
     }
 
     /// The ids of `text`, without begin or end of sentence.
@@ -129,7 +142,7 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign tokenizer has no id for some text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        let encoding = self.inner.encode_fast(EncodeInput::from(text), false).map_err(failed(&self.name))?;
+        let encoding = guarded(&self.name, || self.inner.encode_fast(EncodeInput::from(text), false))?;
         Ok(encoding.get_ids().iter().map(|&id| self.of_text(id)).collect())
     }
 
@@ -147,7 +160,7 @@ impl Tokenizer {
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn encode_words(&self, text: &str) -> Result<(Vec<u32>, Vec<usize>), DataError> {
-        let encoding = self.inner.encode(EncodeInput::from(text), false).map_err(failed(&self.name))?;
+        let encoding = guarded(&self.name, || self.inner.encode(EncodeInput::from(text), false))?;
         let starts: Vec<usize> = word_starts(text).collect();
         // A token may begin with the space before its word, so its last byte tells more than its first.
         let word = |&(start, end): &(usize, usize)| {
@@ -160,7 +173,7 @@ impl Tokenizer {
 
     /// The ids of `text`, with [`WORD_START`] set in those that begin a word.
     pub(crate) fn encode_marked(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        let encoding = self.inner.encode(EncodeInput::from(text), false).map_err(failed(&self.name))?;
+        let encoding = guarded(&self.name, || self.inner.encode(EncodeInput::from(text), false))?;
         let mut previous = None;
         let marked = encoding.get_ids().iter().zip(encoding.get_word_ids()).map(|(&id, &word)| {
             let starts = previous != Some(word);
@@ -180,7 +193,7 @@ impl Tokenizer {
             // Some of the library's decoders do not expect an empty sequence.
             return Ok(String::new());
         }
-        self.inner.decode(&ids, false).map_err(failed(&self.name))
+        guarded(&self.name, || self.inner.decode(&ids, false))
     }
 
     /// One more than the largest id.
@@ -262,6 +275,18 @@ impl Tokenizers {
         }
         self.src.save(&dir.join(SRC_FILE))?;
         self.tgt.save(&dir.join(TGT_FILE))
+    }
+}
+
+/// Asks the library for something. Its panics, on text or files that it does not expect, are errors here.
+fn guarded<T>(name: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, DataError> {
+    match panic::catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(failed(name)),
+        Err(payload) => {
+            let message = payload.downcast_ref::<String>().map(String::as_str);
+            let message = message.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            Err(failed(name)(format!("the tokenizers library stopped with `{message}`").into()))
+        }
     }
 }
 
