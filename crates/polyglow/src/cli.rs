@@ -50,6 +50,12 @@ enum Command {
         /// Directory of the run [default: runs/<name of the config>]
         #[arg(long, value_name = "DIR")]
         run: Option<PathBuf>,
+        /// Start a new run in this directory from the weights of the run: to fine-tune, or with another schedule or corpus
+        #[arg(long, value_name = "NEW_RUN")]
+        fork: Option<PathBuf>,
+        /// The checkpoint that a fork starts from: `best`, `last`, `step-N`, `average` or `ema`
+        #[arg(long, value_name = "NAME", default_value = "best", requires = "fork")]
+        checkpoint: String,
         /// Show a dashboard in the terminal; its key `q` stands in for Ctrl-C
         #[arg(long)]
         tui: bool,
@@ -296,8 +302,8 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Check { source: Source { config, overrides, device }, json } => {
             check::run(&check::CheckArgs { config, overrides, device, json })
         }
-        Command::Train { source: Source { config, overrides, device }, run, tui } => {
-            train::run(&train::TrainArgs { config, overrides, device, run, tui })
+        Command::Train { source: Source { config, overrides, device }, run, fork, checkpoint, tui } => {
+            train::run(&train::TrainArgs { config, overrides, device, run, fork, checkpoint, tui })
         }
         Command::Evaluate { model, split, alignments, json } => {
             evaluate::run(&evaluate::EvaluateArgs { model: model.into(), split, alignments, json })

@@ -63,7 +63,7 @@ impl Config {
         let text = text.map_err(usage)?;
         let config = Self::parse(&text).with_context(|| format!("in the config `{file}`"))?;
         let config = if overrides.is_empty() { config } else { overrides::apply(&text, overrides)? }.resolve();
-        config.validate().map_err(usage)?;
+        config.validate().with_context(|| format!("in the config `{file}`")).map_err(usage)?;
         Ok(config)
     }
 

@@ -4,6 +4,8 @@ use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::panic;
 use std::process::ExitCode;
+#[cfg(unix)]
+use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
 use polyglow_data::error::DataError;
@@ -72,7 +74,11 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
 pub fn report_panic() -> ExitCode {
     let panic = take_panic().unwrap_or_else(|| "a panic without a message".to_owned());
     print(&format!("error: internal error: {panic}"));
-    print("hint: this is a bug in polyglow; please report it with the command, the configuration and this message");
+    if panic.to_lowercase().contains("memory") {
+        print("hint: if the device ran out of memory, lower `train.max_tokens`; otherwise please report this message");
+    } else {
+        print("hint: this is a bug in polyglow; please report it with the command, the configuration and this message");
+    }
     ExitCode::from(FAILED)
 }
 
@@ -89,6 +95,15 @@ pub fn record_panics() {
             default(info);
         }
     }));
+}
+
+/// Makes a file that grows beyond `ulimit -f` an error of the write, and not the end of the process.
+pub fn survive_file_size_limit() {
+    #[cfg(unix)]
+    {
+        // With any handler the system returns an error as well. Without one nothing is lost but that kindness.
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    }
 }
 
 /// The first panic since the last call, for code that catches panics of a library and reports them itself.
@@ -121,7 +136,34 @@ fn advice(error: &anyhow::Error) -> Advice {
             advice.exit_code = USAGE;
         }
     }
+    let of_system = || causes.chain().find_map(|cause| cause.downcast_ref::<io::Error>().map(of_system));
+    advice.hint = advice.hint.or_else(|| of_system().map(str::to_owned));
+    if advice.exit_code == USAGE {
+        advice.hint.get_or_insert_with(|| {
+            "`configs/reference.toml` explains every key, `polyglow help` every option".to_owned()
+        });
+    }
     advice
+}
+
+/// What can be done about an error of the system.
+fn of_system(error: &io::Error) -> &'static str {
+    use io::ErrorKind as Kind;
+    match error.kind() {
+        Kind::NotFound => "relative paths start at the current directory; is the name spelled right?",
+        Kind::PermissionDenied => "`ls -l` shows who may read and write it",
+        Kind::IsADirectory => "a file is wanted here, not a directory",
+        Kind::NotADirectory => "a part of the path is a file, not a directory",
+        Kind::AlreadyExists => "give another name, or remove what is there",
+        Kind::StorageFull | Kind::QuotaExceeded => "make room on the disk, and give the same command again",
+        Kind::FileTooLarge => "files may only be so large here: `ulimit -f` shows the limit",
+        Kind::ReadOnlyFilesystem => "choose a place that can be written to",
+        Kind::InvalidFilename => "the name is too long, or no name of a file",
+        Kind::UnexpectedEof | Kind::InvalidData | Kind::InvalidInput => {
+            "the file is cut off, damaged, or of another kind"
+        }
+        _ => "this is the system's word for it; another path or device may do",
+    }
 }
 
 fn is_closed_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

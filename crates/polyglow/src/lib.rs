@@ -24,6 +24,7 @@ pub mod suggestion;
 pub mod train;
 pub mod translate;
 pub mod weights;
+pub mod workload;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ use std::process::ExitCode;
 /// anywhere below becomes an error message here, because a user can do nothing with a stack trace.
 pub fn run() -> ExitCode {
     failure::record_panics();
+    failure::survive_file_size_limit();
     match panic::catch_unwind(AssertUnwindSafe(cli::run)) {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => failure::report(&error),

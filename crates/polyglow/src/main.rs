@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-/// Training frees and allocates the same large temporaries at every step, which mimalloc does fastest.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: polyglow::allocator::Allocator = polyglow::allocator::Allocator;
 
 fn main() -> ExitCode {
     polyglow::allocator::keep_freed_memory();

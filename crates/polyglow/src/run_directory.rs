@@ -229,17 +229,25 @@ impl RunDirectory {
     pub fn load(&self, checkpoint: &str, device: &Device) -> anyhow::Result<TrainedModel> {
         let config = self.config()?;
         let tokenizers = self.tokenizers()?;
+        let (found, weights) = self.weights(checkpoint)?;
+        let shape = model_config(&config, &tokenizers)?;
+        let model = load_weights(Transformer::new(&shape, config.seed, device), weights)?;
+        Ok(TrainedModel { config, tokenizers, model, checkpoint: found })
+    }
+
+    /// The weights of a checkpoint, named as for [`Self::load`].
+    ///
+    /// # Errors
+    /// There is no such checkpoint, or it is damaged.
+    pub fn weights(&self, checkpoint: &str) -> anyhow::Result<(Checkpoint, Weights)> {
         let checkpoints = self.checkpoints(1);
         let found = match checkpoint {
             "ema" => checkpoints.find("last")?,
             "best" if !checkpoints.has("best") => checkpoints.find("last")?,
             name => checkpoints.find(name)?,
         };
-        let shape = model_config(&config, &tokenizers)?;
-        let model = Transformer::new(&shape, config.seed, device);
         let weights = if checkpoint == "ema" { found.average()? } else { found.model()? };
-        let model = load_weights(model, weights)?;
-        Ok(TrainedModel { config, tokenizers, model, checkpoint: found })
+        Ok((found, weights))
     }
 }
 

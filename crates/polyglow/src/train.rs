@@ -12,8 +12,10 @@ mod session;
 mod step;
 mod stop;
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use burn::tensor::Device;
 use polyglow_data::batching::BatchingConfig;
 use polyglow_data::corpus::Pair;
@@ -21,7 +23,7 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::tokenizer::Tokenizers;
 
-pub use checkpoint::TrainState;
+pub use checkpoint::{TextHashes, TrainState};
 pub use config::{BestMetric, BleuTokenizer, OptimizerKind, ScheduleKind, TrainConfig};
 pub use monitor::Interval;
 pub use optimizer::Optimizer;
@@ -32,7 +34,9 @@ pub use step::{StepConfig, StepRecord, step};
 pub use stop::Stop;
 
 use crate::config::Config;
+use crate::failure::{self, with_hint};
 use crate::run_directory::RunDirectory;
+use crate::workload;
 
 /// Everything that a training is made from.
 pub struct Setup<'a> {
@@ -48,6 +52,8 @@ pub struct Setup<'a> {
     pub cache: &'a Arc<IdCache>,
     /// The validation pairs; without any there is no validation and no `best`.
     pub valid: &'a [Pair],
+    /// What the texts and tokenizers are, for checkpoints to remember.
+    pub text: &'a TextHashes,
 }
 
 /// How a training ended.
@@ -63,20 +69,39 @@ pub enum Ending {
 
 /// Trains from the newest checkpoint, or from the start where there is none, to the end.
 ///
+/// What cannot be written is tried again at the next opportunity, and training goes on.
+///
 /// # Errors
-/// What is wrong with the data or the disk; a loss or gradient that is not finite; the dashboard's user wants no end in
-/// order.
+/// What is wrong with the data; a loss or gradient that is not finite; the device fails, as when its memory is full; the
+/// last checkpoint or record cannot be written; the dashboard's user wants no end in order.
 pub fn train(setup: &Setup<'_>, stop: &Stop, screen: Screen) -> anyhow::Result<(Ending, TrainState)> {
-    let config = &setup.config.train;
     let mut session = Session::start(setup)?;
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
     let mut batches = BatchStream::start(Arc::clone(setup.cache), batching(setup.config), start)?;
     let mut progress = Progress::start(setup.run, session.state.step, session.last_step(), screen)?;
-    let ending = loop {
+    // Burn has no errors of its own: a device that fails panics, in whatever is asked of it next.
+    let steps = AssertUnwindSafe(|| steps(&setup.config.train, &mut session, &mut batches, &mut progress, stop));
+    let Ok(ending) = panic::catch_unwind(steps) else { return Err(broken(&session, setup.device)) };
+    let ending = ending?;
+    progress.finish()?;
+    // Nobody looks at the flag from here on: with it set, the next signal ends the process.
+    stop.ask();
+    Ok((ending, session.state))
+}
+
+/// Makes step after step until there is a reason to end.
+fn steps(
+    config: &TrainConfig,
+    session: &mut Session<'_>,
+    batches: &mut BatchStream,
+    progress: &mut Progress,
+    stop: &Stop,
+) -> anyhow::Result<Ending> {
+    loop {
         if let Some(ending) = session.ending() {
-            break ending;
+            return Ok(ending);
         }
-        session.step(&mut batches)?;
+        session.step(batches)?;
         let number = session.state.step;
         progress.advance(number)?;
         if progress.asks_to_stop() {
@@ -85,23 +110,34 @@ pub fn train(setup: &Setup<'_>, stop: &Stop, screen: Screen) -> anyhow::Result<(
         let due = |every: u64| number.is_multiple_of(every) || session.is_last();
         let (log, validate, save) = (due(config.log_every), due(config.validate_every), due(config.save_every));
         if log {
-            session.report(&mut progress)?;
+            session.report(progress)?;
         }
         if validate {
             progress.validating(number)?;
         }
-        let improved = validate && session.validate(&mut progress)?;
+        let improved = validate && session.validate(progress)?;
         let asked = stop.asked();
-        if save || improved || asked || session.ending().is_some() {
-            session.save()?;
+        let ends = asked || session.ending().is_some();
+        if save || improved || ends {
+            session.check()?;
+            match session.save() {
+                Err(error) if !ends => tracing::warn!("{error:#}; training goes on, and the next save tries again"),
+                result => result?,
+            }
         }
         if asked {
-            break Ending::Stopped;
+            return Ok(Ending::Stopped);
         }
-    };
-    // Nobody looks at the flag from here on: with it set, the next signal ends the process.
-    stop.ask();
-    Ok((ending, session.state))
+    }
+}
+
+/// The error of a device that failed in the middle of something.
+fn broken(session: &Session<'_>, device: &Device) -> anyhow::Error {
+    let panic = failure::take_panic().unwrap_or_else(|| "no message".to_owned());
+    let batch = workload::current().map(|batch| format!("; the batch: {batch}")).unwrap_or_default();
+    let error = anyhow!("training failed on {device:?} after step {}: {panic}{batch}", session.state.step);
+    let advice = "if the device ran out of memory, lower `train.max_tokens`; if not, please report this";
+    with_hint(error, format!("{}, and the same command goes on from it; {advice}", session.last_good()))
 }
 
 /// How the configuration wants examples put into batches.

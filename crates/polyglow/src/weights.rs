@@ -39,6 +39,7 @@ impl Weights {
             ensure!(dtype == Dtype::F32, "`{file}`: tensor `{name}` holds {dtype:?}, not F32");
             let values: Vec<f32> =
                 view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+            ensure!(values.iter().all(|value| value.is_finite()), "`{file}`: tensor `{name}` holds NaN or infinity");
             tensors.insert(name.to_owned(), TensorData::new(values, view.shape().to_vec()));
         }
         Ok(Self { path: path.to_owned(), tensors })
@@ -85,7 +86,10 @@ pub fn count(path: &Path) -> anyhow::Result<u64> {
         let mut header = Vec::new();
         file.take(u64::from_le_bytes(length)).read_to_end(&mut header)?;
         let metadata: Metadata = serde_json::from_slice(&header)?;
-        Ok(metadata.tensors().values().map(|info| info.shape.iter().product::<usize>() as u64).sum())
+        let product = |size: u64, &dim: &usize| size.checked_mul(dim as u64);
+        let add = |total: u64, shape: &[usize]| total.checked_add(shape.iter().try_fold(1, product)?);
+        let mut shapes = metadata.tensors().into_values().map(|info| &*info.shape);
+        shapes.try_fold(0, add).context("its tensors have more values than can be counted")
     };
     read().with_context(|| format!("cannot read `{}`", path.display()))
 }
@@ -110,6 +114,19 @@ pub fn write<'a>(path: &Path, tensors: &'a [(String, TensorData)]) -> anyhow::Re
     write().with_context(|| format!("cannot write `{}`", path.display()))
 }
 
+/// Checks that a file's content is these tensors, bit for bit.
+///
+/// # Errors
+/// It is no safetensors file, or holds something else.
+pub fn confirm(bytes: &[u8], tensors: &[(String, TensorData)]) -> anyhow::Result<()> {
+    let parsed = SafeTensors::deserialize(bytes)?;
+    ensure!(parsed.len() == tensors.len(), "{} tensors were written, {} are there", tensors.len(), parsed.len());
+    for (name, data) in tensors {
+        ensure!(parsed.tensor(name)?.data() == data.as_bytes(), "the tensor `{name}` is not what was written");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +145,30 @@ mod tests {
         let found: Vec<f32> = read2.take("b", &[2, 3]).expect("it is there").iter::<f32>().collect();
         assert_eq!(bits(&found), bits(&values));
         read2.finish().expect("nothing is left");
+    }
+
+    #[test]
+    fn weights_that_are_no_numbers_are_an_error() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("a.safetensors");
+        for ruined in [f32::NAN, f32::INFINITY] {
+            write(&path, &[("b".to_owned(), TensorData::new(vec![1.0, ruined], [2]))]).expect("it can be written");
+            let error = Weights::read(&path).expect_err("it is ruined").to_string();
+            assert!(error.ends_with("tensor `b` holds NaN or infinity"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_what_was_written_is_not_confirmed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("a.safetensors");
+        let tensors = [("b".to_owned(), TensorData::new(vec![1.0f32, 2.0], [2]))];
+        write(&path, &tensors).expect("it can be written");
+        let mut bytes = fs::read(&path).expect("it is there");
+        confirm(&bytes, &tensors).expect("it is what was written");
+        assert!(confirm(&bytes, &[]).is_err());
+        *bytes.last_mut().expect("it is not empty") ^= 1;
+        assert!(confirm(&bytes, &tensors).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::anyhow;
 use polyglow_data::corpus::Pair;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::model::ModelArgs;
 use crate::activity::Activity;
+use crate::failure::with_hint;
 use crate::forced::{Forced, force};
 use crate::run_directory::translator;
 
@@ -81,12 +82,11 @@ pub fn run(args: &ScoreArgs) -> anyhow::Result<()> {
         activity.show(format!("{num_pairs} pairs scored"));
     }
     drop(activity);
-    ensure!(
-        num_pairs > 0,
-        "`{}` and `{}` are empty: there is nothing to score",
-        args.src.display(),
-        args.tgt.display()
-    );
+    if num_pairs == 0 {
+        let (src, tgt) = (args.src.display(), args.tgt.display());
+        let error = anyhow!("`{src}` and `{tgt}` are empty: there is nothing to score");
+        return Err(with_hint(error, "give a file of sentences and a file of their translations"));
+    }
     let perplexity = (-log_prob / num_tokens as f64).exp();
     tracing::info!("{num_pairs} pairs, {num_tokens} target tokens with end marks, perplexity {perplexity:.4}");
     Ok(())
@@ -108,13 +108,12 @@ fn portion(src: &mut Lines, tgt: &mut Lines) -> (Vec<Pair>, anyhow::Result<()>) 
 fn next_pair(src: &mut Lines, tgt: &mut Lines) -> anyhow::Result<Option<Pair>> {
     let (left, right) = (src.next().transpose()?, tgt.next().transpose()?);
     let ended = if left.is_none() { &*src } else { &*tgt };
-    ensure!(
-        left.is_some() == right.is_some(),
-        "`{}` ends after line {}, but `{}` goes on",
-        ended.path().display(),
-        ended.line(),
-        if left.is_none() { tgt.path() } else { src.path() }.display()
-    );
+    if left.is_some() != right.is_some() {
+        let (path, line) = (ended.path().display(), ended.line());
+        let other = if left.is_none() { tgt.path() } else { src.path() }.display();
+        let error = anyhow!("`{path}` ends after line {line}, but `{other}` goes on");
+        return Err(with_hint(error, "line n of one file must translate line n of the other"));
+    }
     Ok(left.zip(right).map(|(src, tgt)| Pair { src, tgt }))
 }
 

@@ -1,11 +1,14 @@
 //! `polyglow train`: from a config to a trained model.
 
+mod fork;
+mod resume;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use burn::tensor::Device;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
@@ -14,14 +17,16 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
 
 use crate::activity::Activity;
-use crate::config::{Config, Difference};
+use crate::config::Config;
 use crate::evaluation::{Evaluation, evaluate};
-use crate::failure::{usage, with_hint};
 use crate::inspection::{Subject, inspect};
 use crate::run_directory::{RunDirectory, check_beam, translator};
 use crate::train::metrics::Metrics;
-use crate::train::{self, Ending, ScheduleKind, Screen, Setup, Stop, TrainConfig};
+use crate::train::{self, Ending, Screen, Setup, Stop};
 use crate::{device, logging};
+
+use fork::Origin;
+use resume::{check_same_config, check_same_text, text_hashes};
 
 /// Translations that are shown at the end.
 const SAMPLES: usize = 5;
@@ -37,6 +42,10 @@ pub struct TrainArgs {
     pub device: Option<String>,
     /// Directory of the run, in place of `runs/<name of the config>`.
     pub run: Option<PathBuf>,
+    /// Directory of a new run that starts from the weights of `run`.
+    pub fork: Option<PathBuf>,
+    /// Which weights a fork starts from.
+    pub checkpoint: String,
     /// Whether to show a dashboard in the terminal.
     pub tui: bool,
 }
@@ -56,9 +65,18 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     }
     let screen = if args.tui { Screen::dashboard()? } else { Screen::Lines };
     let device = device::open(&config.device)?;
-    let run = RunDirectory::new(args.run.clone().unwrap_or_else(|| default_run(&args.config)));
+    let named = RunDirectory::new(args.run.clone().unwrap_or_else(|| default_run(&args.config)));
+    let (run, origin) = match &args.fork {
+        None => (named, None),
+        Some(new) => {
+            let new = RunDirectory::new(new);
+            let origin = Origin::open(&named, &args.checkpoint, &new, &config)?;
+            (new, Some(origin))
+        }
+    };
     let train = Corpus::open(&config.data, Split::Train)?;
-    let valid = valid_pairs(&config)?;
+    let valid_corpus = valid_corpus(&config)?;
+    let valid: Vec<Pair> = valid_corpus.iter().flat_map(Corpus::pairs).collect::<Result<_, _>>()?;
     if config.data.corpus.is_none() {
         for name in config.data.test_names() {
             Corpus::open(&config.data, Split::Test(name))?;
@@ -71,8 +89,13 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     logging::log_to_file(&run.log_path())?;
     tracing::info!("run directory: {}", run.root().display());
 
+    let begins = run.checkpoints(1).steps()?.is_empty();
+    if begins && origin.is_some() {
+        // They may be of a training that came to nothing.
+        run.remove_tokenizers()?;
+    }
     let mut activity = Activity::new();
-    let tokenizers = tokenizers(&run, &config, &train, &mut activity)?;
+    let tokenizers = tokenizers(&run, origin.as_ref(), &config, &train, &mut activity)?;
     check_beam(&config.search, &tokenizers)?;
     let filter = Filter::new(&config.data);
     let path = run.cache_path("train");
@@ -82,20 +105,26 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     drop(activity);
     tracing::info!("training text: {report}");
     let cache = Arc::new(cache);
-    if run.checkpoints(1).steps()?.is_empty() {
-        let subject =
-            Subject { config: &config, train: &train, cache: &cache, tokenizers: &tokenizers, device: &device };
-        let inspection = inspect(&subject)?;
-        tracing::info!("{}", inspection.to_string().trim_end());
-        let path = run.inspection_path();
-        fs::write(&path, serde_json::to_string_pretty(&inspection)? + "\n")
-            .with_context(|| format!("cannot write `{}`", path.display()))?;
-        for warning in inspection.warnings {
-            tracing::warn!("{warning}");
+    let text = text_hashes(&train, valid_corpus.as_ref(), &tokenizers)?;
+    check_same_text(&run, &text)?;
+    if begins {
+        say_and_keep(
+            &run,
+            &Subject { config: &config, train: &train, cache: &cache, tokenizers: &tokenizers, device: &device },
+        )?;
+        if let Some(origin) = origin {
+            origin.plant(&run, &config, &tokenizers, &text, &device)?;
         }
     }
-    let setup =
-        Setup { config: &config, run: &run, device: &device, tokenizers: &tokenizers, cache: &cache, valid: &valid };
+    let setup = Setup {
+        config: &config,
+        run: &run,
+        device: &device,
+        tokenizers: &tokenizers,
+        cache: &cache,
+        valid: &valid,
+        text: &text,
+    };
     // Until here an interrupt simply ends the process: there is nothing to save that would not be made again.
     let (ending, state) = train::train(&setup, &Stop::on_signals()?, screen)?;
     match ending {
@@ -111,16 +140,29 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     finish(&run, &config, &device)
 }
 
+/// Says what `check` would, and keeps it in the run's directory.
+fn say_and_keep(run: &RunDirectory, subject: &Subject<'_>) -> anyhow::Result<()> {
+    let inspection = inspect(subject)?;
+    tracing::info!("{}", inspection.to_string().trim_end());
+    let path = run.inspection_path();
+    fs::write(&path, serde_json::to_string_pretty(&inspection)? + "\n")
+        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    for warning in inspection.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(())
+}
+
 /// `runs/<name of the config>`.
 fn default_run(config: &Path) -> PathBuf {
     Path::new("runs").join(config.file_stem().unwrap_or_default())
 }
 
-fn valid_pairs(config: &Config) -> anyhow::Result<Vec<Pair>> {
+fn valid_corpus(config: &Config) -> anyhow::Result<Option<Corpus>> {
     if config.data.corpus.is_none() && config.data.valid.is_none() {
-        return Ok(Vec::new());
+        return Ok(None);
     }
-    Ok(Corpus::open(&config.data, Split::Valid)?.pairs().collect::<Result<_, _>>()?)
+    Ok(Some(Corpus::open(&config.data, Split::Valid)?))
 }
 
 /// Writes down what padded lengths are multiples of, since the order of the data depends on it: a run that goes on keeps
@@ -133,48 +175,10 @@ fn settle_padding(run: &RunDirectory, config: &mut Config) -> anyhow::Result<()>
     Ok(())
 }
 
-/// A run goes on only with the config it began with, but for what cannot change its result.
-fn check_same_config(run: &RunDirectory, config: &Config) -> anyhow::Result<()> {
-    if !run.config_path().is_file() {
-        return Ok(());
-    }
-    let mut old = run.config()?;
-    adopt_free_keys(&mut old.train, &config.train);
-    if old.device != config.device {
-        let (old, new) = (&old.device, &config.device);
-        tracing::warn!("the run began on `{old}`; on `{new}` it goes on with other dropout masks and other rounding");
-    }
-    old.device.clone_from(&config.device);
-    let differences = config.differences(&old)?;
-    if differences.is_empty() {
-        return Ok(());
-    }
-    if run.checkpoints(1).steps()?.is_empty() {
-        // Nothing has been trained, as after a check that failed. Only the tokenizers may belong to the old config.
-        return run.remove_tokenizers();
-    }
-    let change = |Difference { key, ours, theirs }: &Difference| format!("`{key} = {theirs}`, now `{ours}`");
-    let changes: Vec<String> = differences.iter().map(change).collect();
-    let error = anyhow!("`{}` was trained with another config: {}", run.root().display(), changes.join("; "));
-    Err(with_hint(usage(error), "set it back to go on, or give another directory with `--run`"))
-}
-
-/// Lets those keys differ that do not change what a step does: how often something is shown or kept, and a later end
-/// where the schedule does not aim at the end.
-fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
-    old.log_every = new.log_every;
-    old.save_every = new.save_every;
-    old.keep_last = new.keep_last;
-    let aims_at_the_end = matches!(new.schedule, ScheduleKind::Linear | ScheduleKind::Cosine);
-    let end = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-    if !aims_at_the_end && end(new.max_steps) >= end(old.max_steps) && end(new.max_epochs) >= end(old.max_epochs) {
-        (old.max_steps, old.max_epochs) = (new.max_steps, new.max_epochs);
-    }
-}
-
-/// The run's tokenizers, learned from the training text if it has none yet.
+/// The run's tokenizers; if it has none yet, those of the run that it starts from, or else learned from the training text.
 fn tokenizers(
     run: &RunDirectory,
+    origin: Option<&Origin>,
     config: &Config,
     train: &Corpus,
     activity: &mut Activity,
@@ -182,8 +186,10 @@ fn tokenizers(
     if run.has_tokenizers() {
         return run.tokenizers();
     }
-    let tokenizers =
-        Tokenizers::train(&config.tokenizer, train, &mut |stage, count| preparing(activity, stage, count))?;
+    let tokenizers = match origin {
+        Some(origin) => origin.tokenizers()?,
+        None => Tokenizers::train(&config.tokenizer, train, &mut |stage, count| preparing(activity, stage, count))?,
+    };
     tokenizers.save(run.root())?;
     Ok(tokenizers)
 }
@@ -238,6 +244,7 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
             }
         }
     }
+    metrics.flush()?;
     let (program, root) = (program(), run.root().display());
     writeln!(out, "\nnext:")?;
     writeln!(out, "  {program} translate {root}      then type sentences, one a line")?;

@@ -7,7 +7,7 @@ mod results;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use anyhow::{anyhow, ensure};
+use anyhow::anyhow;
 use polyglow_data::lines::Lines;
 
 use super::model::ModelArgs;
@@ -18,6 +18,9 @@ use crate::translate::{Request, Translator};
 
 use output::Output;
 use results::Results;
+
+/// What the files beside the input must be like.
+const BESIDE: &str = "there must be a line for each line of the input; a blank one where nothing is asked for";
 
 /// Lines that are read, batched by length and translated together.
 const PORTION: usize = 2048;
@@ -152,7 +155,10 @@ impl Input {
         let read = self.lines.line();
         for lines in [&mut self.prefix, &mut self.constraints].into_iter().flatten() {
             let more = lines.next().transpose()?.is_some();
-            ensure!(!more, "`{}` has more than the {read} lines of the input", lines.path().display());
+            if more {
+                let error = anyhow!("`{}` has more than the {read} lines of the input", lines.path().display());
+                return Err(with_hint(error, BESIDE));
+            }
         }
         Ok(())
     }
@@ -162,6 +168,9 @@ impl Input {
 fn beside(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<String>> {
     let Some(lines) = lines else { return Ok(None) };
     let line = lines.next().transpose()?;
-    ensure!(line.is_some(), "`{}` has no line {number}, but the input does", lines.path().display());
+    if line.is_none() {
+        let error = anyhow!("`{}` has no line {number}, but the input does", lines.path().display());
+        return Err(with_hint(error, BESIDE));
+    }
     Ok(line)
 }

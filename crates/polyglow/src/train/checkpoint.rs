@@ -4,6 +4,7 @@
 //! `state.json`.
 
 mod directory;
+mod place;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,6 +19,7 @@ use sha2::{Digest, Sha256};
 pub use directory::Checkpoints;
 
 use super::monitor::Interval;
+use crate::failure::with_hint;
 use crate::weights::{self, Weights};
 
 /// Version of the directory's layout and of its tensor names.
@@ -45,6 +47,20 @@ pub struct TrainState {
     pub stale_validations: u64,
     /// Sums over the steps since the last report.
     pub interval: Interval,
+    /// What it was trained on; the first checkpoints did not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextHashes>,
+}
+
+/// SHA-256 of the content of what decides a run beside its config, in hexadecimal digits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextHashes {
+    /// The training text, with its alignments.
+    pub train: String,
+    /// The validation text; empty where there is none.
+    pub valid: String,
+    /// The tokenizers of both sides.
+    pub tokenizers: String,
 }
 
 /// The validation that no later one has beaten.
@@ -117,33 +133,27 @@ impl Checkpoint {
             ensure!(manifest.files.contains_key(MODEL), "it has no `{MODEL}`");
             Ok(manifest)
         };
-        let Manifest { state, files, .. } = open().with_context(|| damaged(path))?;
+        let Manifest { state, files, .. } = open().map_err(|error| damaged(path, error))?;
         Ok(Self { path: path.to_owned(), state, files })
     }
 
     /// Writes a checkpoint to `path`, in place of one that is there.
     ///
     /// # Errors
-    /// Something cannot be written; what was there is still there then.
+    /// Something cannot be written, or does not read back as it was written; what was there is still there then.
     pub fn write(path: &Path, content: &Content, state: &TrainState) -> anyhow::Result<()> {
-        let [beside, aside] = [".tmp", ".old"].map(|ending| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(ending);
-            PathBuf::from(name)
-        });
+        let beside = place::sibling(path, place::UNFINISHED);
         let replace = || -> anyhow::Result<()> {
             remove_directory(&beside)?;
             fill(&beside, content, state)?;
-            if path.exists() {
-                // A directory cannot be replaced in one step, so the old one is only removed once the new one stands.
-                remove_directory(&aside)?;
-                fs::rename(path, &aside)?;
-            }
-            fs::rename(&beside, path)?;
-            remove_directory(&aside)?;
+            place::put(&beside, path)?;
             Ok(path.parent().map_or(Ok(()), sync_directory)?)
         };
-        replace().with_context(|| format!("cannot write the checkpoint `{}`", path.display()))
+        replace().with_context(|| {
+            // A part of a checkpoint is of no use, and the room that it takes may be what is lacking.
+            let _ = remove_directory(&beside);
+            format!("cannot write the checkpoint `{}`", path.display())
+        })
     }
 
     /// Reads every file and confirms its checksum.
@@ -193,7 +203,7 @@ impl Checkpoint {
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub fn parameters(&self) -> anyhow::Result<u64> {
-        weights::count(&self.path.join(MODEL)).with_context(|| damaged(&self.path))
+        weights::count(&self.path.join(MODEL)).map_err(|error| damaged(&self.path, error))
     }
 
     fn weights(&self, file: &str) -> anyhow::Result<Weights> {
@@ -206,22 +216,27 @@ impl Checkpoint {
             ensure!(self.files.get(file) == Some(&checksum(&bytes)), "its `{file}` is not what was written");
             Ok(bytes)
         };
-        read().with_context(|| damaged(&self.path))
+        read().map_err(|error| damaged(&self.path, error))
     }
 }
 
-fn damaged(path: &Path) -> String {
-    format!("the checkpoint `{}` is damaged", path.display())
+fn damaged(path: &Path, error: anyhow::Error) -> anyhow::Error {
+    let error = error.context(format!("the checkpoint `{}` is damaged", path.display()));
+    with_hint(error, "another checkpoint may be whole: `polyglow info RUN` lists them, `--checkpoint NAME` uses one")
 }
 
 /// Makes the directory `path` with all files of a checkpoint, and has the disk confirm them.
 fn fill(path: &Path, content: &Content, state: &TrainState) -> anyhow::Result<()> {
-    fs::create_dir_all(path)?;
+    // Not with the directories above it: a run that was removed must not come back as a checkpoint without its config.
+    fs::create_dir(path)?;
     let mut files = BTreeMap::new();
     for (file, tensors) in [(MODEL, &content.model), (OPTIMIZER, &content.optimizer), (AVERAGE, &content.average)] {
         if !tensors.is_empty() {
-            weights::write(&path.join(file), tensors)?;
-            files.insert(file.to_owned(), checksum(&fs::read(path.join(file))?));
+            let path = path.join(file);
+            weights::write(&path, tensors)?;
+            let written = fs::read(&path)?;
+            weights::confirm(&written, tensors).with_context(|| format!("`{file}` does not read back"))?;
+            files.insert(file.to_owned(), checksum(&written));
         }
     }
     let manifest = Manifest { format: FORMAT, state: state.clone(), files };
@@ -231,7 +246,12 @@ fn fill(path: &Path, content: &Content, state: &TrainState) -> anyhow::Result<()
 }
 
 fn checksum(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut digits, byte| {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+/// A hash as it is written into a checkpoint.
+pub fn hexadecimal(hash: &[u8]) -> String {
+    hash.iter().fold(String::new(), |mut digits, byte| {
         digits.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default()));
         digits
     })

@@ -14,6 +14,10 @@ use crate::evaluation::Scores;
 pub struct Metrics {
     path: PathBuf,
     file: File,
+    /// Bytes in the file that are whole records.
+    len: u64,
+    /// Records that could not be written yet, as they will be.
+    pending: Vec<u8>,
 }
 
 impl Metrics {
@@ -33,13 +37,14 @@ impl Metrics {
             fs::write(&beside, keep).and_then(|()| fs::rename(&beside, path)).with_context(context)?;
         }
         let file = OpenOptions::new().create(true).append(true).open(path).with_context(context)?;
-        Ok(Self { path: path.to_owned(), file })
+        let len = file.metadata().with_context(context)?.len();
+        Ok(Self { path: path.to_owned(), file, len, pending: Vec::new() })
     }
 
     /// Adds the scores of a set: `kind` is `valid` or `test`.
     ///
     /// # Errors
-    /// The disk fails.
+    /// As [`Self::write`].
     pub fn write_scores(&mut self, kind: &str, split: &str, step: u64, scores: &Scores) -> anyhow::Result<Value> {
         let mut record = serde_json::to_value(scores)?;
         for (key, value) in [("kind", json!(kind)), ("split", json!(split)), ("step", json!(step))] {
@@ -49,13 +54,32 @@ impl Metrics {
         Ok(record)
     }
 
-    /// Adds a line.
+    /// Adds a line. Where the disk is full, the line is kept and written with the next.
     ///
     /// # Errors
-    /// The disk fails.
+    /// The record is none that JSON can hold.
     pub fn write(&mut self, record: &impl Serialize) -> anyhow::Result<()> {
-        let line = serde_json::to_string(record)? + "\n";
-        self.file.write_all(line.as_bytes()).with_context(|| format!("cannot write `{}`", self.path.display()))
+        self.pending.extend(serde_json::to_vec(record)?);
+        self.pending.push(b'\n');
+        if let Err(error) = self.flush() {
+            tracing::warn!("{error:#}; the records are kept and written later");
+        }
+        Ok(())
+    }
+
+    /// Writes what could not be written before.
+    ///
+    /// # Errors
+    /// It still cannot.
+    pub fn flush(&mut self) -> anyhow::Result<()> {
+        if let Err(error) = self.file.write_all(&self.pending) {
+            // A part of a line may have been written.
+            let _ = self.file.set_len(self.len);
+            return Err(error).with_context(|| format!("cannot write `{}`", self.path.display()));
+        }
+        self.len += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
     }
 }
 
@@ -64,8 +88,10 @@ impl Metrics {
 /// # Errors
 /// The file cannot be read.
 pub fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
+    match fs::read(path) {
+        Ok(bytes) => {
+            Ok(bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
     }

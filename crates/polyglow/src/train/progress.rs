@@ -138,6 +138,7 @@ impl Progress {
     /// # Errors
     /// As [`Self::advance`].
     pub fn validating(&mut self, step: u64) -> anyhow::Result<()> {
+        tracing::debug!("validating after step {step}");
         match &mut self.view {
             View::Lines => {}
             View::Bar(bar) => bar.set_message("validating"),
@@ -204,6 +205,14 @@ impl Progress {
             View::Dashboard(dashboard) => dashboard.show(&record)?,
         }
         Ok(())
+    }
+
+    /// Writes the records that the disk has refused so far.
+    ///
+    /// # Errors
+    /// It still refuses them.
+    pub fn finish(&mut self) -> anyhow::Result<()> {
+        self.metrics.flush()
     }
 
     /// Says how long the steps to come will take at the pace so far: `4m10s`.

@@ -41,6 +41,8 @@ pub struct Session<'a> {
     checkpoints: Checkpoints,
     /// The newest whole checkpoint.
     saved: Option<PathBuf>,
+    /// The best validation before the newest that was better, whose checkpoint may not be written yet.
+    best_before: Option<Best>,
     stepping: Duration,
     /// Tokens of the interval that an earlier process saw, in time that this one does not know.
     untimed_tokens: u64,
@@ -56,6 +58,7 @@ impl<'a> Session<'a> {
         let device = setup.device.clone().autodiff();
         let shape = model_config(config, setup.tokenizers)?;
         let checkpoints = setup.run.checkpoints(config.train.keep_last);
+        checkpoints.tidy()?;
         let mut model = Transformer::new(&shape, config.seed, &device);
         let mut optimizer = Optimizer::new(&config.train, &model);
         let (mut state, mut saved) = (TrainState::default(), None);
@@ -68,7 +71,7 @@ impl<'a> Session<'a> {
                 optimizer.restore_average(setup.device, |name, shape| average.take(name, shape))?;
             }
             state = checkpoint.state;
-            checkpoints.link(&state)?;
+            checkpoints.recover(&state)?;
             saved = Some(checkpoint.path.clone());
             tracing::info!("resuming after step {} from `{}`", state.step, checkpoint.path.display());
         } else if !checkpoints.steps()?.is_empty() {
@@ -78,6 +81,7 @@ impl<'a> Session<'a> {
             );
             return Err(with_hint(error, "bring one back, or remove `checkpoints` in it to begin anew"));
         }
+        state.text = Some(setup.text.clone());
         let epoch_len = prefetch::plan(setup.cache, &batching(config), 0)?.len();
         let last_step = last_step(&config.train, epoch_len);
         let schedule = Schedule::new(&config.train, last_step, shape.d_model);
@@ -93,6 +97,7 @@ impl<'a> Session<'a> {
             monitor: Monitor::default(),
             checkpoints,
             saved,
+            best_before: None,
             stepping: Duration::ZERO,
             untimed_tokens,
         })
@@ -156,7 +161,7 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// Something in it is not finite.
-    fn check(&mut self) -> anyhow::Result<()> {
+    pub fn check(&mut self) -> anyhow::Result<()> {
         let started = Instant::now();
         self.monitor.check(&mut self.state.interval, self.setup.cache, self.saved.as_deref())?;
         self.stepping += started.elapsed();
@@ -206,8 +211,9 @@ impl<'a> Session<'a> {
             "the validation loss after step {step} is not finite: the weights are ruined, and nothing is saved"
         );
         let path = setup.run.validation_path(step);
-        fs::write(&path, evaluation.hypotheses.join("\n") + "\n")
-            .with_context(|| format!("cannot write `{}`", path.display()))?;
+        if let Err(error) = fs::write(&path, evaluation.hypotheses.join("\n") + "\n") {
+            tracing::warn!("cannot write `{}`: {error}; training goes on without it", path.display());
+        }
         progress.scores(step, &evaluation.scores)?;
         for (pair, hypothesis) in setup.valid.iter().zip(&evaluation.hypotheses).take(SAMPLES) {
             tracing::info!("  source      {}\n  reference   {}\n  hypothesis  {hypothesis}", pair.src, pair.tgt);
@@ -226,6 +232,7 @@ impl<'a> Session<'a> {
         let rank = |score: f64, loss: f64| (score * sign, -loss);
         let improved = self.state.best.is_none_or(|best| rank(score, scores.loss) > rank(best.score, best.loss));
         if improved {
+            self.best_before = self.state.best;
             self.state.best = Some(Best { step: self.state.step, score, loss: scores.loss });
             self.state.stale_validations = 0;
         } else {
@@ -234,20 +241,41 @@ impl<'a> Session<'a> {
         improved
     }
 
-    /// Writes a checkpoint of this step.
+    /// Writes a checkpoint of this step, which [`Self::check`] has found to be good.
     ///
     /// # Errors
-    /// A loss or gradient before it is not finite (then nothing is written); the checkpoint cannot be written.
+    /// The checkpoint cannot be written. The newest before it is still there, and so is the best.
     pub fn save(&mut self) -> anyhow::Result<()> {
-        self.check()?;
         let model = self.model.as_ref().context("a step failed before this")?;
         let content = Content {
             model: parameter::read(model),
             optimizer: self.optimizer.state(),
             average: self.optimizer.average(),
         };
-        self.saved = Some(self.checkpoints.save(&content, &self.state)?);
-        Ok(())
+        match self.checkpoints.save(&content, &self.state) {
+            Ok(path) => {
+                self.saved = Some(path);
+                Ok(())
+            }
+            Err(error) => {
+                if self.state.best.is_some_and(|best| best.step == self.state.step) {
+                    // A best that is nowhere to be found is none.
+                    self.state.best = self.best_before;
+                }
+                Err(with_hint(
+                    error,
+                    format!("{}; make room, and the same command goes on from there", self.last_good()),
+                ))
+            }
+        }
+    }
+
+    /// Says what there is to go on from.
+    pub fn last_good(&self) -> String {
+        match &self.saved {
+            Some(path) => format!("the last good checkpoint is `{}`", path.display()),
+            None => "there is no checkpoint yet".to_owned(),
+        }
     }
 
     fn epochs_are_over(&self) -> bool {

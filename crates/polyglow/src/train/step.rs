@@ -7,6 +7,7 @@ use polyglow_model::{LossOutput, Transformer, alignment_loss, cross_entropy};
 
 use super::optimizer::{GradientSum, Optimizer};
 use crate::device::upload;
+use crate::workload::{self, Workload};
 
 /// What a step needs beside the model and the data.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +57,7 @@ pub fn step(
     let mut gradients = GradientSum::default();
     let (mut loss_sums, mut nll_sums) = (Vec::new(), Vec::new());
     for (micro_batch, batch) in window.iter().enumerate() {
+        workload::begin(Workload { rows: batch.batch_size, src_len: batch.src_len, tgt_len: batch.tgt_len });
         device.seed(mix(&[config.seed, config.step, micro_batch as u64]));
         let ids = |values: &[i32], len| upload(values.to_vec(), len, device);
         let (src, tgt_in) = (ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));

@@ -154,6 +154,24 @@ fn messages_go_to_stderr_and_quiet_silences_them() {
     assert!(polyglow(&["-q", "corpus", "digits", out]).stderr.is_empty());
 }
 
+/// The program cannot reach a network: it does not know the system's functions that would.
+///
+/// Builds with GPU backends may, as their drivers' libraries do.
+#[cfg(all(target_os = "linux", not(any(feature = "wgpu", feature = "cuda", feature = "rocm"))))]
+#[test]
+fn the_program_has_no_way_to_a_network() {
+    let program = std::fs::read(env!("CARGO_BIN_EXE_polyglow")).expect("it can be read");
+    // Names of functions of shared libraries stand in the file between zero bytes.
+    let imports = |name: &str| {
+        let name = [b"\0", name.as_bytes(), b"\0"].concat();
+        program.windows(name.len()).any(|window| window == name)
+    };
+    assert!(imports("read") && imports("open64"), "the search finds what is there");
+    for name in ["socket", "connect", "bind", "listen", "accept", "accept4", "sendto", "getaddrinfo", "gethostbyname"] {
+        assert!(!imports(name), "`{name}` is imported");
+    }
+}
+
 #[test]
 fn completions_and_the_man_page_name_the_commands() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {

@@ -2,11 +2,17 @@
 
 mod attention;
 mod average;
+mod bad_input;
 mod check;
 mod cli;
 mod config;
 mod dashboard;
+mod disk;
+mod fork;
+mod formats;
 mod info;
+mod kills;
+mod limits;
 mod metrics;
 mod program;
 mod progress;

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow};
 use tempfile::{Builder, NamedTempFile};
 
 use crate::failure::with_hint;
@@ -30,9 +30,16 @@ impl Output {
     pub(super) fn create(path: Option<&Path>) -> anyhow::Result<Self> {
         let is_stdout = |path: &&Path| *path == Path::new("-") || *path == Path::new("/dev/stdout");
         let Some(path) = path.filter(|path| !is_stdout(path)) else { return Ok(Self::Stdout) };
-        ensure!(!path.is_dir(), "cannot write `{}`: it is a directory", path.display());
+        if path.is_dir() {
+            let error = anyhow!("cannot write `{}`: it is a directory", path.display());
+            return Err(with_hint(error, "give the name of a file in it"));
+        }
         // Through a link, the file behind it is meant.
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let path = match path.canonicalize() {
+            Ok(path) => path,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+            Err(error) => return Err(error).with_context(|| format!("cannot write `{}`", path.display())),
+        };
         if path.exists() && !path.is_file() {
             return Ok(Self::Special(path));
         }
@@ -58,9 +65,13 @@ impl Output {
             Self::Stdout => Box::new(io::stdout().lock()),
             Self::Special(path) => {
                 let failed = || format!("cannot write `{}`", path.display());
-                Box::new(File::options().write(true).open(path).with_context(failed)?)
+                let file = File::options().write(true).open(path).with_context(failed)?;
+                Box::new(fs_err::File::from_parts(file, path))
             }
-            Self::File { beside, .. } => Box::new(beside.as_file().try_clone().context("cannot write the output")?),
+            Self::File { path, beside } => {
+                let file = beside.as_file().try_clone().context("cannot write the output")?;
+                Box::new(fs_err::File::from_parts(file, path))
+            }
         })
     }
 

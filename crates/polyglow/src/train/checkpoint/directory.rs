@@ -4,11 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow};
 
 #[cfg(unix)]
 use super::sync_directory;
-use super::{Checkpoint, Content, TrainState, remove_directory};
+use super::{Checkpoint, Content, TrainState, place, remove_directory};
+use crate::failure::with_hint;
 
 /// The `checkpoints` directory of a run: `step-N/`, `average/`, and the relative links `last` and `best`.
 #[derive(Clone, Debug)]
@@ -27,19 +28,42 @@ impl Checkpoints {
     /// longer kept.
     ///
     /// # Errors
-    /// Something cannot be written; every earlier checkpoint is then still there.
+    /// Something cannot be written, as where the run's directory is gone; every earlier checkpoint is then still there.
     pub fn save(&self, content: &Content, state: &TrainState) -> anyhow::Result<PathBuf> {
+        match fs::create_dir(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(error).with_context(|| format!("cannot make `{}`", self.dir.display()));
+            }
+            _ => {}
+        }
         let path = self.write(&format!("step-{}", state.step), content, state)?;
         self.link(state)?;
         self.remove_old(state)?;
         Ok(path)
     }
 
-    /// Points `last` and `best` to where they belong after `state`, as a process may have been killed before it did.
+    /// Finishes what a process that was killed in [`Self::save`] left undone before or after it wrote `state`.
     ///
     /// # Errors
-    /// A link cannot be written.
-    pub fn link(&self, state: &TrainState) -> anyhow::Result<()> {
+    /// Something cannot be moved, linked or removed.
+    pub fn recover(&self, state: &TrainState) -> anyhow::Result<()> {
+        self.link(state)?;
+        self.remove_old(state)
+    }
+
+    /// Removes what a killed process left unfinished, and brings back what it was about to replace.
+    ///
+    /// # Errors
+    /// Something cannot be moved or removed; a missing directory is none.
+    pub fn tidy(&self) -> anyhow::Result<()> {
+        if !self.dir.is_dir() {
+            return Ok(());
+        }
+        place::tidy(&self.dir, "step-").with_context(|| format!("cannot clear `{}`", self.dir.display()))
+    }
+
+    /// Points `last` and `best` to where they belong after `state`.
+    fn link(&self, state: &TrainState) -> anyhow::Result<()> {
         link(&self.dir, "last", &format!("step-{}", state.step))?;
         match state.best.map(|best| format!("step-{}", best.step)) {
             Some(best) if self.dir.join(&best).is_dir() => link(&self.dir, "best", &best),
@@ -91,8 +115,13 @@ impl Checkpoints {
         let mut known: Vec<String> = self.steps()?.into_iter().map(|step| format!("step-{step}")).collect();
         let named = ["best", "last", "average"].into_iter().filter(|name| Checkpoint::is_at(&self.dir.join(name)));
         known.extend(named.map(str::to_owned));
-        ensure!(!known.is_empty(), "no checkpoint in `{}`: nothing has been trained there yet", self.dir.display());
-        bail!("no checkpoint `{name}` in `{}`; there is {}", self.dir.display(), known.join(", "))
+        let dir = self.dir.display();
+        if known.is_empty() {
+            let error = anyhow!("no checkpoint in `{dir}`: nothing has been trained there yet");
+            return Err(with_hint(error, "`polyglow train` with the run's config goes on with it"));
+        }
+        let error = anyhow!("no checkpoint `{name}` in `{dir}`; there is {}", known.join(", "));
+        Err(with_hint(error, "give one of these, or the path of a checkpoint, with `--checkpoint`"))
     }
 
     /// The checkpoint of that name in this directory; none if there is none.

@@ -1,0 +1,269 @@
+//! Disks that are full, files that may not be written, directories that vanish: for real, as far as the machine allows.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Lines, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use crate::program::Workplace;
+
+const LONGER: [&str; 2] = ["--set", "train.max_steps=12"];
+
+/// Says aloud, past the test harness, that something could not be tested.
+fn not_tested(what: &str, why: &str) {
+    let _ = writeln!(io::stderr(), "NOT TESTED on this machine: {what}: {why}");
+}
+
+fn weights(run: &Path, step: u64) -> Vec<u8> {
+    fs::read(run.join(format!("checkpoints/step-{step}/model.safetensors"))).expect("it was written")
+}
+
+/// The weights of a training that nothing disturbed.
+fn undisturbed() -> Vec<u8> {
+    let place = Workplace::new();
+    place.succeed(&[&["train", "tiny.toml", "--run", "run"][..], &LONGER].concat());
+    weights(&place.path().join("run"), 12)
+}
+
+/// Runs a shell command with `$polyglow` in it.
+fn shell(place: &Workplace, script: &str) -> Output {
+    Command::new("bash")
+        .args(["-c", script])
+        .env("polyglow", env!("CARGO_BIN_EXE_polyglow"))
+        .env_remove("RUST_LOG")
+        .current_dir(place.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("bash starts")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A small file system of its own, unmounted at the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn new(path: &Path, bytes: u64) -> Option<Self> {
+        fs::create_dir(path).expect("it can be made");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"]).arg(path).output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Self(path.to_owned())),
+            Ok(output) => {
+                not_tested("a full disk", stderr(&output).trim());
+                None
+            }
+            Err(error) => {
+                not_tested("a full disk", &error.to_string());
+                None
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
+/// A training without end, and what it says.
+struct Training {
+    child: Child,
+    lines: Lines<BufReader<ChildStderr>>,
+}
+
+impl Training {
+    fn start(place: &Workplace, run: &str) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_polyglow"))
+            .args(["train", "tiny.toml", "--run", run, "--set", "train.max_steps=1000000"])
+            .args(["--set", "train.keep_last=2", "--set", "train.validate_every=50"])
+            .current_dir(place.path())
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let lines = BufReader::new(child.stderr.take().expect("it is piped")).lines();
+        Self { child, lines }
+    }
+
+    /// Reads to a line with these words.
+    fn wait_for(&mut self, words: &str) {
+        let found = self.lines.by_ref().map_while(Result::ok).any(|line| line.contains(words));
+        assert!(found, "nothing said `{words}`");
+    }
+
+    /// Asks the training to stop; its exit code, and what it said last.
+    fn stop(mut self) -> (Option<i32>, String) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+        let rest: Vec<String> = self.lines.map_while(Result::ok).collect();
+        (self.child.wait().expect("it ends").code(), rest.join("\n"))
+    }
+}
+
+/// The step of the checkpoint `last`.
+fn last_step(run: &Path) -> u64 {
+    let link = fs::read_link(run.join("checkpoints/last")).expect("a link");
+    link.to_string_lossy().trim_start_matches("step-").parse().expect("a number")
+}
+
+#[test]
+fn a_full_disk_costs_no_training_and_no_checkpoint() {
+    let place = Workplace::new();
+    let Some(disk) = SmallDisk::new(&place.path().join("disk"), 4 << 20) else { return };
+    let (run, filler) = (disk.0.join("run"), disk.0.join("filler"));
+    let fill = || {
+        let full = io::copy(&mut io::repeat(1), &mut fs::File::create(&filler).expect("it can be made"));
+        assert_eq!(full.expect_err("the disk is full").kind(), io::ErrorKind::StorageFull);
+    };
+    let mut training = Training::start(&place, "disk/run");
+    training.wait_for("step 10/");
+    fill();
+    training.wait_for("warning: cannot write the checkpoint `disk/run/checkpoints/step-");
+    training.wait_for("metrics.jsonl`: No space left on device");
+    // There is room again, and the training has not stopped.
+    fs::remove_file(&filler).expect("it is ours");
+    let before = last_step(&run);
+    training.wait_for("valid after step");
+    while last_step(&run) == before {
+        training.wait_for("step ");
+    }
+    // The disk is full once more, and stays so to the end.
+    fill();
+    training.wait_for("training goes on, and the next save tries again");
+    let good = last_step(&run);
+    let (code, message) = training.stop();
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("error: cannot write the checkpoint `disk/run/checkpoints/step-"), "{message}");
+    let hint = format!("hint: the last good checkpoint is `disk/run/checkpoints/step-{good}`; make room");
+    assert!(message.contains(&hint), "{message}");
+    assert!(
+        !fs::read_dir(run.join("checkpoints"))
+            .expect("it is there")
+            .any(|entry| { entry.expect("it is there").file_name().to_string_lossy().ends_with(".tmp") })
+    );
+
+    fs::remove_file(&filler).expect("it is ours");
+    let mut training = Training::start(&place, "disk/run");
+    training.wait_for(&format!("resuming after step {good}"));
+    training.wait_for("step ");
+    let (code, message) = training.stop();
+    assert_eq!(code, Some(0), "{message}");
+    // Nothing of this shows in what was trained, nor in the record of it.
+    let end = last_step(&run);
+    let straight = Workplace::new();
+    let max_steps = format!("train.max_steps={end}");
+    straight.succeed(&["train", "tiny.toml", "--run", "run", "--set", &max_steps, "--set", "train.validate_every=50"]);
+    assert_eq!(weights(&run, end), weights(&straight.path().join("run"), end));
+    let metrics = fs::read_to_string(run.join("metrics.jsonl")).expect("it was written");
+    let steps: Vec<u64> = metrics
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("every line is whole"))
+        .filter(|record| record["kind"] == "train")
+        .map(|record| record["step"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(steps, (1..=end / 2).map(|report| 2 * report).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_no_end_by_a_signal() {
+    let place = Workplace::trained();
+    let run = place.path().join("run");
+    let before = weights(&run, 6);
+    let largest = fs::metadata(run.join("checkpoints/step-6/optimizer.safetensors")).expect("it is there").len();
+    let limit = largest / 1024 - 1;
+    let output =
+        shell(&place, &format!("ulimit -f {limit}; exec $polyglow train tiny.toml --run run {}", LONGER.join(" ")));
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("File too large") && message.contains("step-6`; make room"), "{message}");
+    assert_eq!(weights(&run, 6), before);
+    place.succeed(&[&["train", "tiny.toml", "--run", "run"][..], &LONGER].concat());
+    assert_eq!(weights(&run, 12), undisturbed());
+}
+
+#[test]
+fn what_may_not_be_written_is_named_and_left_alone() {
+    let place = Workplace::trained();
+    let open =
+        |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+    let root = place.path();
+    open(root, 0o755);
+    // The root user may write anything, so somebody else has to try, with a program that anybody may read.
+    let program = root.join("polyglow");
+    fs::copy(env!("CARGO_BIN_EXE_polyglow"), &program).expect("it can be copied");
+    open(&program, 0o755);
+    let is_root =
+        String::from_utf8_lossy(&Command::new("id").arg("-u").output().expect("id runs").stdout).trim() == "0";
+    let sudo = if is_root { "setpriv --reuid=65534 --regid=65534 --clear-groups " } else { "" };
+    let probe = shell(&place, &format!("{sudo}./polyglow --version"));
+    if !probe.status.success() {
+        return not_tested("directories without permission", stderr(&probe).trim());
+    }
+    let before = weights(&root.join("run"), 6);
+    // As they are for somebody else: to be read only.
+    for (command, expected) in [
+        ("train tiny.toml --run new", "cannot make `new`: Permission denied"),
+        ("train tiny.toml --run run --set train.max_steps=12", "cannot lock `run/lock`: Permission denied"),
+        ("corpus digits digits", "digits`: Permission denied"),
+        ("report run --out report.html", "cannot write `report.html`: Permission denied"),
+        ("translate run test.en -o output", "cannot write `output`: Permission denied"),
+        ("average run", "cannot write the checkpoint `run/checkpoints/average`: Permission denied"),
+    ] {
+        let output = shell(&place, &format!("{sudo}./polyglow {command}"));
+        let message = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{command}: {message}");
+        assert!(message.contains(expected) && message.contains("\nhint: "), "{command}: {message}");
+    }
+    // A run whose checkpoints cannot be added to.
+    let owner = |path: &str| shell(&place, &format!("chown -R 65534:65534 {path}"));
+    if is_root {
+        assert!(owner("run").status.success());
+    }
+    open(&root.join("run/checkpoints"), 0o555);
+    let output = shell(&place, &format!("{sudo}./polyglow train tiny.toml --run run --set train.max_steps=12"));
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("run/checkpoints") && message.contains("Permission denied"), "{message}");
+    assert_eq!(weights(&root.join("run"), 6), before);
+    open(&root.join("run/checkpoints"), 0o755);
+}
+
+#[test]
+fn a_run_that_is_removed_does_not_come_back_in_parts() {
+    let place = Workplace::new();
+    let run = place.path().join("run");
+    let mut training = Training::start(&place, "run");
+    training.wait_for("step 10/");
+    fs::rename(&run, place.path().join("moved")).expect("it is ours");
+    training.wait_for("the next save tries again");
+    let (code, message) = training.stop();
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("error: cannot make `run/checkpoints`"), "{message}");
+    assert!(!run.exists());
+    // What was saved before is whole.
+    place.succeed(&["evaluate", "moved", "--checkpoint", "last"]);
+}
+
+#[test]
+fn memory_that_runs_out_ends_training_with_the_size_of_the_batch() {
+    let place = Workplace::trained();
+    let before = weights(&place.path().join("run"), 6);
+    let large = "--set model.d_model=4096 --set model.d_ff=16384 --set train.max_tokens=100000";
+    let output = shell(&place, &format!("ulimit -v 3000000; exec $polyglow train tiny.toml --run large {large}"));
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains("error: out of memory: the system has no ") && message.contains(" bytes more"),
+        "{message}"
+    );
+    assert!(message.contains("hint: lower `train.max_tokens`"), "{message}");
+    assert_eq!(weights(&place.path().join("run"), 6), before);
+}

@@ -1,0 +1,45 @@
+//! Runs that were written by earlier versions can still be used and continued.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::Workplace;
+
+/// A run of checkpoint format 1, stopped after step 10 of 20: `tests/golden/README.md` says how it was made.
+const FORMAT_1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/run-format-1");
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("it can be made");
+    for entry in fs::read_dir(from).expect("it is there") {
+        let entry = entry.expect("it is there");
+        let (old, new) = (entry.path(), to.join(entry.file_name()));
+        if old.is_symlink() {
+            #[cfg(unix)]
+            std::os::unix::fs::symlink(fs::read_link(&old).expect("a link"), new).expect("it can be made");
+        } else if old.is_dir() {
+            copy(&old, &new);
+        } else {
+            fs::copy(old, new).expect("it can be copied");
+        }
+    }
+}
+
+#[test]
+fn a_run_of_format_1_is_read_used_and_continued() {
+    let place = Workplace::new();
+    copy(Path::new(FORMAT_1), &place.path().join("old"));
+    let info = place.json(&["info", "old", "--json"]);
+    assert_eq!(info["state"]["step"], 10);
+    assert_eq!(info["checkpoints"]["best"], 7);
+    fs::write(place.path().join("input"), "1 2 3\n").expect("it can be written");
+    assert_eq!(place.succeed(&["translate", "old", "input"]).0.lines().count(), 1);
+    // As the program that wrote it said. Rounding differs from machine to machine.
+    for (checkpoint, expected) in [("best", 2.743_023_6), ("last", 2.571_782_8), ("ema", 2.610_593_7)] {
+        let scores = place.json(&["evaluate", "old", "--checkpoint", checkpoint, "--json"]);
+        let loss = scores["loss"].as_f64().expect("a number");
+        assert!((loss - expected).abs() < 1e-4, "{checkpoint}: {loss}");
+    }
+    let (_, stderr) = place.succeed(&["train", "old/config.toml", "--run", "old", "--set", "train.max_steps=20"]);
+    assert!(stderr.contains("resuming after step 10"), "{stderr}");
+    assert_eq!(place.json(&["info", "old", "--json"])["state"]["step"], 20);
+}
