@@ -1,0 +1,34 @@
+//! Any bytes as the files of a checkpoint.
+
+#![no_main]
+
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use polyglow::train::checkpoint::Checkpoint;
+use polyglow::weights::{self, Weights};
+use polyglow_fuzz::parts;
+use tempfile::TempDir;
+
+static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
+
+fuzz_target!(|input: &[u8]| {
+    let [state, model] = parts(input);
+    let path = DIR.path().join("step-1");
+    fs::create_dir_all(&path).expect("it can be made");
+    fs::write(path.join("state.json"), state).expect("it can be written");
+    fs::write(path.join("model.safetensors"), model).expect("it can be written");
+    if let Ok(checkpoint) = Checkpoint::open(&path) {
+        let _ = checkpoint.verify();
+        let _ = checkpoint.model();
+        let _ = checkpoint.parameters();
+    }
+    let _ = weights::count(&path.join("model.safetensors"));
+    if let Ok(weights) = Weights::parse(model, Path::new("model.safetensors")) {
+        for (_, data) in weights.rest() {
+            assert_eq!(data.iter::<f32>().count(), data.shape().iter().product::<usize>());
+        }
+    }
+});

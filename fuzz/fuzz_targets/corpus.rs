@@ -1,0 +1,50 @@
+//! Any bytes as parallel text: a TSV file, two files, or two files with alignments.
+
+#![no_main]
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use polyglow_data::config::{DataConfig, Split, TrainFiles};
+use polyglow_data::corpus::Corpus;
+use polyglow_fuzz::parts;
+use tempfile::TempDir;
+
+static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
+
+fuzz_target!(|input: &[u8]| {
+    let [kind, src, tgt, links] = parts(input);
+    let path = |name: &str| DIR.path().join(name);
+    let write = |name: &str, bytes: &[u8]| fs::write(path(name), bytes).expect("it can be written");
+    write("text.tsv", src);
+    write("text.en", src);
+    write("text.de", tgt);
+    write("text.align", links);
+    let named = |train: PathBuf, alignments: Option<PathBuf>| DataConfig {
+        train: Some(TrainFiles::One(train)),
+        alignments,
+        src: Some("en".to_owned()),
+        tgt: Some("de".to_owned()),
+        ..DataConfig::default()
+    };
+    let config = match kind {
+        b"tsv" => named(path("text.tsv"), None),
+        b"files" => named(path("text"), None),
+        _ => named(path("text"), Some(path("text.align"))),
+    };
+    let corpus = Corpus::open(&config, Split::Train).expect("the files are there");
+    let pairs = corpus.pairs().inspect(|pair| {
+        if let Ok(pair) = pair {
+            assert!(!pair.src.contains('\n') && !pair.tgt.contains('\n'));
+        }
+    });
+    let _ = pairs.count();
+    for part in corpus.parts() {
+        if let Ok(Some(links)) = part.alignments() {
+            let _ = links.count();
+        }
+    }
+    corpus.content_hash().expect("the files can be read");
+});

@@ -1,0 +1,24 @@
+//! Any bytes as the `metrics.jsonl` of a run that goes on: what stays are whole records up to the step.
+
+#![no_main]
+
+use std::fs;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use polyglow::train::metrics::{self, Metrics};
+use tempfile::TempDir;
+
+static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
+
+/// The step that the run stands after.
+const STEP: u64 = 100;
+
+fuzz_target!(|bytes: &[u8]| {
+    let path = DIR.path().join("metrics.jsonl");
+    fs::write(&path, bytes).expect("it can be written");
+    let _ = metrics::read(&path);
+    Metrics::open(&path, STEP).expect("it can be opened");
+    let kept = metrics::read(&path).expect("what stays is text");
+    assert!(kept.iter().all(|record| record["step"].as_u64().is_some_and(|of| of <= STEP)));
+});

@@ -1,0 +1,28 @@
+//! Any text as a `tokenizer.json`: an error, or a tokenizer that reads and writes text without a panic.
+
+#![no_main]
+
+use std::fs;
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use polyglow_data::tokenizer::Tokenizer;
+use tempfile::TempDir;
+
+static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
+
+const TEXTS: [&str; 4] = ["the dog sleeps", "", "  <s> a\u{301}\u{feff} </s>", "1 2 ünï 日本語 🦀"];
+
+fuzz_target!(|json: &str| {
+    let path = DIR.path().join("tokenizer.json");
+    fs::write(&path, json).expect("it can be written");
+    let Ok(tokenizer) = Tokenizer::load(&path) else { return };
+    for text in TEXTS {
+        if let Ok(ids) = tokenizer.encode(text) {
+            assert!(ids.iter().all(|&id| (id as usize) < tokenizer.vocab_size()));
+            let _ = tokenizer.decode(&ids);
+        }
+        let _ = tokenizer.encode_words(text);
+    }
+    let _ = tokenizer.to_json();
+});
