@@ -1,7 +1,5 @@
 //! Names of devices (`flex`, `wgpu:1`, `cuda`) and the Burn devices they stand for on this machine.
 
-use std::panic::{self, AssertUnwindSafe};
-
 use anyhow::anyhow;
 #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal"))]
 use burn::tensor::DeviceKind;
@@ -10,7 +8,7 @@ use burn::tensor::DeviceType;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use serde::Serialize;
 
-use crate::failure::{self, usage, with_hint};
+use crate::failure::{catch_panic, usage, with_hint};
 use crate::suggestion::nearest;
 
 /// Every backend that can be built in: its name, which is also its Cargo feature; whether this build has it; and what
@@ -147,8 +145,7 @@ fn adapter(device: &Device) -> anyhow::Result<String> {
 
 /// Burn panics where a driver fails; this makes an error of it.
 fn guard<T>(action: impl FnOnce() -> T) -> anyhow::Result<T> {
-    panic::catch_unwind(AssertUnwindSafe(action))
-        .map_err(|_| anyhow!("{}", failure::take_panic().unwrap_or_else(|| "the driver failed".to_owned())))
+    catch_panic(action).map_err(|panic| anyhow!("{panic}"))
 }
 
 /// Burn is about to drop this backend; until then it is a second opinion on the results of `flex`.

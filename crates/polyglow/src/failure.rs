@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
-use std::panic;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 #[cfg(unix)]
 use std::sync::Arc;
@@ -104,6 +104,19 @@ pub fn survive_file_size_limit() {
         // With any handler the system returns an error as well. Without one nothing is lost but that kindness.
         let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     }
+}
+
+/// Does something that a library may answer with a panic, and gives the panic's message, and its place if
+/// [`record_panics`] was called before.
+///
+/// # Errors
+/// It panicked.
+pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
+        let message = payload.downcast_ref::<String>().map(String::as_str);
+        let message = message.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
+        take_panic().unwrap_or_else(|| message.to_owned())
+    })
 }
 
 /// The first panic since the last call, for code that catches panics of a library and reports them itself.
@@ -209,6 +222,13 @@ mod tests {
         assert_eq!((exit_code, hint.as_deref()), (USAGE, missing().hint()));
         let wrong = DataError::Config { key: "data.src", problem: "is missing".to_owned() };
         assert_eq!(advice(&wrong.into()).exit_code, USAGE);
+    }
+
+    #[test]
+    fn a_panic_below_is_a_message_here() {
+        assert_eq!(catch_panic(|| 3), Ok(3));
+        let message = catch_panic(|| -> () { panic!("the device has no memory left for {} rows", 7) });
+        assert_eq!(message, Err("the device has no memory left for 7 rows".to_owned()));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{Transformer, TransformerConfig, parameter};
 use serde::Serialize;
 
-pub use memory::{BatchShape, MemoryEstimate, peak_memory};
+pub use memory::{MemoryEstimate, peak_memory};
 pub use text::{SideStatistics, SplitReport};
 pub use trial::TrialReport;
 pub use warning::Warning;
@@ -25,6 +25,7 @@ pub use warning::Warning;
 use crate::config::Config;
 use crate::run_directory::{check_beam, model_config};
 use crate::train::{batching, last_step};
+use crate::workload::BatchShape;
 
 /// What is inspected: all that a training would start from.
 pub struct Subject<'a> {

@@ -12,7 +12,6 @@ mod session;
 mod step;
 mod stop;
 
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -30,7 +29,7 @@ pub use optimizer::Optimizer;
 pub use progress::{Progress, Screen, TrainReport};
 pub use schedule::Schedule;
 pub use session::Session;
-pub use step::{StepConfig, StepRecord, step};
+pub use step::{Phase, StepConfig, StepRecord, observed_step, step};
 pub use stop::Stop;
 
 use crate::config::Config;
@@ -80,9 +79,11 @@ pub fn train(setup: &Setup<'_>, stop: &Stop, screen: Screen) -> anyhow::Result<(
     let mut batches = BatchStream::start(Arc::clone(setup.cache), batching(setup.config), start)?;
     let mut progress = Progress::start(setup.run, session.state.step, session.last_step(), screen)?;
     // Burn has no errors of its own: a device that fails panics, in whatever is asked of it next.
-    let steps = AssertUnwindSafe(|| steps(&setup.config.train, &mut session, &mut batches, &mut progress, stop));
-    let Ok(ending) = panic::catch_unwind(steps) else { return Err(broken(&session, setup.device)) };
-    let ending = ending?;
+    let steps = || steps(&setup.config.train, &mut session, &mut batches, &mut progress, stop);
+    let ending = match failure::catch_panic(steps) {
+        Ok(ending) => ending?,
+        Err(panic) => return Err(broken(&session, setup.device, &panic)),
+    };
     progress.finish()?;
     // Nobody looks at the flag from here on: with it set, the next signal ends the process.
     stop.ask();
@@ -132,8 +133,7 @@ fn steps(
 }
 
 /// The error of a device that failed in the middle of something.
-fn broken(session: &Session<'_>, device: &Device) -> anyhow::Error {
-    let panic = failure::take_panic().unwrap_or_else(|| "no message".to_owned());
+fn broken(session: &Session<'_>, device: &Device, panic: &str) -> anyhow::Error {
     let batch = workload::current().map(|batch| format!("; the batch: {batch}")).unwrap_or_default();
     let error = anyhow!("training failed on {device:?} after step {}: {panic}{batch}", session.state.step);
     let advice = "if the device ran out of memory, lower `train.max_tokens`; if not, please report this";

@@ -10,6 +10,10 @@ use polyglow_model::search::{Hypothesis, Incremental, Marks, SearchConfig, Sente
 use crate::device::upload;
 use crate::split::split;
 
+/// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred times the size of what it
+/// encodes, so longer lines are cut first.
+const ENCODED_WHOLE: usize = 1 << 16;
+
 /// Everything that turns source lines into target lines.
 pub struct Translator<'a> {
     /// The models that decide together; at least one, on a device that does not differentiate.
@@ -67,7 +71,7 @@ struct Piece {
 
 impl Piece {
     fn len(&self) -> usize {
-        self.ids.iter().map(Vec::len).max().unwrap_or(0)
+        len(&self.ids)
     }
 }
 
@@ -111,7 +115,9 @@ impl Translator<'_> {
     }
 
     fn pieces(&self, requests: &[Request], first_line: usize) -> anyhow::Result<Vec<Piece>> {
-        let texts: Vec<&str> = requests.iter().map(|request| request.text.as_str()).collect();
+        let whole = |request: &Request| request.text.len() <= ENCODED_WHOLE;
+        let texts: Vec<&str> =
+            requests.iter().map(|request| if whole(request) { request.text.as_str() } else { "" }).collect();
         let encoded = self.encode(&texts)?;
         let longest = self.longest();
         let mut pieces = Vec::with_capacity(requests.len());
@@ -124,15 +130,22 @@ impl Translator<'_> {
                 }
                 continue;
             }
-            let len = ids.iter().map(Vec::len).max().unwrap_or(0);
-            if len <= longest {
-                let sentence = self.sentence(request, len, number).with_context(|| format!("line {number}"))?;
+            let mut parts = vec![ids];
+            if !whole(request) || len(&parts[0]) > longest {
+                parts = self.encode_pieces(&request.text, number)?;
+            }
+            if parts.len() == 1 {
+                let ids = parts.remove(0);
+                let sentence = self.sentence(request, len(&ids), number).with_context(|| format!("line {number}"))?;
                 pieces.push(Piece { line, ids, sentence });
                 continue;
             }
-            tracing::warn!("line {number} has {len} tokens, more than the model's {longest}: translating it in pieces");
+            let count = parts.len();
+            tracing::warn!(
+                "line {number} has more than the model's {longest} tokens: translating it in {count} pieces"
+            );
             ensure!(!wishes, "line {number} is too long to be translated with a prefix or with constraints");
-            for (part, ids) in (0u64..).zip(self.encode_pieces(&request.text, number)?) {
+            for (part, ids) in (0u64..).zip(parts) {
                 let mut piece = Piece { line, ids, sentence: Sentence::default() };
                 piece.sentence = self.sentence(&Request::default(), piece.len(), number)?;
                 piece.sentence.number |= part << 40;
@@ -156,12 +169,11 @@ impl Translator<'_> {
     /// The source ids of the pieces of a text, each no longer than the models.
     fn encode_pieces(&self, text: &str, number: usize) -> anyhow::Result<Vec<Vec<Vec<u32>>>> {
         let longest = self.longest();
-        let len = |ids: &Vec<Vec<u32>>| ids.iter().map(Vec::len).max().unwrap_or(0);
-        let count = |parts: &[&str]| Ok(self.encode(parts)?.iter().map(len).collect());
+        let count = |parts: &[&str]| Ok(self.encode(parts)?.iter().map(|ids| len(ids)).collect());
         let mut budget = longest;
         loop {
             let mut pieces = self.encode(&split::<anyhow::Error>(text, budget, &count)?)?;
-            let excess = pieces.iter().map(len).max().unwrap_or(0).saturating_sub(longest);
+            let excess = pieces.iter().map(|ids| len(ids)).max().unwrap_or(0).saturating_sub(longest);
             // Two parts may have more tokens together than each alone, as where the space between them is one.
             budget = budget.saturating_sub(excess);
             if excess > 0 && budget > 0 {
@@ -256,6 +268,11 @@ impl Translator<'_> {
         let text = self.tgt.decode(ids).context("decoding a translation")?.replace(['\n', '\r'], " ");
         Ok(Translation { text: text.trim().to_owned(), log_prob: *log_prob, score: *score })
     }
+}
+
+/// The most ids that a member has for a text.
+fn len(ids: &[Vec<u32>]) -> usize {
+    ids.iter().map(Vec::len).max().unwrap_or(0)
 }
 
 /// Puts the pieces of each line, given in their order, back together: the best of each, the second of each, and so on.

@@ -3,21 +3,30 @@
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The size of a padded batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Workload {
+use serde::Serialize;
+
+/// A batch, with its padding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BatchShape {
     /// Sentence pairs.
     pub rows: usize,
-    /// Padded source positions of each.
+    /// Padded source length, in tokens.
     pub src_len: usize,
-    /// Padded target positions of each.
+    /// Padded target length, in tokens.
     pub tgt_len: usize,
 }
 
-impl fmt::Display for Workload {
+impl BatchShape {
+    /// All positions of source and target together.
+    pub fn positions(&self) -> usize {
+        self.rows * (self.src_len + self.tgt_len)
+    }
+}
+
+impl fmt::Display for BatchShape {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rows, src_len, tgt_len } = self;
-        write!(formatter, "{rows} pairs, padded to {src_len} source and {tgt_len} target positions")
+        write!(formatter, "{rows} pairs, padded to {src_len} source and {tgt_len} target tokens")
     }
 }
 
@@ -25,15 +34,15 @@ impl fmt::Display for Workload {
 static CURRENT: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 /// Notes the batch that the device is given.
-pub fn begin(workload: Workload) {
-    let Workload { rows, src_len, tgt_len } = workload;
+pub fn begin(batch: BatchShape) {
+    let BatchShape { rows, src_len, tgt_len } = batch;
     for (place, value) in CURRENT.iter().zip([rows, src_len, tgt_len]) {
         place.store(value, Ordering::Relaxed);
     }
 }
 
 /// The newest batch that the device was given; none before the first.
-pub fn current() -> Option<Workload> {
+pub fn current() -> Option<BatchShape> {
     let [rows, src_len, tgt_len] = [0, 1, 2].map(|place: usize| CURRENT[place].load(Ordering::Relaxed));
-    (rows > 0).then_some(Workload { rows, src_len, tgt_len })
+    (rows > 0).then_some(BatchShape { rows, src_len, tgt_len })
 }

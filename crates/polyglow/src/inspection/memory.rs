@@ -6,27 +6,10 @@ use polyglow_model::{Activation, TransformerConfig};
 use serde::Serialize;
 
 use crate::train::TrainConfig;
+use crate::workload::BatchShape;
 
 /// Bytes of an `f32`, in which everything is computed.
 const FLOAT: u64 = 4;
-
-/// A batch, with its padding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct BatchShape {
-    /// Sentence pairs.
-    pub rows: usize,
-    /// Padded source length, in tokens.
-    pub src_len: usize,
-    /// Padded target length, in tokens.
-    pub tgt_len: usize,
-}
-
-impl BatchShape {
-    /// All positions of source and target together.
-    pub fn positions(&self) -> usize {
-        self.rows * (self.src_len + self.tgt_len)
-    }
-}
 
 /// What training takes on the device, in bytes.
 ///

@@ -1,6 +1,5 @@
 //! One step of a throw-away model, which shows that device, sizes and memory will do.
 
-use std::panic::{self, AssertUnwindSafe};
 use std::time::Instant;
 
 use anyhow::{anyhow, ensure};
@@ -11,7 +10,7 @@ use serde::Serialize;
 
 use super::memory::peak_memory;
 use crate::config::Config;
-use crate::failure::{take_panic, with_hint};
+use crate::failure::{catch_panic, with_hint};
 use crate::train::{Optimizer, Schedule, StepConfig, TrainConfig, step};
 
 /// One training step on the largest batch.
@@ -36,8 +35,7 @@ pub struct TrialReport {
 /// The step fails, which is mostly for lack of memory; its loss or its gradient is not finite.
 pub(super) fn run(config: &Config, model: Transformer, batch: &Batch, device: &Device) -> anyhow::Result<TrialReport> {
     // Burn panics where a device has no memory left.
-    panic::catch_unwind(AssertUnwindSafe(|| run_unguarded(config, model, batch, device))).unwrap_or_else(|_| {
-        let reason = take_panic().unwrap_or_else(|| "the device failed".to_owned());
+    catch_panic(|| run_unguarded(config, model, batch, device)).unwrap_or_else(|reason| {
         let error = anyhow!("a training step on the largest batch fails: {reason}");
         Err(with_hint(error, "if memory is what lacks: a lower `train.max_tokens`, with more `train.accumulate_steps`"))
     })

@@ -7,7 +7,7 @@ use polyglow_model::{LossOutput, Transformer, alignment_loss, cross_entropy};
 
 use super::optimizer::{GradientSum, Optimizer};
 use crate::device::upload;
-use crate::workload::{self, Workload};
+use crate::workload::{self, BatchShape};
 
 /// What a step needs beside the model and the data.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,19 @@ pub struct StepRecord {
     pub num_real_positions: usize,
 }
 
+/// The parts of a step. All but the last come once for each micro-batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Ids go to the device.
+    Upload,
+    /// The forward pass, with the loss.
+    Forward,
+    /// The backward pass, with the addition of its gradients to those before.
+    Backward,
+    /// The move of the weights.
+    Update,
+}
+
 /// Runs the micro-batches of a window and moves the weights once, by the gradient of the mean over all their target
 /// tokens together. Nothing is read from the device.
 pub fn step(
@@ -54,14 +67,27 @@ pub fn step(
     device: &Device,
     config: StepConfig,
 ) -> (Transformer, StepRecord) {
+    observed_step(model, optimizer, window, device, config, &mut |_| {})
+}
+
+/// The same step, with `observe` called at the end of each of its parts, for measurements.
+pub fn observed_step(
+    model: Transformer,
+    optimizer: &mut Optimizer,
+    window: &[Batch],
+    device: &Device,
+    config: StepConfig,
+    observe: &mut dyn FnMut(Phase),
+) -> (Transformer, StepRecord) {
     let mut gradients = GradientSum::default();
     let (mut loss_sums, mut nll_sums) = (Vec::new(), Vec::new());
     for (micro_batch, batch) in window.iter().enumerate() {
-        workload::begin(Workload { rows: batch.batch_size, src_len: batch.src_len, tgt_len: batch.tgt_len });
+        workload::begin(BatchShape { rows: batch.batch_size, src_len: batch.src_len, tgt_len: batch.tgt_len });
         device.seed(mix(&[config.seed, config.step, micro_batch as u64]));
         let ids = |values: &[i32], len| upload(values.to_vec(), len, device);
         let (src, tgt_in) = (ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
         let targets = ids(&batch.tgt_out, batch.tgt_len).flatten(0, 1);
+        observe(Phase::Upload);
         let criterion = |logits| cross_entropy(logits, targets, config.label_smoothing, model.config().tgt_pad_id);
         let (LossOutput { loss_sum, nll_sum }, minimized) = match &batch.gold_attention {
             Some(gold) if config.alignment_weight > 0.0 => {
@@ -79,12 +105,15 @@ pub fn step(
                 (loss, minimized)
             }
         };
+        observe(Phase::Forward);
         gradients.add(&model, minimized.backward());
+        observe(Phase::Backward);
         loss_sums.push(loss_sum.inner());
         nll_sums.push(nll_sum.inner());
     }
     let num_tokens = window.iter().map(Batch::num_target_tokens).sum();
     let (model, grad_norm) = optimizer.step(model, gradients, num_tokens, config.lr, config.step);
+    observe(Phase::Update);
     let record = StepRecord {
         step: config.step,
         lr: config.lr,

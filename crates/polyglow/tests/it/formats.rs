@@ -43,3 +43,23 @@ fn a_run_of_format_1_is_read_used_and_continued() {
     assert!(stderr.contains("resuming after step 10"), "{stderr}");
     assert_eq!(place.json(&["info", "old", "--json"])["state"]["step"], 20);
 }
+
+#[test]
+fn every_tensor_is_documented() {
+    let place = Workplace::new();
+    let overrides = ["position=learned", "activation=swiglu", "norm=pre", "tie_embeddings=none"];
+    let sets = overrides.map(|set| format!("model.{set}"));
+    let sets = sets.iter().flat_map(|set| ["--set", set]);
+    place.succeed(&["train", "tiny.toml", "--run", "run"].into_iter().chain(sets).collect::<Vec<_>>());
+    let path = place.path().join("run/checkpoints/last/model.safetensors");
+    let weights = polyglow::weights::Weights::read(&path).expect("it was written");
+    let document = include_str!("../../../../docs/checkpoint.md");
+    for (name, _) in weights.rest() {
+        let name = name.replace(".layers.0.", ".layers.N.");
+        assert!(document.contains(&format!("`{name}`")), "`{name}` is not in docs/checkpoint.md");
+    }
+    assert_eq!(
+        weights.rest().count(),
+        document.matches("`encoder.").count() + document.matches("`decoder.").count() + 5
+    );
+}

@@ -77,7 +77,7 @@ pub(super) fn text_hashes(
 /// # Errors
 /// One of them is another (exit code 2): the message names which.
 pub(super) fn check_same_text(run: &RunDirectory, text: &TextHashes) -> anyhow::Result<()> {
-    let Some(old) = run.checkpoints(1).newest()?.and_then(|checkpoint| checkpoint.state.text) else { return Ok(()) };
+    let Some(old) = run.checkpoints(1).newest_state()?.and_then(|state| state.text) else { return Ok(()) };
     let contents = [
         ("the training text (`data.train`)", &old.train, &text.train),
         ("the validation text (`data.valid`)", &old.valid, &text.valid),

@@ -97,6 +97,15 @@ impl Checkpoints {
         Ok(None)
     }
 
+    /// Where the newest checkpoint stands whose state can be read, whole or not. None if there is none at all.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn newest_state(&self) -> anyhow::Result<Option<TrainState>> {
+        let open = |step: u64| Checkpoint::open(&self.dir.join(format!("step-{step}"))).ok();
+        Ok(self.steps()?.into_iter().rev().find_map(open).map(|checkpoint| checkpoint.state))
+    }
+
     /// Whether there is a checkpoint or a link of that name, whole or damaged.
     pub fn has(&self, name: &str) -> bool {
         self.dir.join(name).symlink_metadata().is_ok()
