@@ -3,14 +3,15 @@
 
     pip install torch numpy
     python scripts/bench_pytorch.py --threads 2
-    python scripts/bench_pytorch.py --threads 2 --ours "COMMAND"
+    python scripts/bench_pytorch.py --threads 2 --preset base --rows 40 --src-len 25 --tgt-len 25 --vocab 8000 \\
+        --ours target/release/polyglow
 
 The defaults are Transformer-Tiny with Multi30k's vocabulary. One step is forward, label-smoothed loss, backward,
 clipping and Adam on a random batch without padding; the masks are applied all the same. The model is written as a
 competent user of PyTorch would: fused projections, scaled_dot_product_attention, the fused optimizer.
 
-`--ours COMMAND` runs a command that prints JSON with the key `seconds_per_step` (its median), in turns with blocks of
-steps here, so that both meet the same machine, and prints ours / PyTorch.
+`--ours PROGRAM` runs `PROGRAM bench step` on the same shapes in turns with blocks of steps here, so that both meet the
+same machine, and prints ours / PyTorch.
 """
 
 import argparse
@@ -30,6 +31,14 @@ from torch import Tensor, nn
 
 PAD, FIRST_WORD = 0, 4
 NUM_BATCHES = 8
+
+# Width, inner width, heads, layers of both sides, dropout.
+PRESETS = {
+    "tiny": (128, 256, 4, 4, 4, 0.3),
+    "small": (256, 1024, 4, 3, 3, 0.1),
+    "base": (512, 2048, 8, 6, 6, 0.1),
+    "big": (1024, 4096, 16, 6, 6, 0.3),
+}
 
 
 class Attention(nn.Module):
@@ -201,15 +210,20 @@ class Trainer:
         return [after - before for before, after in zip(marks, marks[1:])]
 
 
-def run_ours(command: str) -> float:
-    """The `seconds_per_step` of the last line of output that is a JSON object, or of the output as a whole."""
-    output = subprocess.run(shlex.split(command), stdout=subprocess.PIPE, check=True, text=True).stdout
-    for text in (output, *reversed(output.splitlines())):
-        try:
-            return float(json.loads(text)["seconds_per_step"])
-        except (ValueError, KeyError, TypeError):
-            continue
-    sys.exit(f"error: `{command}` printed no JSON with the key `seconds_per_step`")
+def run_ours(options) -> float:
+    """Median seconds of a step of `polyglow bench step` on the shapes and the model of these options."""
+    sizes = {
+        "d_model": options.d_model, "d_ff": options.d_ff, "num_heads": options.heads, "dropout": options.dropout,
+        "num_encoder_layers": options.encoder_layers, "num_decoder_layers": options.decoder_layers,
+        "attention_dropout": options.attention_dropout, "norm": options.norm, "activation": options.activation,
+    }
+    command = [
+        *shlex.split(options.ours), "bench", "step", "--json", "--repetitions", str(options.steps),
+        "--shape", f"{options.rows}x{options.src_len}x{options.tgt_len}", "--vocab-size", str(options.vocab),
+    ]
+    command += [part for key, value in sizes.items() for part in ("--set", f"model.{key}={value}")]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return json.loads(output)["buckets"][0]["step"]["median"]
 
 
 def summary(seconds: list[float], options) -> dict:
@@ -232,7 +246,7 @@ def measure(options) -> dict:
         block = trainer.block(options.steps)
         seconds += block
         if options.ours:
-            ours.append(run_ours(options.ours))
+            ours.append(run_ours(options))
             ratios.append(ours[-1] / statistics.median(block))
             trainer.block(1)  # The caches hold the other program's data.
     result = {
@@ -271,6 +285,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     model = parser.add_argument_group("model")
+    model.add_argument("--preset", choices=PRESETS, help="a preset of polyglow, in place of sizes one by one")
     model.add_argument("--d-model", type=int, default=128)
     model.add_argument("--d-ff", type=int, default=256)
     model.add_argument("--heads", type=int, default=4)
@@ -297,9 +312,14 @@ def arguments() -> argparse.Namespace:
     run.add_argument("--warmup", type=int, default=5, help="steps before the clock starts")
     run.add_argument("--steps", type=int, default=10, help="timed steps in a block")
     run.add_argument("--blocks", type=int, default=3, help="blocks of steps, with --ours run after each")
-    run.add_argument("--ours", metavar="COMMAND", help="command to compare with")
+    run.add_argument("--ours", metavar="PROGRAM", help="the polyglow program to compare with, options may follow")
     run.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.preset:
+        sizes = ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout")
+        for key, value in zip(sizes, PRESETS[options.preset]):
+            setattr(options, key, value)
+    return options
 
 
 def main() -> None:

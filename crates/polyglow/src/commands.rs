@@ -2,6 +2,7 @@
 
 pub mod attention;
 pub mod average;
+pub mod bench;
 pub mod check;
 pub mod corpus;
 pub mod devices;

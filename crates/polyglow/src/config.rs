@@ -67,6 +67,16 @@ impl Config {
         Ok(config)
     }
 
+    /// As [`Self::load`], of a text that is in no file.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn from_text(text: &str, overrides: &[String]) -> anyhow::Result<Self> {
+        let config = overrides::apply(text, overrides)?.resolve();
+        config.validate().map_err(usage)?;
+        Ok(config)
+    }
+
     /// Reads a config strictly, without checking its values.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ pub mod activity;
 pub mod alignment;
 pub mod allocator;
 pub mod attention;
+pub mod bench;
 pub mod cli;
 pub mod commands;
 pub mod config;

@@ -3,6 +3,7 @@
 mod attention;
 mod average;
 mod bad_input;
+mod bench;
 mod check;
 mod cli;
 mod config;

@@ -1,0 +1,48 @@
+//! How fast the parts of the program are on this machine: what `polyglow bench` measures.
+
+mod data;
+mod machine;
+mod material;
+mod search;
+mod step;
+mod trace;
+
+use serde::Serialize;
+
+pub use data::{DataReport, bench_data};
+pub use machine::Machine;
+pub use material::Material;
+pub use search::{SearchReport, bench_search};
+pub use step::{BucketReport, StepReport, bench_step};
+pub use trace::Trace;
+
+/// Times of the same work, done again and again, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// Half of them are below it.
+    pub median: f64,
+    /// The shortest.
+    pub least: f64,
+    /// The longest.
+    pub most: f64,
+}
+
+impl Spread {
+    /// Of some times; zeros of none.
+    pub fn of(mut seconds: Vec<f64>) -> Self {
+        seconds.sort_by(f64::total_cmp);
+        let at = |index: usize| seconds.get(index).copied().unwrap_or(0.0);
+        Self { median: at(seconds.len() / 2), least: at(0), most: at(seconds.len().saturating_sub(1)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_of_any_order() {
+        assert_eq!(Spread::of(vec![3.0, 1.0, 2.0]), Spread { median: 2.0, least: 1.0, most: 3.0 });
+        assert_eq!(Spread::of(Vec::new()), Spread::default());
+    }
+}

@@ -1,0 +1,101 @@
+//! The way of the data: learning a vocabulary, encoding, planning an epoch, making batches.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use polyglow_data::config::Split;
+use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::example::Filter;
+use polyglow_data::id_cache::IdCache;
+use polyglow_data::prefetch::{self, BatchStream, Position};
+use polyglow_data::tokenizer::Tokenizers;
+use serde::Serialize;
+
+use super::Trace;
+use crate::config::Config;
+use crate::inspection::peak_memory;
+use crate::train::batching;
+
+/// The way of a corpus from text to batches. Rates are of pairs, batches, or target tokens without padding a second.
+#[derive(Clone, Debug, Serialize)]
+pub struct DataReport {
+    /// Threads that the CPU runs at once.
+    pub threads: usize,
+    /// Pairs of the corpus.
+    pub pairs: u64,
+    /// Bytes of its text, both sides.
+    pub bytes: u64,
+    /// Reading and decoding the files.
+    pub read_pairs_per_second: f64,
+    /// Seconds to learn the vocabulary.
+    pub vocabulary_seconds: f64,
+    /// Encoding both sides, on all cores.
+    pub encode_pairs_per_second: f64,
+    /// Reading, encoding and writing the id cache, on all cores.
+    pub cache_pairs_per_second: f64,
+    /// Seconds to plan the batches of an epoch.
+    pub plan_seconds: f64,
+    /// Batches of that epoch.
+    pub batches: usize,
+    /// Reading ids and padding them, in the background thread alone.
+    pub batches_per_second: f64,
+    /// Target tokens in these batches.
+    pub target_tokens_per_second: f64,
+    /// The most memory of this process, in bytes; none where the system does not tell.
+    pub peak_memory: Option<u64>,
+}
+
+/// Measures the way of the training text once.
+///
+/// # Errors
+/// The text cannot be read, or gives no batch.
+pub fn bench_data(config: &Config, trace: &mut Trace) -> anyhow::Result<DataReport> {
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let mut timed = |name: &'static str, begin: Instant| {
+        let end = Instant::now();
+        trace.add(name, begin, end, &"");
+        (end - begin).as_secs_f64()
+    };
+    let corpus = Corpus::open(&config.data, Split::Train)?;
+    let begin = Instant::now();
+    let pairs: Vec<Pair> = corpus.pairs().collect::<Result<_, _>>()?;
+    let read = timed("read", begin);
+    let begin = Instant::now();
+    let tokenizers = Tokenizers::train(&config.tokenizer, &corpus, &mut |_, _| {})?;
+    let vocabulary_seconds = timed("vocabulary", begin);
+    let (src, tgt): (Vec<&str>, Vec<&str>) = pairs.iter().map(|pair| (&*pair.src, &*pair.tgt)).unzip();
+    let begin = Instant::now();
+    tokenizers.src.encode_batch(&src)?;
+    tokenizers.tgt.encode_batch(&tgt)?;
+    let encode = timed("encode", begin);
+    let begin = Instant::now();
+    let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data));
+    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
+    let build = timed("cache", begin);
+    let begin = Instant::now();
+    let batches = prefetch::plan(&cache, &batching(config), 0)?.len();
+    let plan_seconds = timed("plan", begin);
+    let stream = BatchStream::start(Arc::new(cache), batching(config), Position::default())?;
+    let begin = Instant::now();
+    let mut target_tokens = 0;
+    for batch in stream.take(batches) {
+        target_tokens += batch?.num_target_tokens();
+    }
+    let stream = timed("batches", begin);
+    let count = pairs.len() as f64;
+    Ok(DataReport {
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        pairs: pairs.len() as u64,
+        bytes: src.iter().chain(&tgt).map(|text| text.len() as u64 + 1).sum(),
+        read_pairs_per_second: count / read,
+        vocabulary_seconds,
+        encode_pairs_per_second: count / encode,
+        cache_pairs_per_second: count / build,
+        plan_seconds,
+        batches,
+        batches_per_second: batches as f64 / stream,
+        target_tokens_per_second: target_tokens as f64 / stream,
+        peak_memory: peak_memory(),
+    })
+}

@@ -1,0 +1,49 @@
+//! What the machine can do at most, to compare with.
+
+use std::time::Instant;
+
+use burn::tensor::{Device, Tensor};
+use serde::Serialize;
+
+use crate::inspection::peak_memory;
+
+/// Rows and columns of the matrices whose product shows the peak.
+const SIZE: usize = 2048;
+const ROUNDS: usize = 6;
+
+/// The device, and its limits as measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// Name of the device.
+    pub device: String,
+    /// Threads that the CPU runs at once.
+    pub threads: usize,
+    /// Floating-point operations a second in a product of two `f32` matrices of 2048 x 2048, the best of several.
+    pub matmul_peak: f64,
+    /// The most memory of this process so far, in bytes; none where the system does not tell. A GPU has memory of its own.
+    pub peak_memory: Option<u64>,
+}
+
+impl Machine {
+    /// Measures a device.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn measure(name: &str, device: &Device) -> anyhow::Result<Self> {
+        let peak_memory = peak_memory();
+        let matrix = || Tensor::<2>::ones([SIZE, SIZE], device);
+        let (left, right) = (matrix(), matrix());
+        let mut best = f64::INFINITY;
+        for _ in 0..ROUNDS {
+            device.sync()?;
+            let started = Instant::now();
+            let product = left.clone().matmul(right.clone());
+            device.sync()?;
+            best = best.min(started.elapsed().as_secs_f64());
+            drop(product);
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let matmul_peak = 2.0 * (SIZE as f64).powi(3) / best;
+        Ok(Self { device: name.to_owned(), threads, matmul_peak, peak_memory })
+    }
+}

@@ -1,0 +1,97 @@
+//! What is measured on: a model's shape, and batches of several lengths.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use polyglow_data::batch::Batch;
+use polyglow_data::config::Split;
+use polyglow_data::corpus::Corpus;
+use polyglow_data::example::{Example, Filter};
+use polyglow_data::id_cache::IdCache;
+use polyglow_data::prefetch;
+use polyglow_data::random::mix;
+use polyglow_data::special::SpecialIds;
+use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::{TransformerConfig, Vocabulary};
+use tempfile::TempDir;
+
+use crate::config::Config;
+use crate::run_directory::model_config;
+use crate::train::batching;
+use crate::workload::BatchShape;
+
+/// Lengths that are looked at in a corpus, from its shortest batches to its longest.
+const NUM_BUCKETS: usize = 5;
+
+/// A model's shape, and batches for it.
+pub struct Material {
+    /// The shape.
+    pub model: TransformerConfig,
+    /// One batch of each length, the shortest first.
+    pub batches: Vec<Batch>,
+    /// The corpus that the batches are from; none where they are random.
+    pub cache: Option<Arc<IdCache>>,
+    /// Holds the cache's file.
+    _directory: Option<TempDir>,
+}
+
+impl Material {
+    /// Random sentences without padding, for a model with a shared vocabulary.
+    ///
+    /// # Errors
+    /// A size does not fit another.
+    pub fn random(config: &Config, shapes: &[BatchShape], vocab_size: usize) -> anyhow::Result<Self> {
+        let longest = shapes.iter().map(|shape| shape.src_len.max(shape.tgt_len)).max().unwrap_or(1);
+        let vocabulary = Vocabulary {
+            src_size: vocab_size,
+            tgt_size: vocab_size,
+            shared: true,
+            src_pad_id: 0,
+            tgt_pad_id: 0,
+            max_len: longest,
+        };
+        let batches = shapes.iter().map(|&shape| random_batch(shape, vocab_size)).collect();
+        Ok(Self { model: config.model.transformer(vocabulary)?, batches, cache: None, _directory: None })
+    }
+
+    /// Batches of the training text that a config names, of lengths that divide an epoch into equal parts.
+    ///
+    /// # Errors
+    /// The text cannot be read, or gives no batch; a size does not fit another.
+    pub fn of_corpus(config: &Config) -> anyhow::Result<Self> {
+        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+        let corpus = Corpus::open(&config.data, Split::Train)?;
+        let tokenizers = Tokenizers::train(&config.tokenizer, &corpus, &mut |_, _| {})?;
+        let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data));
+        let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
+        let batching = batching(config);
+        let plan = prefetch::plan(&cache, &batching, 0)?;
+        let longest = |place: &usize| plan.batch(*place).iter().map(|&example| cache.lengths(example)).max();
+        let mut places: Vec<usize> = (0..plan.len()).collect();
+        places.sort_by_key(longest);
+        let last = places.len().checked_sub(1).context("the training text gives no batch")?;
+        let mut chosen: Vec<usize> = (0..NUM_BUCKETS).map(|bucket| last * bucket / (NUM_BUCKETS - 1)).collect();
+        chosen.dedup();
+        let (src, tgt) = (tokenizers.src.special(), tokenizers.tgt.special());
+        let batch = |index: usize| {
+            let examples = plan.batch(places[index]).iter().map(|&example| cache.example(example));
+            let examples: Vec<Example> = examples.collect::<Result<_, _>>()?;
+            Ok(Batch::new(&examples, src, tgt, batching.pad_multiple))
+        };
+        let batches = chosen.into_iter().map(batch).collect::<anyhow::Result<_>>()?;
+        let model = model_config(config, &tokenizers)?;
+        Ok(Self { model, batches, cache: Some(Arc::new(cache)), _directory: Some(directory) })
+    }
+}
+
+/// Sentences without padding, of words that are no special tokens.
+fn random_batch(shape: BatchShape, vocab_size: usize) -> Batch {
+    let special = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
+    let words = |side: u64, row: usize, len: usize| -> Vec<u32> {
+        let word = |place: usize| 4 + (mix(&[side, row as u64, place as u64]) % (vocab_size as u64 - 4)) as u32;
+        (1..len).map(word).collect()
+    };
+    let example = |row: usize| Example { src: words(0, row, shape.src_len), tgt: words(1, row, shape.tgt_len) };
+    let examples: Vec<Example> = (0..shape.rows).map(example).collect();
+    Batch::new(&examples, special, special, 1)
+}

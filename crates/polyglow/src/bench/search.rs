@@ -1,0 +1,101 @@
+//! Search with a cache: how many target tokens a second, for one sentence and for many at a time.
+
+use std::time::Instant;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use polyglow_data::random::mix;
+use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
+use polyglow_model::{Transformer, TransformerConfig};
+use serde::Serialize;
+
+use super::{Machine, Spread, Trace};
+use crate::config::Config;
+use crate::inspection::peak_memory;
+
+/// Source tokens of each sentence, with the end mark.
+const SRC_LEN: usize = 20;
+/// Target tokens that are written for each.
+const TGT_LEN: usize = 25;
+/// Sentences at a time.
+const BATCHES: [usize; 2] = [1, 64];
+/// Hypotheses kept.
+const BEAMS: [usize; 2] = [1, 5];
+const MARKS: Marks = Marks { bos: 1, eos: 2 };
+
+/// Search of a model with random weights.
+#[derive(Clone, Debug, Serialize)]
+pub struct SearchReport {
+    /// What the machine can do.
+    pub machine: Machine,
+    /// Source tokens of each sentence, with the end mark.
+    pub src_len: usize,
+    /// Target tokens that are written for each.
+    pub tgt_len: usize,
+    /// Each way to search.
+    pub searches: Vec<SearchTimes>,
+    /// The most memory of this process, in bytes; none where the system does not tell.
+    pub peak_memory: Option<u64>,
+}
+
+/// One way to search.
+#[derive(Clone, Debug, Serialize)]
+pub struct SearchTimes {
+    /// Sentences at a time.
+    pub batch: usize,
+    /// Hypotheses kept; 1 is greedy search.
+    pub beam_size: usize,
+    /// All of them, from ids to hypotheses.
+    pub time: Spread,
+    /// Tokens of the best hypotheses a second, at the median.
+    pub target_tokens_per_second: f64,
+}
+
+/// Measures `rounds` rounds, in which all ways to search take turns.
+///
+/// # Errors
+/// The device fails.
+pub fn bench_search(
+    config: &Config,
+    shape: &TransformerConfig,
+    device: &Device,
+    rounds: u64,
+    trace: &mut Trace,
+) -> anyhow::Result<SearchReport> {
+    let machine = Machine::measure(&config.device, device)?;
+    let shape = TransformerConfig { max_len: shape.max_len.max(TGT_LEN + 1), ..shape.clone() };
+    let model = Transformer::new(&shape, config.seed, device);
+    let ways = BATCHES.map(|batch| BEAMS.map(|beam_size| (batch, beam_size))).concat();
+    let mut seconds = vec![Vec::new(); ways.len()];
+    // The first round is not measured: memory is allocated and kernels are tuned in it.
+    for round in 0..=rounds {
+        for (&(batch, beam_size), seconds) in ways.iter().zip(&mut seconds) {
+            let begin = Instant::now();
+            run(&model, device, batch, &SearchConfig { beam_size, ..config.search.clone() })?;
+            let end = Instant::now();
+            if round > 0 {
+                seconds.push((end - begin).as_secs_f64());
+                trace.add("search", begin, end, &format!("{batch} sentences, beam {beam_size}"));
+            }
+        }
+    }
+    let times = |((batch, beam_size), seconds): ((usize, usize), Vec<f64>)| {
+        let time = Spread::of(seconds);
+        SearchTimes { batch, beam_size, time, target_tokens_per_second: (batch * TGT_LEN) as f64 / time.median }
+    };
+    let searches = ways.into_iter().zip(seconds).map(times).collect();
+    Ok(SearchReport { machine, src_len: SRC_LEN, tgt_len: TGT_LEN, searches, peak_memory: peak_memory() })
+}
+
+/// Writes exactly [`TGT_LEN`] tokens for each of some random sentences.
+fn run(model: &Transformer, device: &Device, batch: usize, config: &SearchConfig) -> anyhow::Result<()> {
+    let words = model.config().src_vocab_size as u64 - 4;
+    let id = |index| 4 + (mix(&[1, index]) % words) as i32;
+    let src: Vec<i32> = (0..(batch * SRC_LEN) as u64).map(id).collect();
+    let src = Tensor::<2, Int>::from_data(TensorData::new(src, [batch, SRC_LEN]), device);
+    let sentence = Sentence { min_len: TGT_LEN + 1, max_len: TGT_LEN, ..Sentence::default() };
+    let mut next = Incremental::new([(model, src)], &[0, MARKS.bos]);
+    let found = search(&mut next, &vec![sentence; batch], config, MARKS);
+    let whole = found.iter().all(|hypotheses| hypotheses.first().is_some_and(|best| best.ids.len() == TGT_LEN));
+    anyhow::ensure!(whole, "a hypothesis has not {TGT_LEN} tokens");
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! Training steps: how long each part takes, and how near it comes to what the machine can do.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use burn::tensor::{Device, Transaction};
+use polyglow_data::batch::Batch;
+use polyglow_data::prefetch::{BatchStream, Position};
+use polyglow_model::{Activation, Transformer, TransformerConfig, parameter};
+use serde::Serialize;
+
+use super::{Machine, Material, Spread, Trace};
+use crate::config::Config;
+use crate::inspection::peak_memory;
+use crate::train::{Optimizer, Phase, StepConfig, StepRecord, batching, observed_step, step};
+use crate::workload::BatchShape;
+
+/// Steps that are not measured: memory is allocated and kernels are tuned in them.
+const WARMUP: u64 = 3;
+/// Learning rate of the measured steps; the weights do not matter.
+const LR: f64 = 1e-4;
+
+/// Training steps on batches of several lengths.
+#[derive(Clone, Debug, Serialize)]
+pub struct StepReport {
+    /// What the machine can do.
+    pub machine: Machine,
+    /// Trained values.
+    pub parameters: usize,
+    /// Each length, the shortest first.
+    pub buckets: Vec<BucketReport>,
+    /// Steps over the corpus in its order, with the batches prepared in the background; none without a corpus.
+    pub stream: Option<StreamReport>,
+    /// The most memory of this process, in bytes, data included; none where the system does not tell.
+    pub peak_memory: Option<u64>,
+}
+
+/// Steps on one batch. The parts are timed in steps of their own, in which the device is waited for after each part.
+#[derive(Clone, Debug, Serialize)]
+pub struct BucketReport {
+    /// The batch, with its padding.
+    pub batch: BatchShape,
+    /// Target tokens in it, without padding.
+    pub target_tokens: usize,
+    /// A whole step, until its loss is read.
+    pub step: Spread,
+    /// Ids to the device.
+    pub upload: Spread,
+    /// The forward pass with the loss.
+    pub forward: Spread,
+    /// The backward pass, with the addition of gradients.
+    pub backward: Spread,
+    /// Norm, clipping, Adam, moving average.
+    pub update: Spread,
+    /// Loss and norm from the device.
+    pub read: Spread,
+    /// Bytes to the device in each step; what comes back are 12.
+    pub upload_bytes: usize,
+    /// Target tokens a second, without padding, at the median step.
+    pub target_tokens_per_second: f64,
+    /// Floating-point operations of the matrix products of a step.
+    pub flops: f64,
+    /// These a second, at the median step.
+    pub flops_per_second: f64,
+    /// As a share of the machine's matrix product peak.
+    pub share_of_peak: f64,
+}
+
+/// Steps over a corpus.
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamReport {
+    /// Steps that were measured.
+    pub steps: u64,
+    /// Waiting for the next batch.
+    pub data_wait: Spread,
+    /// Target tokens a second, without padding, over all of them.
+    pub target_tokens_per_second: f64,
+}
+
+/// Measures `steps` steps on each batch, and as many over the corpus.
+///
+/// # Errors
+/// The device fails; a batch cannot be read.
+pub fn bench_step(
+    config: &Config,
+    material: &Material,
+    device: &Device,
+    steps: u64,
+    trace: &mut Trace,
+) -> anyhow::Result<StepReport> {
+    let machine = Machine::measure(&config.device, device)?;
+    let mut subject = Subject::new(config, material, &device.clone().autodiff());
+    let buckets = material.batches.iter().map(|batch| subject.bucket(batch, &machine, steps, trace));
+    let buckets = buckets.collect::<anyhow::Result<_>>()?;
+    let stream = match &material.cache {
+        None => None,
+        Some(cache) => {
+            let batches = BatchStream::start(Arc::clone(cache), batching(config), Position::default())?;
+            Some(subject.stream(batches, steps)?)
+        }
+    };
+    let parameters = subject.model.as_ref().map_or(0, parameter::count);
+    Ok(StepReport { machine, parameters, buckets, stream, peak_memory: peak_memory() })
+}
+
+/// The model under measurement.
+struct Subject {
+    config: StepConfig,
+    shape: TransformerConfig,
+    device: Device,
+    model: Option<Transformer>,
+    optimizer: Optimizer,
+}
+
+impl Subject {
+    fn new(config: &Config, material: &Material, device: &Device) -> Self {
+        let model = Transformer::new(&material.model, config.seed, device);
+        let train = &config.train;
+        let step_config = StepConfig {
+            seed: config.seed,
+            step: 0,
+            lr: LR,
+            label_smoothing: train.label_smoothing,
+            alignment_weight: 0.0,
+        };
+        Self {
+            config: step_config,
+            shape: material.model.clone(),
+            device: device.clone(),
+            optimizer: Optimizer::new(train, &model),
+            model: Some(model),
+        }
+    }
+
+    /// Makes a step; `make` is how.
+    fn step(
+        &mut self,
+        make: impl FnOnce(Transformer, &mut Optimizer, &Device, StepConfig) -> (Transformer, StepRecord),
+    ) -> anyhow::Result<StepRecord> {
+        self.config.step += 1;
+        let model = self.model.take().ok_or_else(|| anyhow::anyhow!("a step failed before this one"))?;
+        let (model, record) = make(model, &mut self.optimizer, &self.device, self.config);
+        self.model = Some(model);
+        Ok(record)
+    }
+
+    fn bucket(
+        &mut self,
+        batch: &Batch,
+        machine: &Machine,
+        steps: u64,
+        trace: &mut Trace,
+    ) -> anyhow::Result<BucketReport> {
+        let window = std::slice::from_ref(batch);
+        let shape = BatchShape { rows: batch.batch_size, src_len: batch.src_len, tgt_len: batch.tgt_len };
+        let mut whole = Vec::new();
+        for number in 0..WARMUP + steps {
+            let started = Instant::now();
+            let record =
+                self.step(|model, optimizer, device, config| step(model, optimizer, window, device, config))?;
+            read(&record)?;
+            if number >= WARMUP {
+                whole.push(started.elapsed().as_secs_f64());
+            }
+        }
+        let mut parts: [Vec<f64>; 5] = Default::default();
+        for _ in 0..steps {
+            self.parts(window, &shape, &mut parts, trace)?;
+        }
+        let [upload, forward, backward, update, read] = parts.map(Spread::of);
+        let (step, flops, target_tokens) = (Spread::of(whole), flops(&self.shape, &shape), batch.num_target_tokens());
+        let flops_per_second = flops / step.median;
+        Ok(BucketReport {
+            batch: shape,
+            target_tokens,
+            step,
+            upload,
+            forward,
+            backward,
+            update,
+            read,
+            upload_bytes: size_of::<i32>() * (batch.src.len() + batch.tgt_in.len() + batch.tgt_out.len()),
+            target_tokens_per_second: target_tokens as f64 / step.median,
+            flops,
+            flops_per_second,
+            share_of_peak: flops_per_second / machine.matmul_peak,
+        })
+    }
+
+    /// Makes a step, and adds the seconds of each part to `parts`.
+    fn parts(
+        &mut self,
+        window: &[Batch],
+        shape: &BatchShape,
+        parts: &mut [Vec<f64>; 5],
+        trace: &mut Trace,
+    ) -> anyhow::Result<()> {
+        const NAMES: [&str; 5] = ["upload", "forward", "backward", "update", "read"];
+        let mut begin = Instant::now();
+        let mut end_part = |part: usize| {
+            let end = Instant::now();
+            parts[part].push((end - begin).as_secs_f64());
+            trace.add(NAMES[part], begin, end, shape);
+            begin = end;
+        };
+        let mut failed = Ok(());
+        let record = self.step(|model, optimizer, device, config| {
+            let mut observe = |phase: Phase| {
+                let synced = device.sync();
+                if failed.is_ok() {
+                    failed = synced;
+                }
+                end_part(phase as usize);
+            };
+            observed_step(model, optimizer, window, device, config, &mut observe)
+        })?;
+        failed?;
+        read(&record)?;
+        end_part(4);
+        Ok(())
+    }
+
+    fn stream(&mut self, mut batches: BatchStream, steps: u64) -> anyhow::Result<StreamReport> {
+        let (mut waits, mut tokens, mut started) = (Vec::new(), 0, Instant::now());
+        for number in 0..WARMUP + steps {
+            if number == WARMUP {
+                (tokens, started) = (0, Instant::now());
+            }
+            let begin = Instant::now();
+            let batch = batches.next().ok_or_else(|| anyhow::anyhow!("the stream of batches ended"))??;
+            waits.push(begin.elapsed().as_secs_f64());
+            let window = std::slice::from_ref(&batch);
+            let record =
+                self.step(|model, optimizer, device, config| step(model, optimizer, window, device, config))?;
+            tokens += record.num_tokens;
+            if number + 1 == WARMUP + steps {
+                read(&record)?;
+            }
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        let data_wait = Spread::of(waits.split_off(WARMUP as usize));
+        Ok(StreamReport { steps, data_wait, target_tokens_per_second: tokens as f64 / seconds })
+    }
+}
+
+/// Waits for a step to be done.
+fn read(record: &StepRecord) -> anyhow::Result<()> {
+    let StepRecord { loss_sum, nll_sum, grad_norm, .. } = record.clone();
+    let read = Transaction::default().register(loss_sum).register(nll_sum).register(grad_norm).execute();
+    let finite = read.iter().flat_map(|data| data.iter::<f64>()).all(f64::is_finite);
+    anyhow::ensure!(finite, "the loss or the gradient of step {} is not finite", record.step);
+    Ok(())
+}
+
+/// Floating-point operations of all matrix products of a step: two for each number that is multiplied, and the backward
+/// pass does twice what the forward pass does. Attention counts as a full rectangle, masked places included.
+fn flops(model: &TransformerConfig, batch: &BatchShape) -> f64 {
+    let [src_len, tgt_len] = [batch.src_len, batch.tgt_len].map(|len| len as f64);
+    let [src, tgt] = [src_len, tgt_len].map(|len| batch.rows as f64 * len);
+    let (d_model, vocab_size) = (model.d_model as f64, model.tgt_vocab_size as f64);
+    let inner = if model.activation == Activation::Swiglu { 3.0 } else { 2.0 } * model.d_ff as f64 * d_model;
+    let square = d_model * d_model;
+    let encoder = src * (4.0 * square + inner + 2.0 * d_model * src_len);
+    let decoder = tgt * (6.0 * square + inner + 2.0 * d_model * (tgt_len + src_len)) + src * 2.0 * square;
+    let layers = model.num_encoder_layers as f64 * encoder + model.num_decoder_layers as f64 * decoder;
+    let forward = 2.0 * (layers + tgt * d_model * vocab_size);
+    3.0 * forward
+}

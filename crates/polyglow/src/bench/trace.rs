@@ -1,0 +1,60 @@
+//! A timeline of what was measured, in the trace event format that Perfetto and Chrome's `about:tracing` open.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+use serde::Serialize;
+
+/// The parts of a measurement, each with its begin and its length.
+#[derive(Debug)]
+pub struct Trace {
+    origin: Instant,
+    events: Vec<Event>,
+}
+
+/// One part: a complete event.
+#[derive(Debug, Serialize)]
+struct Event {
+    name: &'static str,
+    ph: &'static str,
+    /// Microseconds since the origin.
+    ts: f64,
+    /// Microseconds.
+    dur: f64,
+    pid: u32,
+    tid: u32,
+    args: Arguments,
+}
+
+/// What a viewer shows of an event.
+#[derive(Debug, Serialize)]
+struct Arguments {
+    batch: String,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self { origin: Instant::now(), events: Vec::new() }
+    }
+}
+
+impl Trace {
+    /// Adds a part that lasted from `begin` to `end`, on a batch of that shape.
+    pub fn add(&mut self, name: &'static str, begin: Instant, end: Instant, batch: &impl ToString) {
+        let micros = |time: Instant| time.duration_since(self.origin).as_secs_f64() * 1e6;
+        let (ts, end) = (micros(begin), micros(end));
+        let args = Arguments { batch: batch.to_string() };
+        self.events.push(Event { name, ph: "X", ts, dur: end - ts, pid: 1, tid: 1, args });
+    }
+
+    /// Writes the timeline.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let text = serde_json::to_string(&serde_json::json!({ "traceEvents": self.events, "displayTimeUnit": "ms" }))?;
+        fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+    }
+}
