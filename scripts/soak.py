@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Trains for a long time and watches the memory and the speed of the program: the soak test of docs/reliability.md.
 
-    scripts/soak.py --minutes 65 --out soak -- target/release/polyglow train configs/multi30k-en-de.toml
+    scripts/soak.py --minutes 65 --out soak --run runs/multi30k-en-de -- \\
+        target/release/polyglow train configs/multi30k-en-de.toml
 
 Every five seconds the resident memory of the program is written to OUT/memory.csv. After the given time the program is
 asked to stop (SIGTERM), as Ctrl-C would, and OUT/soak.svg shows the memory and, from the run's metrics.jsonl, the
@@ -97,6 +98,8 @@ def main():
     points = speeds(options.run, first_step)
     draw(samples, points, options.out / "soak.svg")
     quarter = len(samples) // 4
+    if quarter == 0:
+        sys.exit(f"the program ended after {len(samples)} samples, with exit code {code}")
     before = statistics.median(memory for _, memory in samples[quarter : 2 * quarter])
     after = statistics.median(memory for _, memory in samples[3 * quarter :])
     rates = [speed for _, speed in points]

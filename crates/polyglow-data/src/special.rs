@@ -17,7 +17,7 @@ pub struct SpecialIds {
     pub unk: u32,
 }
 
-/// The special tokens of the tokenizers trained here; a token's place is its id.
+/// The special tokens of the tokenizers trained here; a token's place is its id, as in [`SpecialIds::LEARNED`].
 pub(crate) const TOKENS: [&str; 4] = ["<pad>", "<s>", "</s>", "<unk>"];
 
 /// The unknown-word token of the tokenizers trained here.
@@ -31,6 +31,9 @@ const EOS_SPELLINGS: &[&str] =
 const UNK_SPELLINGS: &[&str] = &["<unk>", "[UNK]", "<|unk|>", "<UNK>"];
 
 impl SpecialIds {
+    /// Those of the tokenizers that are trained here.
+    pub const LEARNED: Self = Self { pad: 0, bos: 1, eos: 2, unk: 3 };
+
     /// Finds the special tokens of the tokenizer in `path` by their usual spellings.
     ///
     /// # Errors

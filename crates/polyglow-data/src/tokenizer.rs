@@ -1,5 +1,8 @@
 //! Text to ids and back, on top of Hugging Face's `tokenizers`: whatever is saved here, its Python library loads.
 
+use std::cell::Cell;
+use std::fs::File;
+use std::io::Write;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
@@ -122,9 +125,14 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Io`] if the file cannot be written.
     pub fn save(&self, path: &Path) -> Result<(), DataError> {
-        let beside = path.with_extension("json.tmp");
-        let written = std::fs::write(&beside, self.to_json()?).and_then(|()| std::fs::rename(&beside, path));
-        written.map_err(DataError::io(path))
+        let (beside, json) = (path.with_extension("json.tmp"), self.to_json()?);
+        let write = || {
+            let mut file = File::create(&beside)?;
+            file.write_all(json.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&beside, path)
+        };
+        write().map_err(DataError::io(path))
     }
 
     /// The content of the `tokenizer.json`.
@@ -278,9 +286,22 @@ impl Tokenizers {
     }
 }
 
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside a call of the tokenizers' library, whose panics become errors: a panic hook has nothing
+/// to say then.
+pub fn is_guarded() -> bool {
+    GUARDED.get()
+}
+
 /// Asks the library for something. Its panics, on text or files that it does not expect, are errors here.
 fn guarded<T>(name: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, DataError> {
-    match panic::catch_unwind(AssertUnwindSafe(work)) {
+    let before = GUARDED.replace(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(work));
+    GUARDED.set(before);
+    match result {
         Ok(result) => result.map_err(failed(name)),
         Err(payload) => {
             let message = payload.downcast_ref::<String>().map(String::as_str);

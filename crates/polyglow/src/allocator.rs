@@ -48,13 +48,14 @@ fn out_of_memory(size: usize) -> ! {
     let mut text = [0; 512];
     let mut rest = &mut text[..];
     let _ = write!(rest, "error: out of memory: the system has no {size} bytes more");
-    if let Some(batch) = workload::current() {
-        let _ = write!(rest, "; the batch: {batch}");
-    }
-    let _ = write!(
-        rest,
-        "\nhint: lower `train.max_tokens`, or raise the limit; what was saved is whole, and the same command goes on\n"
-    );
+    let advice = match workload::current() {
+        Some(batch) => {
+            let _ = write!(rest, "; the batch: {batch}");
+            "lower `train.max_tokens`, or free memory"
+        }
+        None => "free memory, or raise the limit",
+    };
+    let _ = writeln!(rest, "\nhint: {advice}; checkpoints are whole, and the same command goes on from the last");
     let free = rest.len();
     let _ = std::io::stderr().write_all(&text[..text.len() - free]);
     signal_hook::low_level::exit(1)

@@ -1,5 +1,6 @@
 //! The command line. Only this file and its folder know clap: every command gets a plain struct of its arguments.
 
+mod bench;
 mod metrics;
 
 use std::io;
@@ -13,10 +14,9 @@ use polyglow_model::attention::AttentionKind;
 use crate::attention::Selection;
 use crate::commands::model::ModelArgs;
 use crate::commands::{
-    self, attention, average, bench, check, corpus, devices, evaluate, info, report, score, train, translate,
+    self, attention, average, check, corpus, devices, evaluate, info, report, score, train, translate,
 };
 use crate::logging;
-use crate::workload::BatchShape;
 
 /// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
 #[derive(Parser)]
@@ -170,34 +170,7 @@ enum Command {
         out: PathBuf,
     },
     /// Measure how fast this machine trains, searches, or prepares text
-    Bench {
-        /// `step`: training steps; `search`: greedy and beam search; `data`: from text to batches
-        #[arg(value_enum)]
-        part: Part,
-        /// The config whose model and text to measure [default: Transformer-Tiny on random sentences]
-        config: Option<PathBuf>,
-        /// Override a key of the config; may be repeated
-        #[arg(long = "set", value_name = "KEY=VALUE")]
-        overrides: Vec<String>,
-        /// Device to run on, as `polyglow devices` lists it [default: the config's]
-        #[arg(long, value_name = "NAME")]
-        device: Option<String>,
-        /// A batch of random sentences, as rows x source tokens x target tokens; may be repeated
-        #[arg(long = "shape", value_name = "ROWSxSRCxTGT", value_parser = shape)]
-        shapes: Vec<BatchShape>,
-        /// Tokens of the vocabulary of random sentences
-        #[arg(long, value_name = "N", default_value = "9708", value_parser = counts())]
-        vocab_size: usize,
-        /// Measured repetitions, after a warm-up
-        #[arg(long, value_name = "N", default_value = "10", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
-        repetitions: u64,
-        /// Print the report as JSON
-        #[arg(long)]
-        json: bool,
-        /// Write a timeline that Perfetto (ui.perfetto.dev) and Chrome open
-        #[arg(long, value_name = "FILE")]
-        profile: Option<PathBuf>,
-    },
+    Bench(bench::Bench),
     /// Write the files of an embedded corpus
     Corpus {
         /// `mini-en-de` or `digits`
@@ -303,33 +276,6 @@ impl From<Kind> for AttentionKind {
     }
 }
 
-/// What is measured.
-#[derive(Clone, Copy, ValueEnum)]
-enum Part {
-    Step,
-    Search,
-    Data,
-}
-
-impl From<Part> for bench::Part {
-    fn from(part: Part) -> Self {
-        match part {
-            Part::Step => Self::Step,
-            Part::Search => Self::Search,
-            Part::Data => Self::Data,
-        }
-    }
-}
-
-/// Reads `128x16x16`.
-fn shape(text: &str) -> Result<BatchShape, String> {
-    let sizes: Option<Vec<usize>> = text.split('x').map(|size| size.parse().ok().filter(|&size| size > 0)).collect();
-    match sizes.as_deref() {
-        Some(&[rows, src_len, tgt_len]) => Ok(BatchShape { rows, src_len, tgt_len }),
-        _ => Err("three whole numbers from 1 are wanted, as in 128x16x16".to_owned()),
-    }
-}
-
 /// Whole numbers from 1.
 fn counts() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
@@ -407,20 +353,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Average { run, last } => average::run(&average::AverageArgs { run, last }),
         Command::Info { run, json } => info::run(&info::InfoArgs { run, json }),
         Command::Report { runs, out } => report::run(&report::ReportArgs { runs, out }),
-        Command::Bench { part, config, overrides, device, shapes, vocab_size, repetitions, json, profile } => {
-            let part = part.into();
-            bench::run(&bench::BenchArgs {
-                part,
-                config,
-                overrides,
-                device,
-                shapes,
-                vocab_size,
-                repetitions,
-                json,
-                profile,
-            })
-        }
+        Command::Bench(bench) => commands::bench::run(&bench.into()),
         Command::Corpus { name, out } => corpus::run(&corpus::CorpusArgs { name, out }),
         Command::Devices { json } => devices::run(&devices::DevicesArgs { json }),
         Command::Completions { shell } => print_completions(shell),

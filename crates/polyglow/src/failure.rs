@@ -88,6 +88,9 @@ pub fn report_panic() -> ExitCode {
 pub fn record_panics() {
     let default = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
+        if polyglow_data::tokenizer::is_guarded() {
+            return;
+        }
         let message = info.payload_as_str().unwrap_or("no message");
         let place = info.location().map(|location| format!(" at {location}")).unwrap_or_default();
         PANIC.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| format!("{message}{place}"));

@@ -15,6 +15,7 @@ pub mod config;
 pub mod device;
 pub mod evaluation;
 pub mod failure;
+pub mod file;
 pub mod forced;
 pub mod inspection;
 pub mod logging;

@@ -1,21 +1,25 @@
 //! A run directory: what is where in it, and how a trained model comes back out of it.
 
-use std::fs::{self, File, TryLockError};
-use std::io::Write;
+mod lock;
+mod model;
+
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::search::SearchConfig;
-use polyglow_model::{Transformer, TransformerConfig, Vocabulary, parameter};
+use polyglow_model::Transformer;
+use sha2::{Digest, Sha256};
 
 use crate::config::Config;
 use crate::failure::{usage, with_hint};
-use crate::train::checkpoint::{Checkpoint, Checkpoints};
-use crate::train::{batching, pad_multiple};
-use crate::translate::{Member, Translator};
+use crate::file;
+use crate::train::checkpoint::{Checkpoint, Checkpoints, hexadecimal};
 use crate::weights::Weights;
+
+pub use lock::Lock;
+pub use model::{TrainedModel, check_beam, load_weights, model_config, translator};
 
 /// A run directory.
 ///
@@ -25,66 +29,6 @@ use crate::weights::Weights;
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     root: PathBuf,
-}
-
-/// A trained model with all that is needed to use it.
-pub struct TrainedModel {
-    /// The run's configuration.
-    pub config: Config,
-    /// Both sides' tokenizers.
-    pub tokenizers: Tokenizers,
-    /// The model, on a device that does not differentiate.
-    pub model: Transformer,
-    /// The checkpoint that the weights came from.
-    pub checkpoint: Checkpoint,
-}
-
-impl TrainedModel {
-    /// Loads the model at `path`: the best checkpoint of a run directory, or a checkpoint in one.
-    ///
-    /// # Errors
-    /// There is neither at `path`; or as [`RunDirectory::load`].
-    pub fn load(path: &Path, device: &Device) -> anyhow::Result<Self> {
-        let run = path.parent().and_then(Path::parent).filter(|_| Checkpoint::is_at(path));
-        match run {
-            Some(run) => RunDirectory::existing(run)?.load(&path.to_string_lossy(), device),
-            None => RunDirectory::existing(path)?.load("best", device),
-        }
-    }
-}
-
-/// What translates with these models together; at least one, all of the same target vocabulary.
-///
-/// # Errors
-/// The target vocabularies differ; the beam is wider than the vocabulary (exit code 2).
-pub fn translator<'a>(
-    models: &'a [TrainedModel],
-    config: &'a Config,
-    device: &'a Device,
-) -> anyhow::Result<Translator<'a>> {
-    let first = models.first().context("there is no model")?;
-    let tgt = &*first.tokenizers.tgt;
-    for other in &models[1..] {
-        let (ours, theirs) = (first.checkpoint.path.display(), other.checkpoint.path.display());
-        let same = other.tokenizers.tgt.to_json()? == tgt.to_json()?;
-        ensure!(same, "`{ours}` and `{theirs}` cannot translate together: their target vocabularies differ");
-    }
-    check_beam(&config.search, &first.tokenizers)?;
-    let members = models.iter().map(|model| Member { model: &model.model, src: &model.tokenizers.src }).collect();
-    let (max_tokens, pad_multiple) = (config.train.max_tokens, pad_multiple(config));
-    Ok(Translator { members, tgt, search: &config.search, device, max_tokens, pad_multiple })
-}
-
-/// Checks that there are as many tokens as a beam is to keep hypotheses.
-///
-/// # Errors
-/// There are fewer (exit code 2).
-pub fn check_beam(search: &SearchConfig, tokenizers: &Tokenizers) -> anyhow::Result<()> {
-    let (width, vocab_size) = (search.width(), tokenizers.tgt.vocab_size());
-    if width > vocab_size {
-        return Err(usage(anyhow!("a beam of {width} is wider than the target vocabulary of {vocab_size} tokens")));
-    }
-    Ok(())
 }
 
 impl RunDirectory {
@@ -154,29 +98,33 @@ impl RunDirectory {
     /// # Errors
     /// It cannot be read, or not as this version's configuration.
     pub fn config(&self) -> anyhow::Result<Config> {
-        Config::load(&self.config_path(), &[])
+        let advice = "this is the run's own copy of its config; bring it back, or train in another directory";
+        Config::load(&self.config_path(), &[]).map_err(|error| with_hint(error, advice))
     }
 
-    /// Makes the directory and keeps other trainings out of it until the returned file is closed.
+    /// Makes sure that training may write into the directory: it is a run, or holds nothing that a run would replace.
+    ///
+    /// # Errors
+    /// It holds what a run has, but not its config (exit code 2).
+    pub fn check_is_ours(&self) -> anyhow::Result<()> {
+        let has = |name: &&str| self.root.join(name).symlink_metadata().is_ok();
+        match ["checkpoints", "metrics.jsonl", "validation", "inspection.json"].into_iter().find(has) {
+            Some(name) if !self.config_path().is_file() => {
+                let error =
+                    anyhow!("`{}` holds `{name}`, but no `config.toml`: it is no whole run", self.root.display());
+                Err(with_hint(usage(error), "bring the config back to go on, or give another directory"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the directory and keeps other trainings out of it as long as the lock lives.
     ///
     /// # Errors
     /// It cannot be made, or another process trains in it: the message names that.
-    pub fn lock(&self) -> anyhow::Result<File> {
+    pub fn lock(&self) -> anyhow::Result<Lock> {
         fs::create_dir_all(&self.root).with_context(|| format!("cannot make `{}`", self.root.display()))?;
-        let path = self.root.join("lock");
-        let failed = || format!("cannot lock `{}`", path.display());
-        let mut file =
-            File::options().read(true).write(true).create(true).truncate(false).open(&path).with_context(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let holder = fs::read_to_string(&path).unwrap_or_default();
-                anyhow::bail!("`{}` is in use: process {} trains there", self.root.display(), holder.trim());
-            }
-            Err(TryLockError::Error(error)) => return Err(error).with_context(failed),
-        }
-        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).with_context(failed)?;
-        Ok(file)
+        Lock::take(&self.root)
     }
 
     /// Writes the configuration into the directory, and removes what a killed process left unfinished.
@@ -188,10 +136,9 @@ impl RunDirectory {
         make(&self.root.join("cache"))?;
         make(&self.root.join("validation"))?;
         remove_unfinished(&self.root.join("cache"))?;
-        let (path, beside) = (self.config_path(), self.root.join("config.toml.tmp"));
-        let text = config.to_toml()?;
-        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path));
-        written.with_context(|| format!("cannot write `{}`", path.display()))
+        remove_unfinished(&self.root)?;
+        let (path, text) = (self.config_path(), config.to_toml()?);
+        file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
     }
 
     /// Whether the run has tokenizers: of two, the target side's is written last.
@@ -204,7 +151,10 @@ impl RunDirectory {
     /// # Errors
     /// They are missing or damaged.
     pub fn tokenizers(&self) -> anyhow::Result<Tokenizers> {
-        Tokenizers::load(&self.root).with_context(|| format!("the tokenizer of the run `{}`", self.root.display()))
+        let advice = "this is the run's own tokenizer, without which its weights are of no use; bring it back";
+        Tokenizers::load(&self.root)
+            .with_context(|| format!("the tokenizer of the run `{}`", self.root.display()))
+            .map_err(|error| with_hint(error, advice))
     }
 
     /// Removes the tokenizers, so that the next training makes them anew.
@@ -230,6 +180,11 @@ impl RunDirectory {
         let config = self.config()?;
         let tokenizers = self.tokenizers()?;
         let (found, weights) = self.weights(checkpoint)?;
+        if found.state.text.as_ref().is_some_and(|text| hash(&tokenizers).is_ok_and(|hash| hash != text.tokenizers)) {
+            let error =
+                anyhow!("the tokenizer in `{}` is not the one that its model was trained with", self.root.display());
+            return Err(with_hint(error, "bring the old `tokenizer.json` back"));
+        }
         let shape = model_config(&config, &tokenizers)?;
         let model = load_weights(Transformer::new(&shape, config.seed, device), weights)?;
         Ok(TrainedModel { config, tokenizers, model, checkpoint: found })
@@ -251,31 +206,16 @@ impl RunDirectory {
     }
 }
 
-/// The shape of the model that a configuration and its tokenizers ask for.
+/// SHA-256 of the tokenizers of both sides, in hexadecimal digits.
 ///
 /// # Errors
-/// A size does not fit, such as tied embeddings over separate vocabularies.
-pub fn model_config(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<TransformerConfig> {
-    let vocabulary = Vocabulary {
-        src_size: tokenizers.src.vocab_size(),
-        tgt_size: tokenizers.tgt.vocab_size(),
-        shared: tokenizers.is_shared(),
-        src_pad_id: tokenizers.src.special().pad,
-        tgt_pad_id: tokenizers.tgt.special().pad,
-        // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
-        max_len: batching(config).planned_len(config.data.max_len) + 1,
-    };
-    Ok(config.model.transformer(vocabulary)?)
-}
-
-/// Gives every parameter its value from a file.
-///
-/// # Errors
-/// A tensor is missing, left over, or of another shape.
-pub fn load_weights(model: Transformer, mut weights: Weights) -> anyhow::Result<Transformer> {
-    let model = parameter::replace(model, |name, shape| weights.take(name, shape))?;
-    weights.finish()?;
-    Ok(model)
+/// A tokenizer cannot be written as JSON.
+pub fn hash(tokenizers: &Tokenizers) -> anyhow::Result<String> {
+    let mut hash = Sha256::new();
+    for side in [&tokenizers.src, &tokenizers.tgt] {
+        hash.update(side.to_json()?);
+    }
+    Ok(hexadecimal(&hash.finalize()))
 }
 
 /// Removes the files whose names end in `.tmp`: each was to be renamed when it was complete.

@@ -1,4 +1,6 @@
-//! Lines that are longer than a model can read, cut where it hurts least.
+//! Lines that are longer than a model can read, cut where it hurts least, and put back together.
+
+use crate::translate::Translation;
 
 /// Where a text may be cut, the best places first.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +99,33 @@ fn push<'t>(piece: &'t str, pieces: &mut Vec<&'t str>) {
     if !piece.trim().is_empty() {
         pieces.push(piece.trim());
     }
+}
+
+/// Puts the translated pieces of each line, given as (line, place, translations) in their order, back together: the best of each, the second of each, and so on.
+pub fn join(pieces: Vec<(usize, u64, Vec<Translation>)>, num_lines: usize) -> Vec<Vec<Translation>> {
+    let mut lines: Vec<Vec<Translation>> = vec![Vec::new(); num_lines];
+    for (line, _, translations) in pieces {
+        let line = &mut lines[line];
+        if line.is_empty() {
+            *line = translations;
+            continue;
+        }
+        line.truncate(translations.len());
+        for (whole, piece) in line.iter_mut().zip(translations) {
+            if !whole.text.is_empty() && !piece.text.is_empty() {
+                whole.text.push(' ');
+            }
+            whole.text.push_str(&piece.text);
+            whole.log_prob += piece.log_prob;
+            whole.score += piece.score;
+        }
+    }
+    for line in &mut lines {
+        if line.is_empty() {
+            line.push(Translation { text: String::new(), log_prob: 0.0, score: 0.0 });
+        }
+    }
+    lines
 }
 
 #[cfg(test)]

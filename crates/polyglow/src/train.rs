@@ -34,7 +34,7 @@ pub use stop::Stop;
 
 use crate::config::Config;
 use crate::failure::{self, with_hint};
-use crate::run_directory::RunDirectory;
+use crate::run_directory::{Lock, RunDirectory};
 use crate::workload;
 
 /// Everything that a training is made from.
@@ -51,6 +51,8 @@ pub struct Setup<'a> {
     pub cache: &'a Arc<IdCache>,
     /// The validation pairs; without any there is no validation and no `best`.
     pub valid: &'a [Pair],
+    /// What keeps other trainings out of it.
+    pub lock: &'a Lock,
     /// What the texts and tokenizers are, for checkpoints to remember.
     pub text: &'a TextHashes,
 }
@@ -80,11 +82,14 @@ pub fn train(setup: &Setup<'_>, stop: &Stop, screen: Screen) -> anyhow::Result<(
     let mut progress = Progress::start(setup.run, session.state.step, session.last_step(), screen)?;
     // Burn has no errors of its own: a device that fails panics, in whatever is asked of it next.
     let steps = || steps(&setup.config.train, &mut session, &mut batches, &mut progress, stop);
-    let ending = match failure::catch_panic(steps) {
+    let ending = failure::catch_panic(steps);
+    let recorded = progress.finish();
+    let ending = match ending {
         Ok(ending) => ending?,
         Err(panic) => return Err(broken(&session, setup.device, &panic)),
     };
-    progress.finish()?;
+    recorded?;
+    workload::end();
     // Nobody looks at the flag from here on: with it set, the next signal ends the process.
     stop.ask();
     Ok((ending, session.state))
@@ -120,8 +125,9 @@ fn steps(
         let asked = stop.asked();
         let ends = asked || session.ending().is_some();
         if save || improved || ends {
-            session.check()?;
-            match session.save() {
+            progress.retry();
+            let content = session.content()?;
+            match session.save(&content) {
                 Err(error) if !ends => tracing::warn!("{error:#}; training goes on, and the next save tries again"),
                 result => result?,
             }

@@ -8,7 +8,7 @@ use polyglow_model::Transformer;
 use polyglow_model::search::{Hypothesis, Incremental, Marks, SearchConfig, Sentence, search};
 
 use crate::device::upload;
-use crate::split::split;
+use crate::split::{join, split};
 
 /// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred times the size of what it
 /// encodes, so longer lines are cut first.
@@ -273,31 +273,4 @@ impl Translator<'_> {
 /// The most ids that a member has for a text.
 fn len(ids: &[Vec<u32>]) -> usize {
     ids.iter().map(Vec::len).max().unwrap_or(0)
-}
-
-/// Puts the pieces of each line, given in their order, back together: the best of each, the second of each, and so on.
-fn join(pieces: Vec<(usize, u64, Vec<Translation>)>, num_lines: usize) -> Vec<Vec<Translation>> {
-    let mut lines: Vec<Vec<Translation>> = vec![Vec::new(); num_lines];
-    for (line, _, translations) in pieces {
-        let line = &mut lines[line];
-        if line.is_empty() {
-            *line = translations;
-            continue;
-        }
-        line.truncate(translations.len());
-        for (whole, piece) in line.iter_mut().zip(translations) {
-            if !whole.text.is_empty() && !piece.text.is_empty() {
-                whole.text.push(' ');
-            }
-            whole.text.push_str(&piece.text);
-            whole.log_prob += piece.log_prob;
-            whole.score += piece.score;
-        }
-    }
-    for line in &mut lines {
-        if line.is_empty() {
-            line.push(Translation { text: String::new(), log_prob: 0.0, score: 0.0 });
-        }
-    }
-    lines
 }

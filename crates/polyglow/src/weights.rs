@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use burn::tensor::{DType, TensorData};
+use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
 
 /// The tensors of one file, read whole.
@@ -107,7 +108,11 @@ pub fn write<'a>(path: &Path, tensors: &'a [(String, TensorData)]) -> anyhow::Re
     let write = || -> anyhow::Result<()> {
         // The library's files are the owner's alone; these are to be like all others of a run.
         let permissions = File::create(path)?.metadata()?.permissions();
-        safetensors::serialize_to_file(views, None, path)?;
+        safetensors::serialize_to_file(views, None, path).map_err(|error| match error {
+            // It says what its cause says.
+            SafeTensorError::IoError(error) => anyhow::Error::from(error),
+            error => error.into(),
+        })?;
         fs::set_permissions(path, permissions)?;
         Ok(File::open(path)?.sync_all()?)
     };

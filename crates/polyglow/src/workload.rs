@@ -41,7 +41,12 @@ pub fn begin(batch: BatchShape) {
     }
 }
 
-/// The newest batch that the device was given; none before the first.
+/// Notes that the device is done with it.
+pub fn end() {
+    begin(BatchShape::default());
+}
+
+/// The newest batch that the device was given; none before the first and after [`end`].
 pub fn current() -> Option<BatchShape> {
     let [rows, src_len, tgt_len] = [0, 1, 2].map(|place: usize| CURRENT[place].load(Ordering::Relaxed));
     (rows > 0).then_some(BatchShape { rows, src_len, tgt_len })

@@ -23,6 +23,9 @@ use crate::workload::BatchShape;
 /// Lengths that are looked at in a corpus, from its shortest batches to its longest.
 const NUM_BUCKETS: usize = 5;
 
+/// The special tokens of random sentences, as in the vocabularies that are learned here.
+pub(super) const SPECIAL: SpecialIds = SpecialIds::LEARNED;
+
 /// A model's shape, and batches for it.
 pub struct Material {
     /// The shape.
@@ -46,8 +49,8 @@ impl Material {
             src_size: vocab_size,
             tgt_size: vocab_size,
             shared: true,
-            src_pad_id: 0,
-            tgt_pad_id: 0,
+            src_pad_id: SPECIAL.pad,
+            tgt_pad_id: SPECIAL.pad,
             max_len: longest,
         };
         let batches = shapes.iter().map(|&shape| random_batch(shape, vocab_size)).collect();
@@ -84,14 +87,18 @@ impl Material {
     }
 }
 
-/// Sentences without padding, of words that are no special tokens.
+/// Sentences without padding.
 fn random_batch(shape: BatchShape, vocab_size: usize) -> Batch {
-    let special = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
     let words = |side: u64, row: usize, len: usize| -> Vec<u32> {
-        let word = |place: usize| 4 + (mix(&[side, row as u64, place as u64]) % (vocab_size as u64 - 4)) as u32;
-        (1..len).map(word).collect()
+        (1..len).map(|place| word(&[side, row as u64, place as u64], vocab_size)).collect()
     };
     let example = |row: usize| Example { src: words(0, row, shape.src_len), tgt: words(1, row, shape.tgt_len) };
     let examples: Vec<Example> = (0..shape.rows).map(example).collect();
-    Batch::new(&examples, special, special, 1)
+    Batch::new(&examples, SPECIAL, SPECIAL, 1)
+}
+
+/// An id that is no special token's, as a function of `key`; of a vocabulary without any other, the unknown word.
+pub(super) fn word(key: &[u64], vocab_size: usize) -> u32 {
+    let words = (vocab_size as u64).saturating_sub(u64::from(SPECIAL.unk) + 1).max(1);
+    (SPECIAL.unk + 1 + (mix(key) % words) as u32).min(vocab_size as u32 - 1)
 }

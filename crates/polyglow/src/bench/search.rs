@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use polyglow_data::random::mix;
 use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
 use polyglow_model::{Transformer, TransformerConfig};
 use serde::Serialize;
 
+use super::material::{SPECIAL, word};
 use super::{Machine, Spread, Trace};
 use crate::config::Config;
 use crate::inspection::peak_memory;
@@ -20,7 +20,7 @@ const TGT_LEN: usize = 25;
 const BATCHES: [usize; 2] = [1, 64];
 /// Hypotheses kept.
 const BEAMS: [usize; 2] = [1, 5];
-const MARKS: Marks = Marks { bos: 1, eos: 2 };
+const MARKS: Marks = Marks { bos: SPECIAL.bos, eos: SPECIAL.eos };
 
 /// Search of a model with random weights.
 #[derive(Clone, Debug, Serialize)]
@@ -70,7 +70,7 @@ pub fn bench_search(
     for round in 0..=rounds {
         for (&(batch, beam_size), seconds) in ways.iter().zip(&mut seconds) {
             let begin = Instant::now();
-            run(&model, device, batch, &SearchConfig { beam_size, ..config.search.clone() })?;
+            run(&model, device, batch, &SearchConfig { beam_size, ..config.search.greedy() })?;
             let end = Instant::now();
             if round > 0 {
                 seconds.push((end - begin).as_secs_f64());
@@ -88,12 +88,11 @@ pub fn bench_search(
 
 /// Writes exactly [`TGT_LEN`] tokens for each of some random sentences.
 fn run(model: &Transformer, device: &Device, batch: usize, config: &SearchConfig) -> anyhow::Result<()> {
-    let words = model.config().src_vocab_size as u64 - 4;
-    let id = |index| 4 + (mix(&[1, index]) % words) as i32;
+    let id = |index| word(&[index], model.config().src_vocab_size) as i32;
     let src: Vec<i32> = (0..(batch * SRC_LEN) as u64).map(id).collect();
     let src = Tensor::<2, Int>::from_data(TensorData::new(src, [batch, SRC_LEN]), device);
     let sentence = Sentence { min_len: TGT_LEN + 1, max_len: TGT_LEN, ..Sentence::default() };
-    let mut next = Incremental::new([(model, src)], &[0, MARKS.bos]);
+    let mut next = Incremental::new([(model, src)], &[SPECIAL.pad, SPECIAL.bos]);
     let found = search(&mut next, &vec![sentence; batch], config, MARKS);
     let whole = found.iter().all(|hypotheses| hypotheses.first().is_some_and(|best| best.ids.len() == TGT_LEN));
     anyhow::ensure!(whole, "a hypothesis has not {TGT_LEN} tokens");

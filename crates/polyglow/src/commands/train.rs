@@ -22,7 +22,7 @@ use crate::evaluation::{Evaluation, evaluate};
 use crate::inspection::{Subject, inspect};
 use crate::run_directory::{RunDirectory, check_beam, translator};
 use crate::train::metrics::Metrics;
-use crate::train::{self, Ending, Screen, Setup, Stop};
+use crate::train::{self, Ending, Screen, Setup, Stop, TextHashes};
 use crate::{device, logging};
 
 use fork::Origin;
@@ -65,65 +65,35 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     }
     let screen = if args.tui { Screen::dashboard()? } else { Screen::Lines };
     let device = device::open(&config.device)?;
+    let text = Text::open(&config)?;
     let named = RunDirectory::new(args.run.clone().unwrap_or_else(|| default_run(&args.config)));
-    let (run, origin) = match &args.fork {
-        None => (named, None),
-        Some(new) => {
-            let new = RunDirectory::new(new);
-            let origin = Origin::open(&named, &args.checkpoint, &new, &config)?;
-            (new, Some(origin))
-        }
+    let run = args.fork.as_ref().map_or_else(|| named.clone(), RunDirectory::new);
+    run.check_is_ours()?;
+    let origin = match args.fork {
+        Some(_) => Origin::find(&named, &args.checkpoint, &run, &config)?,
+        None => fork::check_is_no_fork(&run).map(|()| None)?,
     };
-    let train = Corpus::open(&config.data, Split::Train)?;
-    let valid_corpus = valid_corpus(&config)?;
-    let valid: Vec<Pair> = valid_corpus.iter().flat_map(Corpus::pairs).collect::<Result<_, _>>()?;
-    if config.data.corpus.is_none() {
-        for name in config.data.test_names() {
-            Corpus::open(&config.data, Split::Test(name))?;
-        }
-    }
-    let _lock = run.lock()?;
+    let lock = run.lock()?;
     settle_padding(&run, &mut config)?;
     check_same_config(&run, &config)?;
-    run.create(&config)?;
-    logging::log_to_file(&run.log_path())?;
-    tracing::info!("run directory: {}", run.root().display());
-
-    let begins = run.checkpoints(1).steps()?.is_empty();
-    if begins && origin.is_some() {
-        // They may be of a training that came to nothing.
-        run.remove_tokenizers()?;
-    }
-    let mut activity = Activity::new();
-    let tokenizers = tokenizers(&run, origin.as_ref(), &config, &train, &mut activity)?;
-    check_beam(&config.search, &tokenizers)?;
-    let filter = Filter::new(&config.data);
-    let path = run.cache_path("train");
-    let (cache, report) = IdCache::open_or_build(&path, &train, &tokenizers, Some(&filter), &mut |stage, count| {
-        preparing(&mut activity, stage, count);
-    })?;
-    drop(activity);
-    tracing::info!("training text: {report}");
-    let cache = Arc::new(cache);
-    let text = text_hashes(&train, valid_corpus.as_ref(), &tokenizers)?;
-    check_same_text(&run, &text)?;
-    if begins {
-        say_and_keep(
-            &run,
-            &Subject { config: &config, train: &train, cache: &cache, tokenizers: &tokenizers, device: &device },
-        )?;
+    let prepared = prepare(&run, origin.as_ref(), &config, &text)?;
+    let Prepared { tokenizers, cache, hashes } = &prepared;
+    if run.checkpoints(1).steps()?.is_empty() {
+        let subject = Subject { config: &config, train: &text.train, cache, tokenizers, device: &device };
+        say_and_keep(&run, &subject)?;
         if let Some(origin) = origin {
-            origin.plant(&run, &config, &tokenizers, &text, &device)?;
+            origin.plant(&run, &config, tokenizers, hashes, &device)?;
         }
     }
     let setup = Setup {
         config: &config,
         run: &run,
+        lock: &lock,
         device: &device,
-        tokenizers: &tokenizers,
-        cache: &cache,
-        valid: &valid,
-        text: &text,
+        tokenizers,
+        cache,
+        valid: &text.valid_pairs,
+        text: hashes,
     };
     // Until here an interrupt simply ends the process: there is nothing to save that would not be made again.
     let (ending, state) = train::train(&setup, &Stop::on_signals()?, screen)?;
@@ -138,6 +108,83 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
         Ending::Done => tracing::info!("trained {} steps on {} target tokens", state.step, state.tokens),
     }
     finish(&run, &config, &device)
+}
+
+/// The text that a config names.
+struct Text {
+    train: Corpus,
+    valid: Option<Corpus>,
+    valid_pairs: Vec<Pair>,
+}
+
+impl Text {
+    /// Opens it, and makes sure that the test sets are there, which are only read at the end.
+    fn open(config: &Config) -> anyhow::Result<Self> {
+        let train = Corpus::open(&config.data, Split::Train)?;
+        let has_valid = config.data.corpus.is_some() || config.data.valid.is_some();
+        let valid = has_valid.then(|| Corpus::open(&config.data, Split::Valid)).transpose()?;
+        let valid_pairs = valid.iter().flat_map(Corpus::pairs).collect::<Result<_, _>>()?;
+        if config.data.corpus.is_none() {
+            for name in config.data.test_names() {
+                Corpus::open(&config.data, Split::Test(name))?;
+            }
+        }
+        Ok(Self { train, valid, valid_pairs })
+    }
+
+    fn hashes(&self, tokenizers: &Tokenizers) -> anyhow::Result<TextHashes> {
+        text_hashes(&self.train, self.valid.as_ref(), tokenizers)
+    }
+}
+
+/// What the text becomes before the first step.
+struct Prepared {
+    tokenizers: Tokenizers,
+    cache: Arc<IdCache>,
+    hashes: TextHashes,
+}
+
+/// Makes the run's directory, learns its tokenizers and encodes its text, as far as that has not been done; nothing is
+/// written for a run that may not go on.
+fn prepare(run: &RunDirectory, origin: Option<&Origin>, config: &Config, text: &Text) -> anyhow::Result<Prepared> {
+    let begins = run.checkpoints(1).steps()?.is_empty();
+    // Those of a training that came to nothing may be of other text.
+    let known = if !begins && run.has_tokenizers() { Some(run.tokenizers()?) } else { None };
+    if let Some(known) = &known {
+        check_same_text(run, &text.hashes(known)?)?;
+    }
+    if let Some(origin) = origin {
+        origin.mark(run)?;
+    }
+    run.create(config)?;
+    logging::log_to_file(&run.log_path())?;
+    tracing::info!("run directory: {}", run.root().display());
+    let mut activity = Activity::new();
+    let tokenizers = match (known, origin) {
+        (Some(known), _) => known,
+        (None, origin) => {
+            let tokenizers = match origin {
+                Some(origin) => origin.tokenizers.clone(),
+                None => learn(config, &text.train, &mut activity)?,
+            };
+            check_same_text(run, &text.hashes(&tokenizers)?)?;
+            run.remove_tokenizers()?;
+            tokenizers.save(run.root())?;
+            tokenizers
+        }
+    };
+    check_beam(&config.search, &tokenizers)?;
+    let (path, filter) = (run.cache_path("train"), Filter::new(&config.data));
+    let mut progress = |stage, count| preparing(&mut activity, stage, count);
+    let (cache, report) = IdCache::open_or_build(&path, &text.train, &tokenizers, Some(&filter), &mut progress)?;
+    drop(activity);
+    tracing::info!("training text: {report}");
+    let hashes = text.hashes(&tokenizers)?;
+    Ok(Prepared { tokenizers, cache: Arc::new(cache), hashes })
+}
+
+fn learn(config: &Config, train: &Corpus, activity: &mut Activity) -> anyhow::Result<Tokenizers> {
+    Ok(Tokenizers::train(&config.tokenizer, train, &mut |stage, count| preparing(activity, stage, count))?)
 }
 
 /// Says what `check` would, and keeps it in the run's directory.
@@ -158,13 +205,6 @@ fn default_run(config: &Path) -> PathBuf {
     Path::new("runs").join(config.file_stem().unwrap_or_default())
 }
 
-fn valid_corpus(config: &Config) -> anyhow::Result<Option<Corpus>> {
-    if config.data.corpus.is_none() && config.data.valid.is_none() {
-        return Ok(None);
-    }
-    Ok(Some(Corpus::open(&config.data, Split::Valid)?))
-}
-
 /// Writes down what padded lengths are multiples of, since the order of the data depends on it: a run that goes on keeps
 /// it on any device.
 fn settle_padding(run: &RunDirectory, config: &mut Config) -> anyhow::Result<()> {
@@ -173,25 +213,6 @@ fn settle_padding(run: &RunDirectory, config: &mut Config) -> anyhow::Result<()>
         config.train.pad_multiple = Some(old.unwrap_or_else(|| train::pad_multiple(config)));
     }
     Ok(())
-}
-
-/// The run's tokenizers; if it has none yet, those of the run that it starts from, or else learned from the training text.
-fn tokenizers(
-    run: &RunDirectory,
-    origin: Option<&Origin>,
-    config: &Config,
-    train: &Corpus,
-    activity: &mut Activity,
-) -> anyhow::Result<Tokenizers> {
-    if run.has_tokenizers() {
-        return run.tokenizers();
-    }
-    let tokenizers = match origin {
-        Some(origin) => origin.tokenizers()?,
-        None => Tokenizers::train(&config.tokenizer, train, &mut |stage, count| preparing(activity, stage, count))?,
-    };
-    tokenizers.save(run.root())?;
-    Ok(tokenizers)
 }
 
 fn preparing(activity: &mut Activity, stage: Stage, count: u64) {

@@ -9,7 +9,12 @@ use crate::suggestion::nearest;
 const SECTIONS: [&str; 5] = ["data", "tokenizer", "model", "train", "search"];
 
 /// What serde expects, in a user's words.
-const EXPECTED: [(&str, &str); 5] = [
+const EXPECTED: [(&str, &str); 10] = [
+    ("expected struct DataConfig", "expected a section with keys"),
+    ("expected struct TokenizerConfig", "expected a section with keys"),
+    ("expected struct ModelConfig", "expected a section with keys"),
+    ("expected struct TrainConfig", "expected a section with keys"),
+    ("expected struct SearchConfig", "expected a section with keys"),
     ("expected usize", "expected a whole number, 0 or more"),
     ("expected u64", "expected a whole number, 0 or more"),
     ("expected f64", "expected a number"),

@@ -12,6 +12,7 @@ use super::memory::peak_memory;
 use crate::config::Config;
 use crate::failure::{catch_panic, with_hint};
 use crate::train::{Optimizer, Schedule, StepConfig, TrainConfig, step};
+use crate::workload;
 
 /// One training step on the largest batch.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -52,6 +53,7 @@ fn run_unguarded(config: &Config, model: Transformer, batch: &Batch, device: &De
     let (_model, record) = step(model, &mut optimizer, &vec![batch.clone(); micro_batches], device, step_config);
     let read = Transaction::default().register(record.loss_sum).register(record.grad_norm).execute();
     device.sync()?;
+    workload::end();
     let seconds = started.elapsed().as_secs_f64();
     let values: Vec<f64> = read.iter().flat_map(|data| data.iter::<f64>()).collect();
     let (loss, grad_norm) = (values[0] / record.num_tokens as f64, values[1]);

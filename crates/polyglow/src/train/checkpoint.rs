@@ -7,25 +7,30 @@ mod directory;
 mod place;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use burn::tensor::TensorData;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 pub use directory::Checkpoints;
 
 use super::monitor::Interval;
 use crate::failure::with_hint;
+use crate::file::{self, sync_directory};
 use crate::weights::{self, Weights};
 
 /// Version of the directory's layout and of its tensor names.
 const FORMAT: u32 = 1;
 
 const STATE: &str = "state.json";
+/// The field of the state that confirms the others.
+const CHECKSUM: &str = "checksum";
 const MODEL: &str = "model.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
 const AVERAGE: &str = "ema.safetensors";
@@ -90,6 +95,25 @@ struct Manifest {
     files: BTreeMap<String, String>,
 }
 
+impl Manifest {
+    /// Reads a `state.json`, and confirms that it is as it was written; the first ones had no checksum.
+    fn parse(text: &[u8]) -> anyhow::Result<Self> {
+        let mut json: Map<String, Value> = serde_json::from_slice(text)?;
+        if let Some(written) = json.remove(CHECKSUM) {
+            ensure!(written == checksum(&serde_json::to_vec(&json)?), "it is not what was written");
+        }
+        Ok(serde_json::from_value(json.into())?)
+    }
+
+    /// The `state.json`, with a checksum of all its other fields, written as JSON without spaces in the order of their names.
+    fn text(&self) -> anyhow::Result<String> {
+        let Value::Object(mut json) = serde_json::to_value(self)? else { bail!("a state is an object") };
+        let checksum = checksum(&serde_json::to_vec(&json)?);
+        json.insert(CHECKSUM.to_owned(), checksum.into());
+        Ok(serde_json::to_string_pretty(&json)? + "\n")
+    }
+}
+
 /// What goes into a checkpoint beside the state; the average is empty where none is kept.
 #[derive(Debug)]
 pub struct Content {
@@ -125,8 +149,12 @@ impl Checkpoint {
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let open = || -> anyhow::Result<Manifest> {
             let text = fs::read(path.join(STATE)).with_context(|| format!("cannot read its `{STATE}`"))?;
-            let manifest: Manifest = serde_json::from_slice(&text).with_context(|| format!("in its `{STATE}`"))?;
+            let manifest = Manifest::parse(&text).with_context(|| format!("in its `{STATE}`"))?;
             ensure!(manifest.format == FORMAT, "its format is version {}, not {FORMAT}", manifest.format);
+            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            let step = manifest.state.step;
+            let named: Option<u64> = name.strip_prefix("step-").and_then(|step| step.parse().ok());
+            ensure!(named.is_none_or(|named| named == step), "it is named `{name}`, but is of step {step}");
             for file in manifest.files.keys() {
                 ensure!([MODEL, OPTIMIZER, AVERAGE].contains(&&**file), "it names an unknown file `{file}`");
             }
@@ -149,11 +177,12 @@ impl Checkpoint {
             place::put(&beside, path)?;
             Ok(path.parent().map_or(Ok(()), sync_directory)?)
         };
-        replace().with_context(|| {
+        let written = replace();
+        if written.is_err() {
             // A part of a checkpoint is of no use, and the room that it takes may be what is lacking.
             let _ = remove_directory(&beside);
-            format!("cannot write the checkpoint `{}`", path.display())
-        })
+        }
+        written.with_context(|| format!("cannot write the checkpoint `{}`", path.display()))
     }
 
     /// Reads every file and confirms its checksum.
@@ -240,8 +269,7 @@ fn fill(path: &Path, content: &Content, state: &TrainState) -> anyhow::Result<()
         }
     }
     let manifest = Manifest { format: FORMAT, state: state.clone(), files };
-    fs::write(path.join(STATE), serde_json::to_string_pretty(&manifest)? + "\n")?;
-    File::open(path.join(STATE))?.sync_all()?;
+    file::replace(&path.join(STATE), manifest.text()?.as_bytes())?;
     Ok(sync_directory(path)?)
 }
 
@@ -265,9 +293,4 @@ fn remove_directory(path: &Path) -> anyhow::Result<()> {
         }
         _ => Ok(()),
     }
-}
-
-/// Has the disk confirm the names in a directory, where the system knows how to.
-fn sync_directory(path: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
 }

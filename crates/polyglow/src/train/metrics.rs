@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::evaluation::Scores;
+use crate::file;
 
 /// The file, open for more records.
 pub struct Metrics {
@@ -29,12 +30,19 @@ impl Metrics {
     /// It cannot be written.
     pub fn open(path: &Path, step: u64) -> anyhow::Result<Self> {
         let context = || format!("cannot write `{}`", path.display());
-        let old = fs::read(path).unwrap_or_default();
-        let keep: Vec<u8> =
-            old.split_inclusive(|&byte| byte == b'\n').filter(|line| stays(line, step)).flatten().copied().collect();
+        let old = match fs::read(path) {
+            Ok(old) => old,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+        };
+        let lines = || old.split_inclusive(|&byte| byte == b'\n');
+        let unreadable = lines().filter(|line| !is_record(line)).count();
+        if unreadable > 0 {
+            tracing::warn!("{unreadable} lines of `{}` are no whole records and are removed", path.display());
+        }
+        let keep: Vec<u8> = lines().filter(|line| stays(line, step)).flatten().copied().collect();
         if keep != old {
-            let beside = path.with_extension("jsonl.tmp");
-            fs::write(&beside, keep).and_then(|()| fs::rename(&beside, path)).with_context(context)?;
+            file::replace(path, &keep).with_context(context)?;
         }
         let file = OpenOptions::new().create(true).append(true).open(path).with_context(context)?;
         let len = file.metadata().with_context(context)?.len();
@@ -61,10 +69,15 @@ impl Metrics {
     pub fn write(&mut self, record: &impl Serialize) -> anyhow::Result<()> {
         self.pending.extend(serde_json::to_vec(record)?);
         self.pending.push(b'\n');
+        self.retry();
+        Ok(())
+    }
+
+    /// Tries to write what could not be written before, and warns where it still cannot.
+    pub fn retry(&mut self) {
         if let Err(error) = self.flush() {
             tracing::warn!("{error:#}; the records are kept and written later");
         }
-        Ok(())
     }
 
     /// Writes what could not be written before.
@@ -72,7 +85,10 @@ impl Metrics {
     /// # Errors
     /// It still cannot.
     pub fn flush(&mut self) -> anyhow::Result<()> {
-        if let Err(error) = self.file.write_all(&self.pending) {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.file.write_all(&self.pending).and_then(|()| self.file.sync_data()) {
             // A part of a line may have been written.
             let _ = self.file.set_len(self.len);
             return Err(error).with_context(|| format!("cannot write `{}`", self.path.display()));
@@ -97,11 +113,15 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
     }
 }
 
+/// Whether a line is whole and a record.
+fn is_record(line: &[u8]) -> bool {
+    line.ends_with(b"\n") && serde_json::from_slice::<Value>(line).is_ok_and(|record| record["step"].is_u64())
+}
+
 /// Whether a line is a whole record of a step up to `step`, and not of a test, which follows the last step.
 fn stays(line: &[u8], step: u64) -> bool {
     let Ok(record) = serde_json::from_slice::<Value>(line) else { return false };
-    let of = record.get("step").and_then(Value::as_u64);
-    line.ends_with(b"\n") && of.is_some_and(|of| of <= step) && record["kind"] != "test"
+    is_record(line) && record["step"].as_u64().is_some_and(|of| of <= step) && record["kind"] != "test"
 }
 
 #[cfg(test)]

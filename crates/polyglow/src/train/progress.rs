@@ -155,7 +155,7 @@ impl Progress {
     /// Shows and records what the last steps gave.
     ///
     /// # Errors
-    /// The record cannot be written; as [`Self::advance`].
+    /// As [`Self::advance`].
     pub fn train(&mut self, report: TrainReport<'_>) -> anyhow::Result<()> {
         let TrainReport { step, epoch, lr, interval, elapsed, timed_tokens } = report;
         let (loss, perplexity) = (interval.loss(), interval.perplexity());
@@ -187,7 +187,7 @@ impl Progress {
     /// Shows and records the scores of the validation set.
     ///
     /// # Errors
-    /// The record cannot be written; as [`Self::advance`].
+    /// As [`Self::advance`].
     pub fn scores(&mut self, step: u64, scores: &Scores) -> anyhow::Result<()> {
         tracing::info!(
             "valid after step {step}: BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  loss {:.3}  ppl {:.2}",
@@ -205,6 +205,11 @@ impl Progress {
             View::Dashboard(dashboard) => dashboard.show(&record)?,
         }
         Ok(())
+    }
+
+    /// Tries to write the records that the disk has refused so far, so that no checkpoint is ahead of them.
+    pub fn retry(&mut self) {
+        self.metrics.retry();
     }
 
     /// Writes the records that the disk has refused so far.

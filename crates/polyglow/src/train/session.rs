@@ -1,5 +1,7 @@
 //! A training under way: the model, the optimizer, and where it stands.
 
+mod save;
+
 use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -9,9 +11,9 @@ use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::batch::Batch;
 use polyglow_data::prefetch::{self, BatchStream};
-use polyglow_model::{Transformer, parameter};
+use polyglow_model::Transformer;
 
-use super::checkpoint::{Best, Checkpoints, Content, TrainState};
+use super::checkpoint::{Best, Checkpoints, TrainState};
 use super::config::BestMetric;
 use super::monitor::Monitor;
 use super::optimizer::Optimizer;
@@ -23,6 +25,7 @@ use crate::evaluation::{Scores, evaluate};
 use crate::failure::with_hint;
 use crate::run_directory::{load_weights, model_config};
 use crate::translate::{Member, Translator};
+use crate::workload;
 
 /// Translations that are shown after each validation.
 const SAMPLES: usize = 3;
@@ -41,8 +44,8 @@ pub struct Session<'a> {
     checkpoints: Checkpoints,
     /// The newest whole checkpoint.
     saved: Option<PathBuf>,
-    /// The best validation before the newest that was better, whose checkpoint may not be written yet.
-    best_before: Option<Best>,
+    /// The best validation before the newest that was better, and those since: the newest may not be written yet.
+    before_best: (Option<Best>, u64),
     stepping: Duration,
     /// Tokens of the interval that an earlier process saw, in time that this one does not know.
     untimed_tokens: u64,
@@ -58,7 +61,7 @@ impl<'a> Session<'a> {
         let device = setup.device.clone().autodiff();
         let shape = model_config(config, setup.tokenizers)?;
         let checkpoints = setup.run.checkpoints(config.train.keep_last);
-        checkpoints.tidy()?;
+        checkpoints.tidy("step-")?;
         let mut model = Transformer::new(&shape, config.seed, &device);
         let mut optimizer = Optimizer::new(&config.train, &model);
         let (mut state, mut saved) = (TrainState::default(), None);
@@ -97,7 +100,7 @@ impl<'a> Session<'a> {
             monitor: Monitor::default(),
             checkpoints,
             saved,
-            best_before: None,
+            before_best: (None, 0),
             stepping: Duration::ZERO,
             untimed_tokens,
         })
@@ -171,7 +174,7 @@ impl<'a> Session<'a> {
     /// Shows and records the steps since the last report.
     ///
     /// # Errors
-    /// A loss or gradient is not finite; the record cannot be written.
+    /// A loss or gradient is not finite; the dashboard's user wants no end in order.
     pub fn report(&mut self, progress: &mut Progress) -> anyhow::Result<()> {
         self.check()?;
         let interval = std::mem::take(&mut self.state.interval);
@@ -187,9 +190,10 @@ impl<'a> Session<'a> {
     /// Scores the validation set by greedy search and keeps the translations; returns whether it is the best so far.
     ///
     /// # Errors
-    /// A loss or gradient before it is not finite; something cannot be written.
+    /// A loss or gradient before it is not finite, or the loss of the validation; the dashboard's user wants no end in order.
     pub fn validate(&mut self, progress: &mut Progress) -> anyhow::Result<bool> {
         self.check()?;
+        workload::end();
         let (setup, step) = (self.setup, self.state.step);
         if setup.valid.is_empty() {
             return Ok(false);
@@ -232,50 +236,13 @@ impl<'a> Session<'a> {
         let rank = |score: f64, loss: f64| (score * sign, -loss);
         let improved = self.state.best.is_none_or(|best| rank(score, scores.loss) > rank(best.score, best.loss));
         if improved {
-            self.best_before = self.state.best;
+            self.before_best = (self.state.best, self.state.stale_validations);
             self.state.best = Some(Best { step: self.state.step, score, loss: scores.loss });
             self.state.stale_validations = 0;
         } else {
             self.state.stale_validations += 1;
         }
         improved
-    }
-
-    /// Writes a checkpoint of this step, which [`Self::check`] has found to be good.
-    ///
-    /// # Errors
-    /// The checkpoint cannot be written. The newest before it is still there, and so is the best.
-    pub fn save(&mut self) -> anyhow::Result<()> {
-        let model = self.model.as_ref().context("a step failed before this")?;
-        let content = Content {
-            model: parameter::read(model),
-            optimizer: self.optimizer.state(),
-            average: self.optimizer.average(),
-        };
-        match self.checkpoints.save(&content, &self.state) {
-            Ok(path) => {
-                self.saved = Some(path);
-                Ok(())
-            }
-            Err(error) => {
-                if self.state.best.is_some_and(|best| best.step == self.state.step) {
-                    // A best that is nowhere to be found is none.
-                    self.state.best = self.best_before;
-                }
-                Err(with_hint(
-                    error,
-                    format!("{}; make room, and the same command goes on from there", self.last_good()),
-                ))
-            }
-        }
-    }
-
-    /// Says what there is to go on from.
-    pub fn last_good(&self) -> String {
-        match &self.saved {
-            Some(path) => format!("the last good checkpoint is `{}`", path.display()),
-            None => "there is no checkpoint yet".to_owned(),
-        }
     }
 
     fn epochs_are_over(&self) -> bool {

@@ -385,6 +385,15 @@ fn wrong_commands_are_explained() {
         ("corpus digits two", "two"),
         ("completions nothing", "nothing"),
         ("devices --yaml", "--yaml"),
+        ("bench", "<PART>"),
+        ("bench speed", "speed"),
+        ("bench step nothing.toml", "nothing.toml"),
+        ("bench step tiny.toml --shape 1x1x1", "--shape"),
+        ("bench step --shape 18446744073709551615x1x1", "three whole numbers"),
+        ("bench step --shape 0x1x1", "three whole numbers"),
+        ("bench step --vocab-size 99999999999", "--vocab-size"),
+        ("bench step --repetitions 0", "--repetitions"),
+        ("bench data tiny.toml --profile nothing/trace.json", "nothing/trace.json"),
     ];
     let mut refusals = Refusals::new(&place);
     for (command, words) in cases {

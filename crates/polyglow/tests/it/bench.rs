@@ -70,6 +70,6 @@ fn a_config_is_measured_on_its_own_text() {
     assert_eq!(serde_json::json!(ways), serde_json::json!([[1, 1], [1, 5], [64, 1], [64, 5]]));
     let (text, _) = place.succeed(&["bench", "step", "tiny.toml", "--repetitions", "1"]);
     assert!(text.starts_with("flex, ") && text.contains("over the corpus: "), "{text}");
-    assert!(place.fail(2, &["bench", "step", "--shape", "3x4"]).contains("three whole numbers from 1"));
-    assert!(place.fail(2, &["bench", "step", "--vocab-size", "4"]).contains("leaves no words"));
+    assert!(place.fail(2, &["bench", "step", "--shape", "3x4"]).contains("three whole numbers are wanted"));
+    assert!(place.fail(2, &["bench", "step", "--vocab-size", "4"]).contains("4 is not in 5.."));
 }

@@ -43,6 +43,60 @@ fn a_fork_goes_on_by_the_same_command_and_as_a_run_of_its_own() {
     let weights = |run: &str| fs::read(place.path().join(run).join("checkpoints/step-4/model.safetensors"));
     assert_eq!(weights("straight").expect("it is there"), weights("stopped").expect("it is there"));
     place.succeed(&[&["train", "tiny.toml", "--run", "stopped"][..], &FINE_TUNING].concat());
+    // It comes from one place, which it does not need any more.
+    let again = |run: &str, checkpoint: &str| {
+        let arguments = ["train", "tiny.toml", "--run", run, "--fork", "stopped", "--checkpoint", checkpoint];
+        place.run(&[&arguments[..], &FINE_TUNING].concat())
+    };
+    assert_eq!(again("run", "step-2").status.code(), Some(2));
+    assert_eq!(again("straight", "best").status.code(), Some(2));
+    fs::remove_dir_all(place.path().join("run")).expect("it is there");
+    assert_eq!(again("run", "best").status.code(), Some(0));
+}
+
+#[test]
+fn a_fork_that_never_got_its_weights_is_no_run() {
+    let place = Workplace::trained();
+    fork(&place, "new", &[]);
+    fs::remove_dir_all(place.path().join("new/checkpoints")).expect("it is there");
+    let message = place.fail(2, &[&["train", "tiny.toml", "--run", "new"][..], &FINE_TUNING].concat());
+    assert!(message.contains("`new` was to be a fork of `") && message.contains("no weights of it yet"), "{message}");
+    let (_, stderr) = fork(&place, "new", &[]);
+    assert!(stderr.contains("forked from"), "{stderr}");
+}
+
+#[test]
+fn what_is_no_whole_run_is_not_written_to() {
+    let place = Workplace::trained();
+    let resume = ["train", "tiny.toml", "--run", "run", "--set", "train.lr=1e-5"];
+    fs::remove_file(place.path().join("run/config.toml")).expect("it is there");
+    let message = place.fail(2, &resume);
+    assert!(message.contains("`run` holds `checkpoints`, but no `config.toml`"), "{message}");
+    fs::create_dir(place.path().join("mine")).expect("it can be made");
+    fs::write(place.path().join("mine/metrics.jsonl"), "my own\n").expect("it can be written");
+    let message = place.fail(2, &["train", "tiny.toml", "--run", "mine"]);
+    assert!(message.contains("`mine` holds `metrics.jsonl`"), "{message}");
+    assert_eq!(fs::read_to_string(place.path().join("mine/metrics.jsonl")).expect("it is there"), "my own\n");
+}
+
+#[test]
+fn a_state_that_was_changed_and_a_tokenizer_of_other_ids_are_noticed() {
+    let place = Workplace::trained();
+    let path = |name: &str| place.path().join("run").join(name);
+    let state = fs::read_to_string(path("checkpoints/step-6/state.json")).expect("it is there");
+    let changed = state.replace("\"position\": ", "\"position\": 1");
+    assert_ne!(state, changed);
+    fs::write(path("checkpoints/step-6/state.json"), changed).expect("it can be written");
+    let message = place.fail(1, &["evaluate", "run", "--checkpoint", "step-6"]);
+    assert!(message.contains("in its `state.json`: it is not what was written"), "{message}");
+    fs::write(path("checkpoints/step-6/state.json"), state).expect("it can be written");
+    fs::rename(path("checkpoints/step-6"), path("checkpoints/step-7")).expect("it is ours");
+    let message = place.fail(1, &["evaluate", "run", "--checkpoint", "step-7"]);
+    assert!(message.contains("it is named `step-7`, but is of step 6"), "{message}");
+    let tokenizer = fs::read_to_string(path("tokenizer.json")).expect("it is there");
+    fs::write(path("tokenizer.json"), tokenizer.replace("\"aaa\"", "\"aab\"")).expect("it can be written");
+    let message = place.fail(1, &["evaluate", "run", "--checkpoint", "step-4"]);
+    assert!(message.contains("is not the one that its model was trained with"), "{message}");
 }
 
 #[test]
@@ -54,7 +108,10 @@ fn a_fork_to_another_model_or_to_itself_is_refused() {
     assert!(message.contains("fit another config: `model.d_ff = 12`, now `16`"), "{message}");
     let message = fork("new", "tokenizer.lowercase=true");
     assert!(message.contains("`tokenizer.lowercase = false`, now `true`"), "{message}");
-    assert!(fork("run", "train.lr=1e-5").contains("`--fork run` is the run itself"));
+    let message = fork("run", "train.lr=1e-5");
+    assert!(message.contains("`run` is there already, and is no fork"), "{message}");
+    let message = place.fail(1, &["train", "tiny.toml", "--run", "run", "--fork", "new", "--checkpoint", "step-99"]);
+    assert!(message.contains("no checkpoint `step-99`"), "{message}");
     assert!(place.fail(1, &["train", "tiny.toml", "--run", "none", "--fork", "new"]).contains("no run in `none`"));
     assert!(!place.path().join("new").exists());
     place.succeed(&["train", "tiny.toml", "--run", "run", "--fork", "new", "--set", "model.dropout=0.3"]);

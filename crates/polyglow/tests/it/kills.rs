@@ -37,12 +37,16 @@ beam_size = 2
 "#;
 
 /// What is different in each kind of run: between them they cover all that a checkpoint must carry.
-const VARIANTS: [(&str, &[&str]); 4] = [
+const VARIANTS: [(&str, &[&str]); 5] = [
     ("accumulation and a moving average", &["train.accumulate_steps=2", "train.ema_decay=0.9"]),
     ("a checkpoint at every step, of which three are kept", &["train.save_every=1", "train.keep_last=3"]),
     ("a learned vocabulary with dropout", &["tokenizer.kind=bpe", "tokenizer.vocab_size=300", "tokenizer.dropout=0.1"]),
+    ("a fork with two vocabularies", &[FORK, "tokenizer.shared=false", "model.tie_embeddings=decoder"]),
     ("an early end", &["train.lr=1e-30", "train.patience=2", "train.validate_every=3", "train.save_every=2"]),
 ];
+
+/// Stands among overrides for a run that starts from the weights of another.
+const FORK: &str = "train.weight_decay=0.01";
 
 /// The moment at which a process is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,20 +70,34 @@ impl Moment {
         }
     }
 
-    /// Whether it has come for a process that started at `started` and trains in `run`.
-    fn has_come(self, run: &Path, started: Instant, log_bytes: usize) -> bool {
+    /// Whether it has come for a process that trains in `run`.
+    fn has_come(self, run: &Path, start: &mut Start) -> bool {
         match self {
             Self::LearningTheVocabulary => run.join("config.toml").exists() && !run.join("tokenizer.json").exists(),
-            Self::BuildingTheCache => has_unfinished(&run.join("cache")),
-            Self::WritingACheckpoint => has_unfinished(&run.join("checkpoints")),
+            Self::BuildingTheCache | Self::WritingACheckpoint => {
+                let name = if self == Self::BuildingTheCache { "cache" } else { "checkpoints" };
+                let unfinished = has_unfinished(&run.join(name));
+                // What an earlier kill left there is removed first.
+                start.leftover &= unfinished;
+                unfinished && !start.leftover
+            }
             Self::Validating => {
                 let log = fs::read(run.join("train.log")).unwrap_or_default();
-                let new = String::from_utf8_lossy(&log[log_bytes.min(log.len())..]).into_owned();
+                let new = String::from_utf8_lossy(&log[start.log_bytes.min(log.len())..]).into_owned();
                 new.lines().last().is_some_and(|line| line.contains("validating after step"))
             }
-            Self::After(milliseconds) => started.elapsed() > Duration::from_millis(milliseconds),
+            Self::After(milliseconds) => start.time.elapsed() > Duration::from_millis(milliseconds),
         }
     }
+}
+
+/// What a process found when it started.
+struct Start {
+    time: Instant,
+    /// Bytes of the log.
+    log_bytes: usize,
+    /// Whether something unfinished lies where the moment is awaited.
+    leftover: bool,
 }
 
 /// Whether something in `dir` is being written that will be renamed when it is complete.
@@ -97,7 +115,14 @@ impl Place {
     fn new(overrides: &'static [&'static str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::write(dir.path().join("config.toml"), CONFIG).expect("it can be written");
-        Self { dir, overrides }
+        let place = Self { dir, overrides };
+        if overrides.contains(&FORK) {
+            let origin = ["train", "config.toml", "--run", "origin", "--set", "train.max_steps=5"];
+            let mut command = place.command(&origin);
+            command.args(overrides.iter().flat_map(|set| ["--set", set]));
+            Self::succeed(command.spawn().expect("the program starts"));
+        }
+        place
     }
 
     fn run(&self) -> PathBuf {
@@ -112,7 +137,11 @@ impl Place {
     }
 
     fn train(&self) -> Child {
-        let mut command = self.command(&["train", "config.toml", "--run", "run"]);
+        let mut command = if self.overrides.contains(&FORK) {
+            self.command(&["train", "config.toml", "--run", "origin", "--fork", "run"])
+        } else {
+            self.command(&["train", "config.toml", "--run", "run"])
+        };
         command.args(self.overrides.iter().flat_map(|set| ["--set", set]));
         command.spawn().expect("the program starts")
     }
@@ -132,8 +161,10 @@ impl Place {
     /// Starts the training and kills it at that moment; false if it ended before.
     fn kill_at(&self, moment: Moment) -> bool {
         let log_bytes = fs::read(self.run().join("train.log")).map_or(0, |log| log.len());
-        let (mut child, started) = (self.train(), Instant::now());
-        while !moment.has_come(&self.run(), started, log_bytes) {
+        let leftover = ["cache", "checkpoints"].iter().any(|name| has_unfinished(&self.run().join(name)));
+        let mut child = self.train();
+        let mut start = Start { time: Instant::now(), log_bytes, leftover };
+        while !moment.has_come(&self.run(), &mut start) {
             if child.try_wait().expect("it is ours").is_some() {
                 Self::succeed(child);
                 return false;
@@ -145,7 +176,7 @@ impl Place {
     }
 }
 
-/// Every file of a run, but for what must differ: times.
+/// Every file of a run, but for what must differ: times, the number of the process, and where a fork comes from.
 fn content(run: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut open = vec![run.to_owned()];
@@ -159,7 +190,10 @@ fn content(run: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
                 open.push(path);
             } else if name == Path::new("metrics.jsonl") {
                 files.insert(name, records(&path));
-            } else if !["train.log", "lock", "inspection.json"].iter().any(|other| name == Path::new(other)) {
+            } else if !["train.log", "lock", "inspection.json", "origin.json"]
+                .iter()
+                .any(|other| name == Path::new(other))
+            {
                 files.insert(name, fs::read(&path).expect("it can be read"));
             }
         }
@@ -223,6 +257,7 @@ fn kill(variants: &[(&str, &'static [&'static str])], kills: usize) -> BTreeMap<
 fn a_run_that_is_killed_again_and_again_ends_with_the_bytes_of_a_straight_one() {
     let counts = kill(&VARIANTS[..2], 5);
     assert!(counts.values().sum::<usize>() >= 10, "{counts:?}");
+    assert!(counts.len() >= 4, "{counts:?}");
 }
 
 /// The long form: `cargo test --workspace --test it -- --ignored --nocapture fifty_kills`.

@@ -1,70 +1,121 @@
 //! A new run that starts from the weights of another: fine-tuning, another schedule, another corpus.
 
-use anyhow::anyhow;
+use std::fs;
+use std::io;
+use std::path::{self, PathBuf};
+
+use anyhow::{Context, anyhow};
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{Transformer, parameter};
+use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Difference};
 use crate::failure::{usage, with_hint};
+use crate::file;
 use crate::run_directory::{RunDirectory, load_weights, model_config};
-use crate::train::checkpoint::Content;
+use crate::train::checkpoint::{Checkpoint, Content};
 use crate::train::{Optimizer, TextHashes, TrainState};
+use crate::weights::Weights;
 
 /// What a model and its ids depend on, in the beginnings of keys.
 const FIXED: [&str; 2] = ["model.", "tokenizer."];
 /// What of it may change: it acts during training only.
 const FREE: [&str; 4] = ["model.dropout", "model.attention_dropout", "model.activation_dropout", "tokenizer.dropout"];
 
-/// Where a fork comes from.
-pub(super) struct Origin {
-    run: RunDirectory,
+/// What says in a run's directory that it is a fork, and of what: `origin.json`.
+const ORIGIN: &str = "origin.json";
+
+/// `origin.json`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Mark {
+    /// The run, as an absolute path.
+    run: PathBuf,
+    /// The checkpoint that was named.
     checkpoint: String,
 }
 
+impl Mark {
+    fn read(new: &RunDirectory) -> anyhow::Result<Option<Self>> {
+        let path = new.root().join(ORIGIN);
+        match fs::read(&path) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text).with_context(|| format!("in `{}`", path.display()))?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+        }
+    }
+}
+
+/// Makes sure that a run is not what was left of a fork that never got its weights.
+///
+/// # Errors
+/// It is (exit code 2).
+pub(super) fn check_is_no_fork(run: &RunDirectory) -> anyhow::Result<()> {
+    match Mark::read(run)? {
+        Some(Mark { run: origin, .. }) if run.checkpoints(1).steps()?.is_empty() => {
+            let (root, origin) = (run.root().display(), origin.display());
+            let error = anyhow!("`{root}` was to be a fork of `{origin}`, but has no weights of it yet");
+            Err(with_hint(usage(error), "give the command with `--fork` again, or another directory"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a fork comes from, read whole.
+pub(super) struct Origin {
+    mark: Mark,
+    /// The tokenizers, which the new run takes over.
+    pub(super) tokenizers: Tokenizers,
+    found: Checkpoint,
+    weights: Weights,
+}
+
 impl Origin {
-    /// The checkpoint of that name in `run`, from which `new` is to start.
+    /// Reads the checkpoint of that name in `run`, from which `new` is to start. None if it has started: then `run` may
+    /// be gone.
     ///
     /// # Errors
-    /// There is no run in `run`, or it is `new` itself; the new config asks for another model or tokenizer (exit code 2).
-    pub(super) fn open(
+    /// There is no run in `run`, no such checkpoint in it, or it is `new` itself; `new` is a run that comes from somewhere
+    /// else; the new config asks for another model or tokenizer (exit code 2).
+    pub(super) fn find(
         run: &RunDirectory,
         checkpoint: &str,
         new: &RunDirectory,
         config: &Config,
-    ) -> anyhow::Result<Self> {
-        let run = RunDirectory::existing(run.root())?;
-        let same = new.root().canonicalize().is_ok_and(|new| run.root().canonicalize().is_ok_and(|old| old == new));
-        if same {
-            let error = usage(anyhow!("`--fork {}` is the run itself", new.root().display()));
-            return Err(with_hint(error, "give the new run a directory of its own"));
+    ) -> anyhow::Result<Option<Self>> {
+        let absolute = path::absolute(run.root()).context("cannot find the current directory")?;
+        let mark = Mark { run: absolute, checkpoint: checkpoint.to_owned() };
+        let root = new.root().display();
+        if !new.checkpoints(1).steps()?.is_empty() {
+            return match Mark::read(new)? {
+                Some(old) if old == mark => Ok(None),
+                old => {
+                    let is = old.map_or_else(
+                        || "no fork".to_owned(),
+                        |old| format!("a fork of `{}`, checkpoint `{}`", old.run.display(), old.checkpoint),
+                    );
+                    let error = usage(anyhow!("`{root}` is there already, and is {is}"));
+                    Err(with_hint(error, "name another directory with `--fork`, or go on with it with `--run`"))
+                }
+            };
         }
-        let fixed = |difference: &Difference| {
-            let key = difference.key.as_str();
-            FIXED.iter().any(|fixed| key.starts_with(fixed)) && !FREE.contains(&key)
-        };
-        let changes: Vec<String> = config
-            .differences(&run.config()?)?
-            .into_iter()
-            .filter(fixed)
-            .map(|Difference { key, ours, theirs }| format!("`{key} = {theirs}`, now `{ours}`"))
-            .collect();
-        if !changes.is_empty() {
-            let error = anyhow!("the weights of `{}` fit another config: {}", run.root().display(), changes.join("; "));
-            return Err(with_hint(
-                usage(error),
-                "a fork keeps the model and the tokenizer, but for dropout; set them back",
-            ));
-        }
-        Ok(Self { run, checkpoint: checkpoint.to_owned() })
+        let run = RunDirectory::existing(run.root()).map_err(|error| {
+            with_hint(error, "`--run OLD_RUN` names the run that a fork starts from, `--fork NEW_RUN` the new one")
+        })?;
+        check_fits(config, &run)?;
+        let tokenizers = run.tokenizers()?;
+        let (found, weights) = run.weights(checkpoint)?;
+        Ok(Some(Self { mark, tokenizers, found, weights }))
     }
 
-    /// The tokenizers, which the new run takes over.
+    /// Notes in the new run's directory where its weights come from, before it has any.
     ///
     /// # Errors
-    /// They are missing or damaged.
-    pub(super) fn tokenizers(&self) -> anyhow::Result<Tokenizers> {
-        self.run.tokenizers()
+    /// It cannot be written.
+    pub(super) fn mark(&self, new: &RunDirectory) -> anyhow::Result<()> {
+        let path = new.root().join(ORIGIN);
+        let text = serde_json::to_string_pretty(&self.mark)? + "\n";
+        file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
     }
 
     /// Writes the weights into the new run as its checkpoint `step-0`, from which training then goes on as from any.
@@ -72,14 +123,14 @@ impl Origin {
     /// # Errors
     /// The checkpoint is damaged or does not fit; the new one cannot be written.
     pub(super) fn plant(
-        &self,
+        self,
         new: &RunDirectory,
         config: &Config,
         tokenizers: &Tokenizers,
         text: &TextHashes,
         device: &Device,
     ) -> anyhow::Result<()> {
-        let (found, weights) = self.run.weights(&self.checkpoint)?;
+        let Self { found, weights, .. } = self;
         let fresh = Transformer::new(&model_config(config, tokenizers)?, config.seed, &device.clone().autodiff());
         let model = load_weights(fresh, weights)?;
         let optimizer = Optimizer::new(&config.train, &model);
@@ -95,4 +146,23 @@ impl Origin {
         );
         Ok(())
     }
+}
+
+/// Makes sure that the weights of `run` fit a config.
+fn check_fits(config: &Config, run: &RunDirectory) -> anyhow::Result<()> {
+    let fixed = |difference: &Difference| {
+        let key = difference.key.as_str();
+        FIXED.iter().any(|fixed| key.starts_with(fixed)) && !FREE.contains(&key)
+    };
+    let changes: Vec<String> = config
+        .differences(&run.config()?)?
+        .into_iter()
+        .filter(fixed)
+        .map(|Difference { key, ours, theirs }| format!("`{key} = {theirs}`, now `{ours}`"))
+        .collect();
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let error = anyhow!("the weights of `{}` fit another config: {}", run.root().display(), changes.join("; "));
+    Err(with_hint(usage(error), "a fork keeps the model and the tokenizer, but for dropout; set them back"))
 }

@@ -3,11 +3,10 @@
 use anyhow::anyhow;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
-use sha2::{Digest, Sha256};
 
 use crate::config::{Config, Difference};
 use crate::failure::{usage, with_hint};
-use crate::run_directory::RunDirectory;
+use crate::run_directory::{RunDirectory, hash};
 use crate::train::checkpoint::hexadecimal;
 use crate::train::{ScheduleKind, TextHashes, TrainConfig};
 
@@ -28,8 +27,8 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> anyhow::
         return Ok(());
     }
     if run.checkpoints(1).steps()?.is_empty() {
-        // Nothing has been trained, as after a check that failed. Only the tokenizers may belong to the old config.
-        return run.remove_tokenizers();
+        // Nothing has been trained, as after a check that failed.
+        return Ok(());
     }
     let change = |Difference { key, ours, theirs }: &Difference| format!("`{key} = {theirs}`, now `{ours}`");
     let changes: Vec<String> = differences.iter().map(change).collect();
@@ -47,7 +46,9 @@ fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
     old.keep_last = new.keep_last;
     let aims_at_the_end = matches!(new.schedule, ScheduleKind::Linear | ScheduleKind::Cosine);
     let end = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-    if !aims_at_the_end && end(new.max_steps) >= end(old.max_steps) && end(new.max_epochs) >= end(old.max_epochs) {
+    // With patience the validation at the old end counts, which a later end would not have.
+    let may_end_later = !aims_at_the_end && new.patience == 0;
+    if may_end_later && end(new.max_steps) >= end(old.max_steps) && end(new.max_epochs) >= end(old.max_epochs) {
         (old.max_steps, old.max_epochs) = (new.max_steps, new.max_epochs);
     }
 }
@@ -61,14 +62,10 @@ pub(super) fn text_hashes(
     valid: Option<&Corpus>,
     tokenizers: &Tokenizers,
 ) -> anyhow::Result<TextHashes> {
-    let mut hash = Sha256::new();
-    for side in [&tokenizers.src, &tokenizers.tgt] {
-        hash.update(side.to_json()?);
-    }
     Ok(TextHashes {
         train: hexadecimal(&train.content_hash()?),
         valid: valid.map(|valid| valid.content_hash().map(|hash| hexadecimal(&hash))).transpose()?.unwrap_or_default(),
-        tokenizers: hexadecimal(&hash.finalize()),
+        tokenizers: hash(tokenizers)?,
     })
 }
 

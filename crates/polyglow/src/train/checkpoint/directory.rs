@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-#[cfg(unix)]
-use super::sync_directory;
 use super::{Checkpoint, Content, TrainState, place, remove_directory};
 use crate::failure::with_hint;
+use crate::file::sync_directory;
 
 /// The `checkpoints` directory of a run: `step-N/`, `average/`, and the relative links `last` and `best`.
 #[derive(Clone, Debug)]
@@ -28,17 +27,18 @@ impl Checkpoints {
     /// longer kept.
     ///
     /// # Errors
-    /// Something cannot be written, as where the run's directory is gone; every earlier checkpoint is then still there.
+    /// The checkpoint cannot be written, as where the run's directory is gone; every earlier one is then still there.
     pub fn save(&self, content: &Content, state: &TrainState) -> anyhow::Result<PathBuf> {
         match fs::create_dir(&self.dir) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(error).with_context(|| format!("cannot make `{}`", self.dir.display()));
-            }
-            _ => {}
+            Ok(()) => self.dir.parent().map_or(Ok(()), sync_directory)?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot make `{}`", self.dir.display())),
         }
         let path = self.write(&format!("step-{}", state.step), content, state)?;
-        self.link(state)?;
-        self.remove_old(state)?;
+        // The checkpoint is there, whatever becomes of the links and of the old ones; the next save tries them again.
+        if let Err(error) = self.recover(state) {
+            tracing::warn!("{error:#}");
+        }
         Ok(path)
     }
 
@@ -51,15 +51,16 @@ impl Checkpoints {
         self.remove_old(state)
     }
 
-    /// Removes what a killed process left unfinished, and brings back what it was about to replace.
+    /// Removes what a killed process left unfinished under names that begin with `prefix`, and brings back what it was
+    /// about to replace.
     ///
     /// # Errors
     /// Something cannot be moved or removed; a missing directory is none.
-    pub fn tidy(&self) -> anyhow::Result<()> {
+    pub fn tidy(&self, prefix: &str) -> anyhow::Result<()> {
         if !self.dir.is_dir() {
             return Ok(());
         }
-        place::tidy(&self.dir, "step-").with_context(|| format!("cannot clear `{}`", self.dir.display()))
+        place::tidy(&self.dir, prefix).with_context(|| format!("cannot clear `{}`", self.dir.display()))
     }
 
     /// Points `last` and `best` to where they belong after `state`.
@@ -160,7 +161,8 @@ impl Checkpoints {
     }
 
     fn remove_old(&self, state: &TrainState) -> anyhow::Result<()> {
-        let steps = self.steps()?;
+        // Later ones, which are damaged, are made again.
+        let steps: Vec<u64> = self.steps()?.into_iter().filter(|&step| step <= state.step).collect();
         let old = steps.len().saturating_sub(self.keep_last);
         for &step in &steps[..old] {
             if state.best.is_none_or(|best| best.step != step) && step != state.step {

@@ -24,18 +24,22 @@ pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {
 /// Where the system can exchange two directories, there is one at `path` at every moment.
 ///
 /// # Errors
-/// Something cannot be moved or removed.
+/// Something cannot be moved; what was at `path` is still there then.
 pub(super) fn put(finished: &Path, path: &Path) -> anyhow::Result<()> {
     if !path.exists() {
         fs::rename(finished, path)?;
     } else if exchange(finished, path).is_ok() {
-        remove_directory(finished)?;
+        // What cannot be removed now is removed before the next is written.
+        let _ = remove_directory(finished);
     } else {
         let aside = sibling(path, REPLACED);
         remove_directory(&aside)?;
         fs::rename(path, &aside)?;
-        fs::rename(finished, path)?;
-        remove_directory(&aside)?;
+        if let Err(error) = fs::rename(finished, path) {
+            fs::rename(&aside, path)?;
+            return Err(error.into());
+        }
+        let _ = remove_directory(&aside);
     }
     Ok(())
 }

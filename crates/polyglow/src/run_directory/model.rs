@@ -1,0 +1,104 @@
+//! A trained model as it comes out of a run directory.
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow, ensure};
+use burn::tensor::Device;
+use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::search::SearchConfig;
+use polyglow_model::{Transformer, TransformerConfig, Vocabulary, parameter};
+
+use super::RunDirectory;
+use crate::config::Config;
+use crate::failure::usage;
+use crate::train::checkpoint::Checkpoint;
+use crate::train::{batching, pad_multiple};
+use crate::translate::{Member, Translator};
+use crate::weights::Weights;
+
+/// A trained model with all that is needed to use it.
+pub struct TrainedModel {
+    /// The run's configuration.
+    pub config: Config,
+    /// Both sides' tokenizers.
+    pub tokenizers: Tokenizers,
+    /// The model, on a device that does not differentiate.
+    pub model: Transformer,
+    /// The checkpoint that the weights came from.
+    pub checkpoint: Checkpoint,
+}
+
+impl TrainedModel {
+    /// Loads the model at `path`: the best checkpoint of a run directory, or a checkpoint in one.
+    ///
+    /// # Errors
+    /// There is neither at `path`; or as [`RunDirectory::load`].
+    pub fn load(path: &Path, device: &Device) -> anyhow::Result<Self> {
+        let run = path.parent().and_then(Path::parent).filter(|_| Checkpoint::is_at(path));
+        match run {
+            Some(run) => RunDirectory::existing(run)?.load(&path.to_string_lossy(), device),
+            None => RunDirectory::existing(path)?.load("best", device),
+        }
+    }
+}
+
+/// What translates with these models together; at least one, all of the same target vocabulary.
+///
+/// # Errors
+/// The target vocabularies differ; the beam is wider than the vocabulary (exit code 2).
+pub fn translator<'a>(
+    models: &'a [TrainedModel],
+    config: &'a Config,
+    device: &'a Device,
+) -> anyhow::Result<Translator<'a>> {
+    let first = models.first().context("there is no model")?;
+    let tgt = &*first.tokenizers.tgt;
+    for other in &models[1..] {
+        let (ours, theirs) = (first.checkpoint.path.display(), other.checkpoint.path.display());
+        let same = other.tokenizers.tgt.to_json()? == tgt.to_json()?;
+        ensure!(same, "`{ours}` and `{theirs}` cannot translate together: their target vocabularies differ");
+    }
+    check_beam(&config.search, &first.tokenizers)?;
+    let members = models.iter().map(|model| Member { model: &model.model, src: &model.tokenizers.src }).collect();
+    let (max_tokens, pad_multiple) = (config.train.max_tokens, pad_multiple(config));
+    Ok(Translator { members, tgt, search: &config.search, device, max_tokens, pad_multiple })
+}
+
+/// Checks that there are as many tokens as a beam is to keep hypotheses.
+///
+/// # Errors
+/// There are fewer (exit code 2).
+pub fn check_beam(search: &SearchConfig, tokenizers: &Tokenizers) -> anyhow::Result<()> {
+    let (width, vocab_size) = (search.width(), tokenizers.tgt.vocab_size());
+    if width > vocab_size {
+        return Err(usage(anyhow!("a beam of {width} is wider than the target vocabulary of {vocab_size} tokens")));
+    }
+    Ok(())
+}
+
+/// The shape of the model that a configuration and its tokenizers ask for.
+///
+/// # Errors
+/// A size does not fit, such as tied embeddings over separate vocabularies.
+pub fn model_config(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<TransformerConfig> {
+    let vocabulary = Vocabulary {
+        src_size: tokenizers.src.vocab_size(),
+        tgt_size: tokenizers.tgt.vocab_size(),
+        shared: tokenizers.is_shared(),
+        src_pad_id: tokenizers.src.special().pad,
+        tgt_pad_id: tokenizers.tgt.special().pad,
+        // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
+        max_len: batching(config).planned_len(config.data.max_len) + 1,
+    };
+    Ok(config.model.transformer(vocabulary)?)
+}
+
+/// Gives every parameter its value from a file.
+///
+/// # Errors
+/// A tensor is missing, left over, or of another shape.
+pub fn load_weights(model: Transformer, mut weights: Weights) -> anyhow::Result<Transformer> {
+    let model = parameter::replace(model, |name, shape| weights.take(name, shape))?;
+    weights.finish()?;
+    Ok(model)
+}
