@@ -67,6 +67,9 @@ impl DecoderCache {
 
     /// Keeps the given rows, in the given order; a row may be named several times (a beam that splits) or not at all.
     pub fn select(&mut self, rows: &[usize]) {
+        if rows.iter().copied().eq(0..self.rows()) {
+            return;
+        }
         let indices = self.indices(rows);
         for target in self.layers.iter_mut().filter_map(|layer| layer.target.as_mut()) {
             target.select(&indices);

@@ -10,6 +10,8 @@ use crate::{Transformer, mean_of_probabilities};
 
 /// Of how many tokens of a vocabulary a row is read whole: sorting more than this share of it is no gain.
 const WHOLE: usize = 4;
+/// Numbers of a row that are compared together.
+const CHUNK: usize = 64;
 /// Numbers below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
 
@@ -149,22 +151,30 @@ fn add_wanted(row: &mut Vec<Candidate>, wanted: impl Iterator<Item = (u32, f32)>
 
 /// The tokens with the largest values, best first, but for the forbidden; ties go to the smaller id.
 fn best_of_row(row: &[f32], count: usize, forbidden: &[u32]) -> Vec<Candidate> {
-    let candidates = (0u32..).zip(row).map(|(id, &log_prob)| Candidate { id, log_prob });
-    let mut candidates = candidates.filter(|candidate| !forbidden.contains(&candidate.id));
     if count * WHOLE > row.len() {
-        let mut best: Vec<Candidate> = candidates.collect();
+        let candidates = (0u32..).zip(row).map(|(id, &log_prob)| Candidate { id, log_prob });
+        let mut best: Vec<Candidate> = candidates.filter(|candidate| !forbidden.contains(&candidate.id)).collect();
         best.sort_by(|left, right| right.log_prob.total_cmp(&left.log_prob));
         best.truncate(count);
         return best;
     }
-    let mut best: Vec<Candidate> = candidates.by_ref().take(count).collect();
-    best.sort_by(|left, right| right.log_prob.total_cmp(&left.log_prob));
-    // Nearly every token loses against the worst of the best so far, which costs one comparison.
-    for candidate in candidates {
-        if best.last().is_some_and(|worst| candidate.log_prob > worst.log_prob) {
-            best.pop();
-            let place = best.partition_point(|other| other.log_prob >= candidate.log_prob);
-            best.insert(place, candidate);
+    let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);
+    let mut worst = f32::NEG_INFINITY;
+    for (values, first) in row.chunks(CHUNK).zip((0u32..).step_by(CHUNK)) {
+        // Nearly every chunk loses against the worst of the best so far, which a few vector instructions tell.
+        let better = values.iter().fold(0, |found, &value| found | u32::from(value > worst));
+        if better == 0 && best.len() == count {
+            continue;
+        }
+        for (id, &log_prob) in (first..).zip(values) {
+            if (best.len() < count || log_prob > worst) && !forbidden.contains(&id) {
+                let place = best.partition_point(|other| other.log_prob >= log_prob);
+                best.insert(place, Candidate { id, log_prob });
+                best.truncate(count);
+                if best.len() == count {
+                    worst = best[count - 1].log_prob;
+                }
+            }
         }
     }
     best
