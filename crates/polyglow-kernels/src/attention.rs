@@ -1,6 +1,8 @@
 //! Scaled dot-product attention over all heads (Vaswani et al., 2017, section 3.2), straight from the fused projections.
 
 #[cfg(feature = "flex")]
+mod cached;
+#[cfg(feature = "flex")]
 mod flex;
 #[cfg(feature = "flex")]
 mod loops;
@@ -50,4 +52,37 @@ pub fn cross_attention(
     }
     let _ = (query, key_value, mask, num_heads, dropped);
     None
+}
+
+/// Attention of the newest positions of a search to those before them, or to the source, from a cache; none where the
+/// tensors are not where the kernel is ([`caches_side_by_side`]).
+///
+/// A row comes out the same in any batch, and whatever forbidden keys stand behind its own.
+///
+/// # Shapes
+/// - `query`: `[rows, query_len, width]`, of which the first `d_model` numbers count; `key_value`: `[rows, key_len, 2 *
+///   d_model]`; output: `[rows, query_len, d_model]`
+/// - `mask`: `[rows or 1, 1, 1, key_len]`, `true` where attention is forbidden; without one everything is open
+pub fn cached_attention(
+    query: &Tensor<3>,
+    key_value: &Tensor<3>,
+    mask: Option<&Tensor<4, Bool>>,
+    num_heads: usize,
+) -> Option<Tensor<3>> {
+    #[cfg(feature = "flex")]
+    if caches_side_by_side(query) && caches_side_by_side(key_value) {
+        return Some(cached::cached_attention(query.clone(), key_value.clone(), mask, num_heads));
+    }
+    let _ = (query, key_value, mask, num_heads);
+    None
+}
+
+/// Whether [`cached_attention`] has a kernel for what is on this tensor's device.
+pub fn caches_side_by_side(tensor: &Tensor<3>) -> bool {
+    #[cfg(feature = "flex")]
+    if crate::flex::is_flex(tensor) {
+        return true;
+    }
+    let _ = tensor;
+    false
 }

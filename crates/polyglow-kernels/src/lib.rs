@@ -29,7 +29,7 @@ mod row;
 mod vector;
 
 pub use adam::{AdamState, AdamStep, WeightDecay, adam};
-pub use attention::{FORBIDDEN, cross_attention, self_attention};
+pub use attention::{FORBIDDEN, cached_attention, caches_side_by_side, cross_attention, self_attention};
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped};
 pub use layer_norm::layer_norm;

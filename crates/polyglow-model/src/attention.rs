@@ -114,15 +114,23 @@ impl SelfAttention {
     /// # Shapes
     /// - `input`: `[rows, 1, d_model]`; output: as `input`
     pub fn advance(&self, input: Tensor<3>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<3> {
-        let [query, key, value] = self.split(&self.qkv.forward(input), rotation);
-        let newest = KeyValue { key, value };
+        let qkv = self.qkv.forward(input);
+        // Rotation is by head, so rotated keys are kept by head.
+        let (query, newest) = if rotation.is_none() && polyglow_kernels::caches_side_by_side(&qkv) {
+            let d_model = qkv.dims()[2] / 3;
+            let newest = KeyValue::SideBySide(qkv.clone().narrow(2, d_model, 2 * d_model));
+            (Query::SideBySide(qkv), newest)
+        } else {
+            let [query, key, value] = self.split(&qkv, rotation);
+            (Query::Heads(query), KeyValue::Heads { key, value })
+        };
         let all = match past.take() {
             Some(past) => past.append(newest),
             None => newest,
         };
-        let (context, _) = attend(query, all.key.clone(), all.value.clone(), None, &self.dropout);
+        let context = attend_cached(query, &all, None, self.num_heads, &self.dropout);
         *past = Some(all);
-        self.output.forward(join_heads(context))
+        self.output.forward(context)
     }
 
     /// Queries, keys and values by head, the first two rotated where positions are rotary.
@@ -165,8 +173,12 @@ impl CrossAttention {
     /// # Shapes
     /// - `memory`: `[batch, src_len, d_model]`
     pub fn key_value(&self, memory: Tensor<3>) -> KeyValue {
-        let [key, value] = split_heads(&self.key_value.forward(memory), self.num_heads);
-        KeyValue { key, value }
+        let key_value = self.key_value.forward(memory);
+        if polyglow_kernels::caches_side_by_side(&key_value) {
+            return KeyValue::SideBySide(key_value);
+        }
+        let [key, value] = split_heads(&key_value, self.num_heads);
+        KeyValue::Heads { key, value }
     }
 
     /// Attends from each target position to the encoder's output; shows the weights to `watch`.
@@ -196,9 +208,45 @@ impl CrossAttention {
     /// - `input`: `[batch, tgt_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`
     pub fn advance(&self, input: Tensor<3>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> Tensor<3> {
-        let [query] = split_heads(&self.query.forward(input), self.num_heads);
-        let (context, _) = attend(query, memory.key.clone(), memory.value.clone(), Some(mask), &self.dropout);
-        self.output.forward(join_heads(context))
+        let query = self.query.forward(input);
+        let query = match memory {
+            KeyValue::SideBySide(_) => Query::SideBySide(query),
+            KeyValue::Heads { .. } => {
+                let [query] = split_heads(&query, self.num_heads);
+                Query::Heads(query)
+            }
+        };
+        self.output.forward(attend_cached(query, memory, Some(mask), self.num_heads, &self.dropout))
+    }
+}
+
+/// The newest queries, in the form of the cache that they look at.
+enum Query {
+    /// `[rows, num_heads, len, head_dim]`.
+    Heads(Tensor<4>),
+    /// `[rows, len, width]`, of which the first `d_model` numbers count.
+    SideBySide(Tensor<3>),
+}
+
+/// [`attend`] to what is cached.
+///
+/// # Shapes
+/// - output: `[rows, len, d_model]`
+fn attend_cached(
+    query: Query,
+    cache: &KeyValue,
+    mask: Option<&Tensor<4, Bool>>,
+    num_heads: usize,
+    dropout: &Dropout,
+) -> Tensor<3> {
+    match (query, cache) {
+        (Query::Heads(query), KeyValue::Heads { key, value }) => {
+            join_heads(attend(query, key.clone(), value.clone(), mask, dropout).0)
+        }
+        (Query::SideBySide(query), KeyValue::SideBySide(both)) => {
+            polyglow_kernels::cached_attention(&query, both, mask, num_heads).expect("its form was made for the kernel")
+        }
+        _ => panic!("queries have the form of their cache"),
     }
 }
 

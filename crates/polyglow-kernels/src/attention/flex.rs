@@ -338,7 +338,7 @@ impl Forbidden {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::FORBIDDEN;
     use burn::tensor::activation::softmax;
     use burn::tensor::{Device, Distribution};
@@ -348,7 +348,12 @@ mod tests {
 
     const HEADS: usize = 2;
 
-    fn plain(query: Tensor<3>, key: Tensor<3>, value: Tensor<3>, mask: &Tensor<4, Bool>) -> Tensor<3> {
+    pub(in super::super) fn plain(
+        query: Tensor<3>,
+        key: Tensor<3>,
+        value: Tensor<3>,
+        mask: &Tensor<4, Bool>,
+    ) -> Tensor<3> {
         let [batch, len, d_model] = query.dims();
         let split = |tensor: Tensor<3>| {
             let [batch, len, _] = tensor.dims();
