@@ -1,9 +1,7 @@
 //! Text to ids and back, on top of Hugging Face's `tokenizers`: whatever is saved here, its Python library loads.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io::Write;
-use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,10 +14,14 @@ use crate::error::DataError;
 use crate::special::SpecialIds;
 
 mod config;
+mod guard;
 mod pipeline;
 mod train;
 
+use config::per_side;
 pub use config::{Kind, Normalization, TokenizerConfig, VocabFiles};
+use guard::guarded;
+pub use guard::is_guarded;
 use train::failed;
 
 const SHARED_FILE: &str = "tokenizer.json";
@@ -286,31 +288,6 @@ impl Tokenizers {
     }
 }
 
-thread_local! {
-    static GUARDED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is inside a call of the tokenizers' library, whose panics become errors: a panic hook has nothing
-/// to say then.
-pub fn is_guarded() -> bool {
-    GUARDED.get()
-}
-
-/// Asks the library for something. Its panics, on text or files that it does not expect, are errors here.
-fn guarded<T>(name: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, DataError> {
-    let before = GUARDED.replace(true);
-    let result = panic::catch_unwind(AssertUnwindSafe(work));
-    GUARDED.set(before);
-    match result {
-        Ok(result) => result.map_err(failed(name)),
-        Err(payload) => {
-            let message = payload.downcast_ref::<String>().map(String::as_str);
-            let message = message.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            Err(failed(name)(format!("the tokenizers library stopped with `{message}`").into()))
-        }
-    }
-}
-
 /// Where the words of `text` begin, in bytes.
 fn word_starts(text: &str) -> impl Iterator<Item = usize> {
     let mut after_space = true;
@@ -319,14 +296,4 @@ fn word_starts(text: &str) -> impl Iterator<Item = usize> {
         after_space = character.is_whitespace();
         begins.then_some(place)
     })
-}
-
-/// The configurations that train the two sides apart.
-fn per_side(config: &TokenizerConfig) -> (TokenizerConfig, TokenizerConfig) {
-    let (mut src, mut tgt) = (config.clone(), config.clone());
-    if let Some(VocabFiles::Sides { src: src_vocab, tgt: tgt_vocab }) = &config.vocab {
-        src.vocab = Some(VocabFiles::One(src_vocab.clone()));
-        tgt.vocab = Some(VocabFiles::One(tgt_vocab.clone()));
-    }
-    (src, tgt)
 }

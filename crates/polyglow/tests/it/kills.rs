@@ -257,7 +257,7 @@ fn kill(variants: &[(&str, &'static [&'static str])], kills: usize) -> BTreeMap<
 fn a_run_that_is_killed_again_and_again_ends_with_the_bytes_of_a_straight_one() {
     let counts = kill(&VARIANTS[..2], 5);
     assert!(counts.values().sum::<usize>() >= 10, "{counts:?}");
-    assert!(counts.len() >= 4, "{counts:?}");
+    assert!(counts.contains_key("writing a checkpoint"), "{counts:?}");
 }
 
 /// The long form: `cargo test --workspace --test it -- --ignored --nocapture fifty_kills`.

@@ -1,0 +1,49 @@
+//! The boundary to the tokenizers' library, at which its panics become errors.
+
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+
+use super::train::failed;
+use crate::error::DataError;
+
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside a call of the tokenizers' library, whose panics become errors: a panic hook has nothing
+/// to say then.
+pub fn is_guarded() -> bool {
+    GUARDED.get()
+}
+
+/// Asks the library for something. Its panics, on text or files that it does not expect, are errors here.
+pub(super) fn guarded<T>(name: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, DataError> {
+    let before = GUARDED.replace(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(work));
+    GUARDED.set(before);
+    match result {
+        Ok(result) => result.map_err(failed(name)),
+        Err(payload) => {
+            let message = payload.downcast_ref::<String>().map(String::as_str);
+            let message = message.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            Err(failed(name)(format!("the tokenizers library stopped with `{message}`").into()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_library_is_an_error_that_says_what_it_said() {
+        let error = guarded("a.json", || -> tokenizers::Result<()> {
+            assert!(is_guarded());
+            panic!("index {} is out of bounds", 7)
+        });
+        let text = error.expect_err("it panicked").to_string();
+        assert_eq!(text, "tokenizer `a.json`: the tokenizers library stopped with `index 7 is out of bounds`");
+        assert!(!is_guarded());
+        assert_eq!(guarded("a.json", || Ok(3)).expect("it did not"), 3);
+    }
+}
