@@ -125,7 +125,7 @@ fn steps(
         let asked = stop.asked();
         let ends = asked || session.ending().is_some();
         if save || improved || ends {
-            progress.retry();
+            progress.settle();
             let content = session.content()?;
             match session.save(&content) {
                 Err(error) if !ends => tracing::warn!("{error:#}; training goes on, and the next save tries again"),

@@ -132,8 +132,11 @@ impl Text {
         Ok(Self { train, valid, valid_pairs })
     }
 
-    fn hashes(&self, tokenizers: &Tokenizers) -> anyhow::Result<TextHashes> {
-        text_hashes(&self.train, self.valid.as_ref(), tokenizers)
+    /// Makes sure that a run may go on with this text and these tokenizers; gives them back with their hashes.
+    fn fit(&self, run: &RunDirectory, tokenizers: Tokenizers) -> anyhow::Result<(Tokenizers, TextHashes)> {
+        let hashes = text_hashes(&self.train, self.valid.as_ref(), &tokenizers)?;
+        check_same_text(run, &hashes)?;
+        Ok((tokenizers, hashes))
     }
 }
 
@@ -149,10 +152,7 @@ struct Prepared {
 fn prepare(run: &RunDirectory, origin: Option<&Origin>, config: &Config, text: &Text) -> anyhow::Result<Prepared> {
     let begins = run.checkpoints(1).steps()?.is_empty();
     // Those of a training that came to nothing may be of other text.
-    let known = if !begins && run.has_tokenizers() { Some(run.tokenizers()?) } else { None };
-    if let Some(known) = &known {
-        check_same_text(run, &text.hashes(known)?)?;
-    }
+    let known = if !begins && run.has_tokenizers() { Some(text.fit(run, run.tokenizers()?)?) } else { None };
     if let Some(origin) = origin {
         origin.mark(run)?;
     }
@@ -160,17 +160,17 @@ fn prepare(run: &RunDirectory, origin: Option<&Origin>, config: &Config, text: &
     logging::log_to_file(&run.log_path())?;
     tracing::info!("run directory: {}", run.root().display());
     let mut activity = Activity::new();
-    let tokenizers = match (known, origin) {
+    let (tokenizers, hashes) = match (known, origin) {
         (Some(known), _) => known,
         (None, origin) => {
             let tokenizers = match origin {
                 Some(origin) => origin.tokenizers.clone(),
                 None => learn(config, &text.train, &mut activity)?,
             };
-            check_same_text(run, &text.hashes(&tokenizers)?)?;
+            let fitting = text.fit(run, tokenizers)?;
             run.remove_tokenizers()?;
-            tokenizers.save(run.root())?;
-            tokenizers
+            fitting.0.save(run.root())?;
+            fitting
         }
     };
     check_beam(&config.search, &tokenizers)?;
@@ -179,7 +179,6 @@ fn prepare(run: &RunDirectory, origin: Option<&Origin>, config: &Config, text: &
     let (cache, report) = IdCache::open_or_build(&path, &text.train, &tokenizers, Some(&filter), &mut progress)?;
     drop(activity);
     tracing::info!("training text: {report}");
-    let hashes = text.hashes(&tokenizers)?;
     Ok(Prepared { tokenizers, cache: Arc::new(cache), hashes })
 }
 

@@ -29,7 +29,7 @@ impl Metrics {
     /// # Errors
     /// It cannot be written.
     pub fn open(path: &Path, step: u64) -> anyhow::Result<Self> {
-        let context = || format!("cannot write `{}`", path.display());
+        let context = || cannot_write(path);
         let old = match fs::read(path) {
             Ok(old) => old,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -69,15 +69,14 @@ impl Metrics {
     pub fn write(&mut self, record: &impl Serialize) -> anyhow::Result<()> {
         self.pending.extend(serde_json::to_vec(record)?);
         self.pending.push(b'\n');
-        self.retry();
+        warn(self.flush());
         Ok(())
     }
 
-    /// Tries to write what could not be written before, and warns where it still cannot.
-    pub fn retry(&mut self) {
-        if let Err(error) = self.flush() {
-            tracing::warn!("{error:#}; the records are kept and written later");
-        }
+    /// Writes what could not be written before and has the disk confirm all records, so that no checkpoint is ahead of
+    /// them; warns where it cannot.
+    pub fn settle(&mut self) {
+        warn(self.flush().and_then(|()| self.file.sync_data().with_context(|| cannot_write(&self.path))));
     }
 
     /// Writes what could not be written before.
@@ -88,10 +87,10 @@ impl Metrics {
         if self.pending.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.file.write_all(&self.pending).and_then(|()| self.file.sync_data()) {
+        if let Err(error) = self.file.write_all(&self.pending) {
             // A part of a line may have been written.
             let _ = self.file.set_len(self.len);
-            return Err(error).with_context(|| format!("cannot write `{}`", self.path.display()));
+            return Err(error).with_context(|| cannot_write(&self.path));
         }
         self.len += self.pending.len() as u64;
         self.pending.clear();
@@ -110,6 +109,16 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write `{}`", path.display())
+}
+
+fn warn(written: anyhow::Result<()>) {
+    if let Err(error) = written {
+        tracing::warn!("{error:#}; the records are kept and written later");
     }
 }
 

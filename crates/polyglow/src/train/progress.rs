@@ -207,9 +207,9 @@ impl Progress {
         Ok(())
     }
 
-    /// Tries to write the records that the disk has refused so far, so that no checkpoint is ahead of them.
-    pub fn retry(&mut self) {
-        self.metrics.retry();
+    /// Has the disk confirm all records, so that no checkpoint is ahead of them; warns where it refuses.
+    pub fn settle(&mut self) {
+        self.metrics.settle();
     }
 
     /// Writes the records that the disk has refused so far.
