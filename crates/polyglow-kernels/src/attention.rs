@@ -5,6 +5,8 @@ mod cached;
 #[cfg(feature = "flex")]
 mod flex;
 #[cfg(feature = "flex")]
+mod heads;
+#[cfg(feature = "flex")]
 mod loops;
 
 use burn::tensor::{Bool, Tensor};
@@ -29,6 +31,8 @@ pub fn self_attention(
     #[cfg(feature = "flex")]
     if crate::flex::has_kernels(qkv) {
         return Some(flex::self_attention(qkv.clone(), mask, num_heads, dropped));
+    } else if crate::flex::is_flex(qkv) && dropped.is_none() {
+        return Some(flex::apply_to_self(qkv.clone(), mask, num_heads));
     }
     let _ = (qkv, mask, num_heads, dropped);
     None
@@ -49,6 +53,8 @@ pub fn cross_attention(
     #[cfg(feature = "flex")]
     if crate::flex::has_kernels(query) && crate::flex::has_kernels(key_value) {
         return Some(flex::cross_attention(query.clone(), key_value.clone(), mask, num_heads, dropped));
+    } else if crate::flex::is_flex(query) && crate::flex::is_flex(key_value) && dropped.is_none() {
+        return Some(flex::apply_to_other(query.clone(), key_value.clone(), mask, num_heads));
     }
     let _ = (query, key_value, mask, num_heads, dropped);
     None

@@ -1,5 +1,7 @@
 //! Between Burn's tensors and the slices that kernels work on.
 
+use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
+use burn::backend::autodiff::ops::{Backward, NodeGuard, OpsKind};
 use burn::backend::{Autodiff, BackendTypes, Flex, TensorData};
 use burn::tensor::{Device, Tensor};
 
@@ -35,9 +37,19 @@ pub(crate) fn close_plain<const D: usize>(tensor: FlexTensor) -> Tensor<D> {
     Tensor::from_primitive::<Flex>(tensor)
 }
 
-/// The way back from [`open`].
-pub(crate) fn close<const D: usize>(tensor: TrackedTensor) -> Tensor<D> {
-    Tensor::from_primitive::<Autodiff<Flex>>(tensor)
+/// Enters an operation into the graph: what it made of its `parents`, and what its backward pass needs.
+pub(crate) fn record<O: Backward<Flex, N>, const N: usize, const D: usize>(
+    operation: O,
+    parents: [NodeGuard; N],
+    state: O::State,
+    output: FlexTensor,
+) -> Tensor<D> {
+    Tensor::from_primitive::<Autodiff<Flex>>(
+        match operation.prepare::<NoCheckpointing>(parents).compute_bound().stateful() {
+            OpsKind::Tracked(prepared) => prepared.finish(state, output),
+            OpsKind::UnTracked(prepared) => prepared.finish(output),
+        },
+    )
 }
 
 /// A tensor whose numbers lie in their order.
@@ -53,6 +65,11 @@ impl Numbers {
     pub(crate) fn slice(&self) -> &[f32] {
         self.0.as_slice().expect("it was checked or copied when it was made")
     }
+}
+
+/// The numbers of a tensor, to be written over; a copy only where the graph or a view needs the tensor as it is.
+pub(crate) fn values_of(tensor: FlexTensor) -> Vec<f32> {
+    tensor.into_data().into_vec::<f32>().expect("flex trains in `f32`")
 }
 
 /// A tensor of these numbers, without a copy.

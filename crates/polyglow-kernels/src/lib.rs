@@ -12,10 +12,12 @@
     expect(clippy::inline_always, reason = "a loop that is not inlined is compiled for the smallest instruction set")
 )]
 
+mod activation;
 mod adam;
 mod attention;
 mod cross_entropy;
 mod dropout;
+mod embedding;
 #[cfg(feature = "flex")]
 mod flex;
 mod layer_norm;
@@ -28,10 +30,12 @@ mod row;
 #[cfg(feature = "flex")]
 mod vector;
 
+pub use activation::{Activation, activated_linear, gated};
 pub use adam::{AdamState, AdamStep, WeightDecay, adam};
 pub use attention::{FORBIDDEN, cached_attention, caches_side_by_side, cross_attention, self_attention};
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped};
+pub use embedding::embedding;
 pub use layer_norm::layer_norm;
 pub use linear::{linear, linear_transposed};
 pub use log_sum_exp::log_sum_exp;

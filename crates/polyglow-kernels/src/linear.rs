@@ -5,10 +5,13 @@ mod flex;
 
 use burn::tensor::Tensor;
 
+#[cfg(feature = "flex")]
+pub(crate) use flex::{LinearState, Sizes};
+
 /// Which side of a weight matrix is which.
 #[cfg(feature = "flex")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layout {
+pub(crate) enum Layout {
     /// `[d_in, d_out]`.
     InOut,
     /// `[d_out, d_in]`.

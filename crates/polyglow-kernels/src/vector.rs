@@ -49,6 +49,19 @@ pub(crate) fn exp(x: f32) -> f32 {
     if x < -87.0 { 0.0 } else { polynomial * power }
 }
 
+/// The error function, to 2e-7 (Abramowitz and Stegun, 1964, formula 7.1.26).
+#[inline(always)]
+pub(crate) fn erf(x: f32) -> f32 {
+    let size = x.abs();
+    let t = 1.0 / (1.0 + 0.327_591_1 * size);
+    let mut polynomial = 1.061_405_4;
+    for coefficient in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
+        polynomial = polynomial * t + coefficient;
+    }
+    let rest = polynomial * t * exp(-size * size);
+    if x < 0.0 { rest - 1.0 } else { 1.0 - rest }
+}
+
 /// The largest of some numbers.
 #[inline(always)]
 pub(crate) fn max(values: &[f32]) -> f32 {

@@ -1,8 +1,8 @@
 //! Token embeddings, scaled by `sqrt(d_model)` (Vaswani et al., 2017, section 3.4).
 
 use burn::module::{Module, Param};
-use burn::tensor::{Int, Tensor, module};
-use polyglow_kernels::linear_transposed;
+use burn::tensor::{Int, Tensor};
+use polyglow_kernels::{embedding, linear_transposed};
 
 use crate::init::ParamInit;
 
@@ -25,7 +25,7 @@ impl Embedding {
     /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
         let [_, d_model] = self.weight.dims();
-        module::embedding(self.weight.val(), ids) * (d_model as f64).sqrt()
+        embedding(self.weight.val(), ids, (d_model as f64).sqrt())
     }
 
     /// Scores of every token for each hidden state: the product with the same matrix, transposed.

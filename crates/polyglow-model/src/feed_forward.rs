@@ -1,6 +1,6 @@
 //! The position-wise feed-forward block (Vaswani et al., 2017, section 3.3).
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::tensor::{Tensor, activation};
 
 use crate::config::{Activation, TransformerConfig};
@@ -39,14 +39,40 @@ impl FeedForward {
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: as `input`
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
-        let inner = self.inner.forward(input.clone()); // [batch, len, d_ff]
-        let active = match (self.activation, &self.gate) {
-            (Activation::Relu, _) => activation::relu(inner),
-            (Activation::Gelu, _) => gelu(inner),
-            (Activation::Swiglu, Some(gate)) => activation::silu(gate.forward(input)) * inner,
-            (Activation::Swiglu, None) => unreachable!("a SwiGLU block is built with its gate"),
+        let active = match &self.gate {
+            Some(gate) => self.gated(gate.forward(input.clone()), self.inner.forward(input)),
+            None => self.activated(input),
         };
-        self.outer.forward(self.dropout.forward(active))
+        self.outer.forward(active)
+    }
+
+    /// `dropout(silu(gate) * inner)`.
+    fn gated(&self, gate: Tensor<3>, inner: Tensor<3>) -> Tensor<3> {
+        let fused = polyglow_kernels::gated(&gate, &inner, self.dropout.draw(&gate));
+        fused.unwrap_or_else(|| self.dropout.forward(activation::silu(gate) * inner))
+    }
+
+    /// `dropout(activation(inner(x)))`.
+    fn activated(&self, input: Tensor<3>) -> Tensor<3> {
+        let kind = match self.activation {
+            Activation::Gelu => polyglow_kernels::Activation::Gelu,
+            _ => polyglow_kernels::Activation::Relu,
+        };
+        let [batch, len, d_model] = input.dims();
+        let (weight, bias) = (self.inner.weight.val(), self.inner.bias.as_ref().map(Param::val));
+        if let Some(bias) = bias {
+            let flat = input.clone().reshape([batch * len, d_model]);
+            let dropped = self.dropout.draw(&input);
+            if let Some(active) = polyglow_kernels::activated_linear(&flat, &weight, &bias, kind, dropped) {
+                let [_, d_ff] = active.dims();
+                return active.reshape([batch, len, d_ff]);
+            }
+        }
+        let inner = self.inner.forward(input); // [batch, len, d_ff]
+        self.dropout.forward(match kind {
+            polyglow_kernels::Activation::Relu => activation::relu(inner),
+            polyglow_kernels::Activation::Gelu => gelu(inner),
+        })
     }
 }
 

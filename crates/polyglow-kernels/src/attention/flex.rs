@@ -3,18 +3,15 @@
 
 use burn::backend::Flex;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use super::loops::{Dropping, Softmax, SoftmaxBack};
+use super::heads::{Back, Forbidden, Side, Sizes, row_of};
 use crate::Dropped;
 use crate::dropout::mask::Mask;
-use crate::flex::{FlexTensor, Numbers, close, from_values, open};
-use crate::matrix::{Matrix, MatrixMut, Old, product_into};
-use crate::vector::vectorized;
+use crate::flex::{FlexTensor, Numbers, close_plain, from_values, open, open_plain, record};
 
 /// [`super::self_attention`] on flex with autodiff.
 pub(super) fn self_attention(
@@ -23,27 +20,13 @@ pub(super) fn self_attention(
     num_heads: usize,
     dropped: Option<Dropped>,
 ) -> Tensor<3> {
-    let [batch, len, width] = qkv.dims();
-    let d_model = width / 3;
-    assert_eq!((width % 3, d_model % num_heads), (0, 0), "the heads of self-attention");
+    let sizes = Sizes::of_self(qkv.dims(), num_heads);
     let (qkv, node) = open(qkv).into_parts();
-    let sizes = Sizes {
-        batch,
-        num_heads,
-        head_dim: d_model / num_heads,
-        query: Side { len, width, start: 0 },
-        key: Side { len, width, start: d_model },
-        value: Side { len, width, start: 2 * d_model },
-    };
     let qkv = Numbers::of(qkv);
     let forbidden = Forbidden::new(mask, &sizes);
     let (output, weights) = sizes.forward(qkv.slice(), qkv.slice(), &forbidden, dropped);
-    let output = from_values(output, [batch, len, d_model]);
-    let prepared = SelfAttention.prepare::<NoCheckpointing>([node]).compute_bound().stateful();
-    close(match prepared {
-        OpsKind::Tracked(prepared) => prepared.finish((State { sizes, weights, forbidden, dropped }, qkv), output),
-        OpsKind::UnTracked(prepared) => prepared.finish(output),
-    })
+    let output = from_values(output, sizes.output());
+    record(SelfAttention, [node], (State { sizes, weights, forbidden, dropped }, qkv), output)
 }
 
 /// [`super::cross_attention`] on flex with autodiff.
@@ -54,30 +37,36 @@ pub(super) fn cross_attention(
     num_heads: usize,
     dropped: Option<Dropped>,
 ) -> Tensor<3> {
-    let [batch, len, d_model] = query.dims();
-    let [_, other_len, width] = key_value.dims();
-    assert_eq!((key_value.dims()[0], width), (batch, 2 * d_model), "the keys and values of cross-attention");
+    let sizes = Sizes::of_cross(query.dims(), key_value.dims(), num_heads);
     let (query, query_node) = open(query).into_parts();
     let (key_value, key_value_node) = open(key_value).into_parts();
-    let sizes = Sizes {
-        batch,
-        num_heads,
-        head_dim: d_model / num_heads,
-        query: Side { len, width: d_model, start: 0 },
-        key: Side { len: other_len, width, start: 0 },
-        value: Side { len: other_len, width, start: d_model },
-    };
     let (query, key_value) = (Numbers::of(query), Numbers::of(key_value));
     let forbidden = Forbidden::new(mask, &sizes);
     let (output, weights) = sizes.forward(query.slice(), key_value.slice(), &forbidden, dropped);
-    let output = from_values(output, [batch, len, d_model]);
-    let prepared = CrossAttention.prepare::<NoCheckpointing>([query_node, key_value_node]).compute_bound().stateful();
-    close(match prepared {
-        OpsKind::Tracked(prepared) => {
-            prepared.finish((State { sizes, weights, forbidden, dropped }, query, key_value), output)
-        }
-        OpsKind::UnTracked(prepared) => prepared.finish(output),
-    })
+    let output = from_values(output, sizes.output());
+    let state = (State { sizes, weights, forbidden, dropped }, query, key_value);
+    record(CrossAttention, [query_node, key_value_node], state, output)
+}
+
+/// [`super::self_attention`] on flex without autodiff, where nothing is dropped.
+pub(super) fn apply_to_self(qkv: Tensor<3>, mask: &Tensor<4, Bool>, num_heads: usize) -> Tensor<3> {
+    let sizes = Sizes::of_self(qkv.dims(), num_heads);
+    let qkv = Numbers::of(open_plain(qkv));
+    let output = sizes.apply(qkv.slice(), qkv.slice(), &Forbidden::new(mask, &sizes));
+    close_plain(from_values(output, sizes.output()))
+}
+
+/// [`super::cross_attention`] on flex without autodiff, where nothing is dropped.
+pub(super) fn apply_to_other(
+    query: Tensor<3>,
+    key_value: Tensor<3>,
+    mask: &Tensor<4, Bool>,
+    num_heads: usize,
+) -> Tensor<3> {
+    let sizes = Sizes::of_cross(query.dims(), key_value.dims(), num_heads);
+    let (query, key_value) = (Numbers::of(open_plain(query)), Numbers::of(open_plain(key_value)));
+    let output = sizes.apply(query.slice(), key_value.slice(), &Forbidden::new(mask, &sizes));
+    close_plain(from_values(output, sizes.output()))
 }
 
 #[derive(Clone, Debug)]
@@ -159,181 +148,6 @@ impl Backward<Flex, 2> for CrossAttention {
         if let Some(node) = other_node {
             register(grads, node.id, from_values(other_gradient, [batch, of_other.len, of_other.width]));
         }
-    }
-}
-
-/// Where queries, keys or values lie: at every position, `width` numbers apart, from `start` on.
-#[derive(Clone, Copy, Debug)]
-struct Side {
-    len: usize,
-    width: usize,
-    start: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Sizes {
-    batch: usize,
-    num_heads: usize,
-    head_dim: usize,
-    query: Side,
-    key: Side,
-    value: Side,
-}
-
-/// What the gradients of a sentence are made from.
-#[derive(Clone, Copy)]
-struct Back<'a> {
-    query: &'a [f32],
-    key_value: &'a [f32],
-    weights: &'a [f32],
-    gradient: &'a [f32],
-    forbidden: &'a [bool],
-    mask: Option<Mask>,
-}
-
-impl Sizes {
-    fn d_model(&self) -> usize {
-        self.num_heads * self.head_dim
-    }
-
-    fn scale(&self) -> f32 {
-        (self.head_dim as f32).powf(-0.5)
-    }
-
-    /// Weights of a head of a sentence.
-    fn square(&self) -> usize {
-        self.query.len * self.key.len
-    }
-
-    fn sentences<'a>(&self, weights: &'a [f32]) -> rayon::slice::Chunks<'a, f32> {
-        weights.par_chunks((self.num_heads * self.square()).max(1))
-    }
-
-    fn output_row<'a>(&self, values: &'a [f32], row: usize) -> &'a [f32] {
-        &values[row * self.query.len * self.d_model()..][..self.query.len * self.d_model()]
-    }
-
-    /// A head of a sentence's queries, keys or values, `[len, head_dim]`.
-    fn head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
-        Matrix::strided(&row[side.start + head * self.head_dim..], side.len, self.head_dim, side.width)
-    }
-
-    /// A head of what has the positions of `side` and `d_model` numbers at each.
-    fn joined_head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
-        Matrix::strided(&row[head * self.head_dim..], side.len, self.head_dim, self.d_model())
-    }
-
-    fn joined_head_mut<'a>(&self, row: &'a mut [f32], side: Side, head: usize) -> MatrixMut<'a> {
-        MatrixMut::strided(&mut row[head * self.head_dim..], side.len, self.head_dim, self.d_model())
-    }
-
-    /// Copies what has `d_model` numbers at each position to where `side` lies.
-    fn place(&self, row: &mut [f32], part: &[f32], side: Side) {
-        let d_model = self.d_model();
-        for (to, from) in row.chunks_exact_mut(side.width).zip(part.chunks_exact(d_model)) {
-            to[side.start..side.start + d_model].copy_from_slice(from);
-        }
-    }
-
-    /// The output and the weights.
-    fn forward(
-        &self,
-        query: &[f32],
-        key_value: &[f32],
-        forbidden: &Forbidden,
-        dropped: Option<Dropped>,
-    ) -> (Vec<f32>, Vec<f32>) {
-        let Self { batch, num_heads, .. } = *self;
-        let mut output = vec![0.0; batch * self.query.len * self.d_model()];
-        let mut weights = vec![0.0; batch * num_heads * self.square()];
-        let outputs = output.par_chunks_mut((self.query.len * self.d_model()).max(1));
-        let sentences = outputs.zip(weights.par_chunks_mut((num_heads * self.square()).max(1))).enumerate();
-        sentences.for_each(|(row, (output, weights))| {
-            let (query, key_value) = (row_of(query, row, self.query), row_of(key_value, row, self.key));
-            let mask = dropped.map(|dropped| Mask::new(dropped).part(row));
-            let mut kept = vec![0.0; if mask.is_some() { self.square() } else { 0 }];
-            for (head, weights) in weights.chunks_exact_mut(self.square().max(1)).enumerate() {
-                let scores = MatrixMut::strided(weights, self.query.len, self.key.len, self.key.len);
-                let keys = self.head(key_value, self.key, head).transposed();
-                product_into(scores, self.head(query, self.query, head), keys, self.scale(), Old::Replaced);
-                vectorized(Softmax { rows: weights, len: self.key.len, forbidden: forbidden.sentence(row) });
-                let weights = match mask {
-                    None => &*weights,
-                    Some(mask) => {
-                        vectorized(Dropping { output: &mut kept, input: weights, mask: mask.part(head) });
-                        &kept
-                    }
-                };
-                let weights = Matrix::new(weights, self.query.len, self.key.len);
-                let values = self.head(key_value, self.value, head);
-                product_into(self.joined_head_mut(output, self.query, head), weights, values, 1.0, Old::Replaced);
-            }
-        });
-        (output, weights)
-    }
-
-    /// The gradients of a sentence's queries, keys and values, `[len, d_model]` each.
-    fn back(&self, state: Back<'_>) -> [Vec<f32>; 3] {
-        let Back { query, key_value, weights, gradient, forbidden, mask } = state;
-        let zeros = |side: Side| vec![0.0; side.len * self.d_model()];
-        let [mut of_query, mut of_key, mut of_value] = [zeros(self.query), zeros(self.key), zeros(self.value)];
-        let (rows, columns) = (self.query.len, self.key.len);
-        let mut of_weights = vec![0.0; self.square()];
-        let mut kept = vec![0.0; if mask.is_some() { self.square() } else { 0 }];
-        for (head, weights) in weights.chunks_exact(self.square().max(1)).enumerate() {
-            let gradient = self.joined_head(gradient, self.query, head);
-            let mask = mask.map(|mask| mask.part(head));
-            let used = match mask {
-                None => weights,
-                Some(mask) => {
-                    vectorized(Dropping { output: &mut kept, input: weights, mask });
-                    &kept
-                }
-            };
-            let used = Matrix::new(used, rows, columns).transposed();
-            product_into(self.joined_head_mut(&mut of_value, self.value, head), used, gradient, 1.0, Old::Replaced);
-            let values = self.head(key_value, self.value, head).transposed();
-            let slopes = MatrixMut::strided(&mut of_weights, rows, columns, columns);
-            product_into(slopes, gradient, values, 1.0, Old::Replaced);
-            vectorized(SoftmaxBack { slopes: &mut of_weights, weights, len: columns, forbidden, mask });
-            let slopes = Matrix::new(&of_weights, rows, columns);
-            let (queries, keys) = (self.head(query, self.query, head), self.head(key_value, self.key, head));
-            let scale = self.scale();
-            product_into(self.joined_head_mut(&mut of_query, self.query, head), slopes, keys, scale, Old::Replaced);
-            let slopes = slopes.transposed();
-            product_into(self.joined_head_mut(&mut of_key, self.key, head), slopes, queries, scale, Old::Replaced);
-        }
-        [of_query, of_key, of_value]
-    }
-}
-
-/// A sentence's queries, keys or values with all that stands between them.
-fn row_of(values: &[f32], row: usize, side: Side) -> &[f32] {
-    &values[row * side.len * side.width..][..side.len * side.width]
-}
-
-/// The mask, in host memory.
-#[derive(Clone, Debug)]
-struct Forbidden {
-    values: Vec<bool>,
-    /// Numbers for each sentence, 0 where all share one mask.
-    of_sentence: usize,
-    /// 1 where all queries share one row, or else their number.
-    rows: usize,
-    columns: usize,
-}
-
-impl Forbidden {
-    fn new(mask: &Tensor<4, Bool>, sizes: &Sizes) -> Self {
-        let [batch, heads, rows, columns] = mask.dims();
-        assert!(heads == 1 && columns == sizes.key.len && (rows == 1 || rows == sizes.query.len), "the attention mask");
-        assert!(batch == 1 || batch == sizes.batch, "the attention mask");
-        let values = mask.clone().into_data().iter::<bool>().collect();
-        Self { values, of_sentence: if batch == 1 { 0 } else { rows * columns }, rows, columns }
-    }
-
-    fn sentence(&self, row: usize) -> &[bool] {
-        &self.values[row * self.of_sentence..][..self.rows * self.columns]
     }
 }
 

@@ -3,14 +3,13 @@
 use burn::backend::Flex;
 use burn::backend::TensorData;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::{Device, Int, Tensor};
 use rayon::prelude::*;
 
 use super::LossOutput;
-use crate::flex::{FlexTensor, close, from_data, into_data, open};
+use crate::flex::{FlexTensor, from_data, into_data, open, record};
 use crate::vector::{Kernel, LANES, exp, max, sum, vectorized};
 
 /// [`super::cross_entropy`] on flex with autodiff.
@@ -39,11 +38,7 @@ pub(super) fn cross_entropy(
     let scalar = |value: f32| from_data(TensorData::new(vec![value], [1]));
     let loss_sum = scalar(total(|row| row.loss));
     let nll_sum = Tensor::from_data(TensorData::new(vec![total(|row| row.nll)], [1]), &Device::flex());
-    let prepared = CrossEntropy.prepare::<NoCheckpointing>([node]).compute_bound().stateful();
-    let loss_sum = close(match prepared {
-        OpsKind::Tracked(prepared) => prepared.finish(from_data(data), loss_sum),
-        OpsKind::UnTracked(prepared) => prepared.finish(loss_sum),
-    });
+    let loss_sum = record(CrossEntropy, [node], from_data(data), loss_sum);
     LossOutput { loss_sum, nll_sum }
 }
 

@@ -2,15 +2,14 @@
 
 use burn::backend::Flex;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::Dropped;
 use super::mask::Mask;
-use crate::flex::{Numbers, close, from_values, open};
+use crate::flex::{Numbers, from_values, open, record};
 use crate::vector::{Kernel, vectorized};
 
 /// Numbers that share a part of the mask.
@@ -24,12 +23,7 @@ pub(super) fn add_dropped(residual: Tensor<3>, input: Tensor<3>, dropped: Droppe
     let (input, input_node) = open(input).into_parts();
     let mut output = Numbers::of(residual).slice().to_vec();
     multiply_add(&mut output, Numbers::of(input).slice(), Mask::new(dropped));
-    let output = from_values(output, shape);
-    let prepared = AddDropped.prepare::<NoCheckpointing>([residual_node, input_node]).compute_bound().stateful();
-    close(match prepared {
-        OpsKind::Tracked(prepared) => prepared.finish((shape, dropped), output),
-        OpsKind::UnTracked(prepared) => prepared.finish(output),
-    })
+    record(AddDropped, [residual_node, input_node], (shape, dropped), from_values(output, shape))
 }
 
 #[derive(Debug)]

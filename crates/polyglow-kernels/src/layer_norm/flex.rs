@@ -2,13 +2,12 @@
 
 use burn::backend::Flex;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use crate::flex::{Numbers, close, from_values, open};
+use crate::flex::{Numbers, from_values, open, record};
 use crate::row::{BLOCK, total_of_blocks};
 use crate::vector::{Kernel, dot, total, vectorized};
 
@@ -37,11 +36,7 @@ pub(super) fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, ep
         });
     });
     let output = from_values(output, shape);
-    let prepared = LayerNorm.prepare::<NoCheckpointing>([input_node, gamma_node, beta_node]).compute_bound().stateful();
-    close(match prepared {
-        OpsKind::Tracked(prepared) => prepared.finish(State { shape, standard, scales, gamma }, output),
-        OpsKind::UnTracked(prepared) => prepared.finish(output),
-    })
+    record(LayerNorm, [input_node, gamma_node, beta_node], State { shape, standard, scales, gamma }, output)
 }
 
 /// What the gradients are made from.

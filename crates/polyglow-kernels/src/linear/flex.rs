@@ -2,14 +2,13 @@
 
 use burn::backend::Flex;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::Layout;
-use crate::flex::{FlexTensor, Numbers, close, close_plain, from_values, open, open_plain};
+use crate::flex::{FlexTensor, Numbers, close_plain, from_values, open, open_plain, record};
 use crate::matrix::{Matrix, product};
 use crate::row::{add_to_rows, sum_of_rows};
 use crate::vector::{Kernel, dot, vectorized};
@@ -29,23 +28,13 @@ pub(super) fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>
     let (weight, weight_node) = open(weight).into_parts();
     let (input, weight) = (Numbers::of(input), Numbers::of(weight));
     let mut output = product(sizes.input(&input), sizes.weight(&weight));
-    let state = |sizes| State { sizes, input, weight };
+    let state = LinearState { sizes, input, weight };
     let Some(bias) = bias else {
-        let output = from_values(output, [rows, d_out]);
-        let prepared = Projection.prepare::<NoCheckpointing>([input_node, weight_node]).compute_bound().stateful();
-        return close(match prepared {
-            OpsKind::Tracked(prepared) => prepared.finish(state(sizes), output),
-            OpsKind::UnTracked(prepared) => prepared.finish(output),
-        });
+        return record(Projection, [input_node, weight_node], state, from_values(output, [rows, d_out]));
     };
     let (bias, bias_node) = open(bias).into_parts();
     add_to_rows(&mut output, Numbers::of(bias).slice());
-    let output = from_values(output, [rows, d_out]);
-    let prepared = Affine.prepare::<NoCheckpointing>([input_node, weight_node, bias_node]).compute_bound().stateful();
-    close(match prepared {
-        OpsKind::Tracked(prepared) => prepared.finish(state(sizes), output),
-        OpsKind::UnTracked(prepared) => prepared.finish(output),
-    })
+    record(Affine, [input_node, weight_node, bias_node], state, from_values(output, [rows, d_out]))
 }
 
 /// Both functions of the module on flex without autodiff.
@@ -103,16 +92,17 @@ impl Kernel for Dots<'_> {
     }
 }
 
+/// The two sides of a linear map.
 #[derive(Clone, Copy, Debug)]
-struct Sizes {
-    rows: usize,
-    d_in: usize,
-    d_out: usize,
+pub(crate) struct Sizes {
+    pub(crate) rows: usize,
+    pub(crate) d_in: usize,
+    pub(crate) d_out: usize,
     layout: Layout,
 }
 
 impl Sizes {
-    fn new(input: &Tensor<2>, weight: &Tensor<2>, layout: Layout) -> Self {
+    pub(crate) fn new(input: &Tensor<2>, weight: &Tensor<2>, layout: Layout) -> Self {
         let [rows, d_in] = input.dims();
         let [first, second] = weight.dims();
         let (weight_in, d_out) = if layout == Layout::InOut { (first, second) } else { (second, first) };
@@ -120,12 +110,12 @@ impl Sizes {
         Self { rows, d_in, d_out, layout }
     }
 
-    fn input<'a>(&self, input: &'a Numbers) -> Matrix<'a> {
+    pub(crate) fn input<'a>(&self, input: &'a Numbers) -> Matrix<'a> {
         Matrix::new(input.slice(), self.rows, self.d_in)
     }
 
     /// `[d_in, d_out]`.
-    fn weight<'a>(&self, weight: &'a Numbers) -> Matrix<'a> {
+    pub(crate) fn weight<'a>(&self, weight: &'a Numbers) -> Matrix<'a> {
         match self.layout {
             Layout::InOut => Matrix::new(weight.slice(), self.d_in, self.d_out),
             Layout::OutIn => Matrix::new(weight.slice(), self.d_out, self.d_in).transposed(),
@@ -135,20 +125,22 @@ impl Sizes {
 
 /// What the gradients are made from.
 #[derive(Clone, Debug)]
-struct State {
-    sizes: Sizes,
-    input: Numbers,
-    weight: Numbers,
+pub(crate) struct LinearState {
+    pub(crate) sizes: Sizes,
+    pub(crate) input: Numbers,
+    pub(crate) weight: Numbers,
 }
 
-impl State {
-    fn of_input(&self, gradient: &Numbers) -> FlexTensor {
+impl LinearState {
+    /// `gradient Wᵀ`.
+    pub(crate) fn of_input(&self, gradient: &Numbers) -> FlexTensor {
         let Sizes { rows, d_in, d_out, .. } = self.sizes;
         let gradient = Matrix::new(gradient.slice(), rows, d_out);
         from_values(product(gradient, self.sizes.weight(&self.weight).transposed()), [rows, d_in])
     }
 
-    fn of_weight(&self, gradient: &Numbers) -> FlexTensor {
+    /// `xᵀ gradient`, in the layout of the weight.
+    pub(crate) fn of_weight(&self, gradient: &Numbers) -> FlexTensor {
         let Sizes { rows, d_in, d_out, layout } = self.sizes;
         let gradient = Matrix::new(gradient.slice(), rows, d_out);
         let input = self.sizes.input(&self.input);
@@ -164,9 +156,9 @@ impl State {
 struct Projection;
 
 impl Backward<Flex, 2> for Projection {
-    type State = State;
+    type State = LinearState;
 
-    fn backward(self, ops: Ops<State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<LinearState, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
         let [input, weight] = ops.parents;
         if let Some(input) = input {
@@ -183,9 +175,9 @@ impl Backward<Flex, 2> for Projection {
 struct Affine;
 
 impl Backward<Flex, 3> for Affine {
-    type State = State;
+    type State = LinearState;
 
-    fn backward(self, ops: Ops<State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+    fn backward(self, ops: Ops<LinearState, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
         let [input, weight, bias] = ops.parents;
         if let Some(input) = input {

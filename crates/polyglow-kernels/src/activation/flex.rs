@@ -1,0 +1,311 @@
+//! The kernels: what a product wrote is finished where it lies, and of it a rectified unit keeps nothing else for the
+//! backward pass.
+
+use burn::backend::Flex;
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops};
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use super::Activation;
+use crate::Dropped;
+use crate::dropout::mask::Mask;
+use crate::flex::{Numbers, close_plain, from_values, open, open_plain, record, values_of};
+use crate::linear::{Layout, LinearState, Sizes};
+use crate::matrix::product;
+use crate::row::{rows_per_task, sum_of_rows};
+use crate::vector::{Kernel, erf, exp, vectorized};
+
+/// [`super::activated_linear`] on flex with autodiff.
+pub(super) fn activated_linear(
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Tensor<1>,
+    activation: Activation,
+    dropped: Option<Dropped>,
+) -> Tensor<2> {
+    let sizes = Sizes::new(&input, &weight, Layout::InOut);
+    let (input, input_node) = open(input).into_parts();
+    let (weight, weight_node) = open(weight).into_parts();
+    let (bias, bias_node) = open(bias).into_parts();
+    let (input, weight) = (Numbers::of(input), Numbers::of(weight));
+    let mut output = product(sizes.input(&input), sizes.weight(&weight));
+    let mut before = vec![0.0; if activation == Activation::Gelu { output.len() } else { 0 }];
+    activate(&mut output, &mut before, Numbers::of(bias).slice(), activation, dropped);
+    let output = from_values(output, [sizes.rows, sizes.d_out]);
+    let kept = match activation {
+        Activation::Relu => Kept::Output(Numbers::of(output.clone())),
+        Activation::Gelu => Kept::Input(before),
+    };
+    let state = State { linear: LinearState { sizes, input, weight }, kept, dropped };
+    record(Activated, [input_node, weight_node, bias_node], state, output)
+}
+
+/// [`super::activated_linear`] on flex without autodiff, where nothing is dropped.
+pub(super) fn apply(input: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>, activation: Activation) -> Tensor<2> {
+    let sizes = Sizes::new(&input, &weight, Layout::InOut);
+    let [input, weight] = [input, weight].map(|tensor| Numbers::of(open_plain(tensor)));
+    let mut output = product(sizes.input(&input), sizes.weight(&weight));
+    activate(&mut output, &mut [], Numbers::of(open_plain(bias)).slice(), activation, None);
+    close_plain(from_values(output, [sizes.rows, sizes.d_out]))
+}
+
+/// What the gradients are made from.
+#[derive(Clone, Debug)]
+struct State {
+    linear: LinearState,
+    kept: Kept,
+    dropped: Option<Dropped>,
+}
+
+/// What tells the slopes of the activation.
+#[derive(Clone, Debug)]
+enum Kept {
+    /// Of a rectified unit: above 0 where it was neither below 0 nor dropped.
+    Output(Numbers),
+    /// With the bias, before the activation.
+    Input(Vec<f32>),
+}
+
+#[derive(Debug)]
+struct Activated;
+
+impl Backward<Flex, 3> for Activated {
+    type State = State;
+
+    fn backward(self, ops: Ops<State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let State { linear, kept, dropped } = ops.state;
+        let d_out = linear.sizes.d_out;
+        let mut gradient = values_of(grads.consume::<Flex>(&ops.node));
+        let block = (rows_per_task(d_out) * d_out).max(1);
+        let blocks = gradient.par_chunks_mut(block);
+        match &kept {
+            Kept::Output(output) => {
+                let scale = dropped.map_or(1.0, |dropped| (1.0 / dropped.keep) as f32);
+                let back = |(slopes, output)| vectorized(ReluBack { slopes, output, scale });
+                blocks.zip(output.slice().par_chunks(block)).for_each(back);
+            }
+            Kept::Input(before) => {
+                let mask = dropped.map(Mask::new);
+                blocks.zip(before.par_chunks(block)).enumerate().for_each(|(part, (slopes, before))| {
+                    vectorized(GeluBack { slopes, before, mask: mask.map(|mask| mask.part(part)) });
+                });
+            }
+        }
+        let gradient = Numbers::of(from_values(gradient, [linear.sizes.rows, d_out]));
+        let [input, weight, bias] = ops.parents;
+        if let Some(input) = input {
+            grads.register::<Flex>(input.id, linear.of_input(&gradient));
+        }
+        if let Some(weight) = weight {
+            grads.register::<Flex>(weight.id, linear.of_weight(&gradient));
+        }
+        if let Some(bias) = bias {
+            grads.register::<Flex>(bias.id, from_values(sum_of_rows(gradient.slice(), d_out), [d_out]));
+        }
+    }
+}
+
+/// Turns products into what comes out, and fills `before` where it has room.
+fn activate(values: &mut [f32], before: &mut [f32], bias: &[f32], activation: Activation, dropped: Option<Dropped>) {
+    let block = (rows_per_task(bias.len()) * bias.len()).max(1);
+    let mask = dropped.map(Mask::new);
+    let run = |(part, values): (usize, &mut [f32]), before: &mut [f32]| {
+        vectorized(Forward { values, before, bias, activation, mask: mask.map(|mask| mask.part(part)) });
+    };
+    if values.len() <= block {
+        // Waking another thread would take longer.
+        run((0, values), before);
+    } else if before.is_empty() {
+        values.par_chunks_mut(block).enumerate().for_each(|part| run(part, &mut []));
+    } else {
+        let parts = values.par_chunks_mut(block).enumerate().zip(before.par_chunks_mut(block));
+        parts.for_each(|(part, before)| run(part, before));
+    }
+}
+
+struct Forward<'a> {
+    values: &'a mut [f32],
+    before: &'a mut [f32],
+    bias: &'a [f32],
+    activation: Activation,
+    mask: Option<Mask>,
+}
+
+impl Kernel for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { values, before, bias, activation, mask } = self;
+        for row in values.chunks_exact_mut(bias.len()) {
+            match activation {
+                Activation::Relu => row.iter_mut().zip(bias).for_each(|(value, bias)| {
+                    let sum = *value + bias;
+                    // Written so that what is no number stays none.
+                    *value = if sum < 0.0 { 0.0 } else { sum };
+                }),
+                Activation::Gelu => row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias),
+            }
+        }
+        if activation == Activation::Gelu {
+            if !before.is_empty() {
+                before.copy_from_slice(values);
+            }
+            values.iter_mut().for_each(|value| *value *= cumulative(*value));
+        }
+        if let Some(mask) = mask {
+            values.iter_mut().zip(0u32..).for_each(|(value, place)| *value *= mask.at(place));
+        }
+    }
+}
+
+/// The standard normal distribution up to `x`.
+#[inline(always)]
+fn cumulative(x: f32) -> f32 {
+    0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2)
+}
+
+struct ReluBack<'a> {
+    slopes: &'a mut [f32],
+    output: &'a [f32],
+    scale: f32,
+}
+
+impl Kernel for ReluBack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (slope, output) in self.slopes.iter_mut().zip(self.output) {
+            *slope = if *output > 0.0 { *slope * self.scale } else { 0.0 };
+        }
+    }
+}
+
+struct GeluBack<'a> {
+    slopes: &'a mut [f32],
+    before: &'a [f32],
+    mask: Option<Mask>,
+}
+
+impl Kernel for GeluBack<'_> {
+    type Output = ();
+
+    /// `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`.
+    #[inline(always)]
+    fn run(self) {
+        const DENSITY: f32 = 0.398_942_28;
+        for (slope, x) in self.slopes.iter_mut().zip(self.before) {
+            *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x);
+        }
+        if let Some(mask) = self.mask {
+            self.slopes.iter_mut().zip(0u32..).for_each(|(slope, place)| *slope *= mask.at(place));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, Distribution, activation};
+
+    use super::super::{activated_linear, gated};
+    use super::*;
+    use crate::flex::tests::{assert_near, numbers};
+
+    fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+        let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex()).into_data();
+        Tensor::<D>::from_data(data, &Device::flex().autodiff()).require_grad()
+    }
+
+    fn plain(input: Tensor<2>, activation: Activation) -> Tensor<2> {
+        match activation {
+            Activation::Relu => activation::relu(input),
+            Activation::Gelu => {
+                let cumulative = (input.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0;
+                input * cumulative * 0.5
+            }
+        }
+    }
+
+    #[test]
+    fn the_kernel_gives_what_the_plain_version_gives() {
+        for (rows, d_in, d_out) in [(1, 2, 3), (5, 17, 9), (70, 8, 700)] {
+            let (input, weight, bias) = (random([rows, d_in]), random([d_in, d_out]), random([d_out]));
+            let slopes = random([rows, d_out]).detach();
+            for activation in [Activation::Relu, Activation::Gelu] {
+                let kernel = activated_linear(&input, &weight, &bias, activation, None).expect("the kernel is there");
+                let sums = input.clone().matmul(weight.clone()) + bias.clone().unsqueeze();
+                let [kernel, plain] = [kernel, plain(sums, activation)].map(|output| {
+                    let gradients = (output.clone() * slopes.clone()).sum().backward();
+                    let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
+                    let of_bias = numbers(bias.grad(&gradients).expect("it is tracked"));
+                    [numbers(output), of(&input), of(&weight), of_bias]
+                });
+                for (kernel, plain) in kernel.iter().zip(&plain) {
+                    assert_near(kernel, plain, 1e-5);
+                }
+                let [input, weight] = [&input, &weight].map(|tensor| tensor.clone().inner());
+                let applied = activated_linear(&input, &weight, &bias.clone().inner(), activation, None);
+                assert_eq!(numbers(applied.expect("the kernel is there")), kernel[0]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_gate_gives_what_the_plain_version_gives() {
+        for shape in [[1, 1, 3], [3, 70, 100]] {
+            let (gate, inner, slopes) = (random(shape) * 20.0, random(shape), random(shape).detach());
+            let gate = Tensor::<3>::from_data(gate.into_data(), &Device::flex().autodiff()).require_grad();
+            let kernel = gated(&gate, &inner, None).expect("the kernel is there");
+            let plain = activation::silu(gate.clone()) * inner.clone();
+            let [kernel, plain] = [kernel, plain].map(|output| {
+                let gradients = (output.clone() * slopes.clone()).sum().backward();
+                let of = |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
+                [numbers(output), of(&gate), of(&inner)]
+            });
+            for (kernel, plain) in kernel.iter().zip(&plain) {
+                assert_near(kernel, plain, 1e-5);
+            }
+        }
+    }
+
+    /// The mask is read off the output of ones, and must be the same forwards and backwards.
+    #[test]
+    fn what_is_dropped_forwards_is_dropped_backwards() {
+        let dropped = Some(Dropped { keep: 0.8, key: 4 });
+        let (rows, width) = (40, 900);
+        let device = Device::flex().autodiff();
+        let ones = Tensor::<2>::ones([rows, 1], &device);
+        for activation in [Activation::Relu, Activation::Gelu] {
+            let bias = Tensor::<1>::ones([width], &device).require_grad();
+            let weight = Tensor::<2>::zeros([1, width], &device).require_grad();
+            let run = |dropped| {
+                let output = activated_linear(&ones, &weight, &bias, activation, dropped).expect("the kernel is there");
+                let gradients = output.clone().sum().backward();
+                (numbers(output), numbers(bias.grad(&gradients).expect("it is tracked")))
+            };
+            let ((kept, slopes), (whole, whole_slopes)) = (run(dropped), run(None));
+            let share = kept.iter().filter(|value| **value > 0.0).count() as f64 / kept.len() as f64;
+            assert!((share - 0.8).abs() < 0.01, "{share}");
+            for (column, (slope, whole_slope)) in slopes.iter().zip(&whole_slopes).enumerate() {
+                let of_column = |values: &[f32]| values.iter().skip(column).step_by(width).sum::<f32>();
+                let (kept, whole) = (of_column(&kept), of_column(&whole));
+                assert!((slope / whole_slope - kept / whole).abs() < 1e-4, "{column}: {slope}, {kept}");
+            }
+        }
+        let gate = Tensor::<3>::ones([1, rows, width], &device).require_grad();
+        let inner = Tensor::<3>::ones([1, rows, width], &device).require_grad();
+        let output = gated(&gate, &inner, dropped).expect("the kernel is there");
+        let gradients = output.clone().sum().backward();
+        // silu(1), and its slope there.
+        let (value, slope) = (0.731_058_6, 0.927_670_5);
+        let of = |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
+        for (output, (of_gate, of_inner)) in numbers(output).iter().zip(of(&gate).iter().zip(&of(&inner))) {
+            let mask = if *output > 0.0 { 1.25 } else { 0.0 };
+            assert!((output - value * mask).abs() < 1e-6 && (of_inner - value * mask).abs() < 1e-6);
+            assert!((of_gate - slope * mask).abs() < 1e-6);
+        }
+    }
+}

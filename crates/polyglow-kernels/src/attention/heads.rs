@@ -1,0 +1,261 @@
+//! The heads of a sentence, read and written where they lie in the projections, and the two products between which the
+//! squares of positions stand.
+
+use burn::tensor::{Bool, Tensor};
+use rayon::prelude::*;
+
+use super::loops::{Dropping, Softmax, SoftmaxBack};
+use crate::Dropped;
+use crate::dropout::mask::Mask;
+use crate::matrix::{Matrix, MatrixMut, Old, product_into};
+use crate::vector::vectorized;
+
+/// Where queries, keys or values lie: at every position, `width` numbers apart, from `start` on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Side {
+    pub(super) len: usize,
+    pub(super) width: usize,
+    pub(super) start: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) batch: usize,
+    pub(super) num_heads: usize,
+    pub(super) head_dim: usize,
+    pub(super) query: Side,
+    pub(super) key: Side,
+    pub(super) value: Side,
+}
+
+/// What a sentence attends from and to.
+#[derive(Clone, Copy)]
+pub(super) struct Sentence<'a> {
+    query: &'a [f32],
+    key_value: &'a [f32],
+    forbidden: &'a [bool],
+}
+
+/// What the gradients of a sentence are made from.
+#[derive(Clone, Copy)]
+pub(super) struct Back<'a> {
+    pub(super) query: &'a [f32],
+    pub(super) key_value: &'a [f32],
+    pub(super) weights: &'a [f32],
+    pub(super) gradient: &'a [f32],
+    pub(super) forbidden: &'a [bool],
+    pub(super) mask: Option<Mask>,
+}
+
+impl Sizes {
+    /// Of a sequence that attends to itself, from `[batch, len, 3 * d_model]`.
+    pub(super) fn of_self([batch, len, width]: [usize; 3], num_heads: usize) -> Self {
+        let d_model = width / 3;
+        assert_eq!((width % 3, d_model % num_heads), (0, 0), "the heads of self-attention");
+        let side = |start| Side { len, width, start };
+        let head_dim = d_model / num_heads;
+        Self { batch, num_heads, head_dim, query: side(0), key: side(d_model), value: side(2 * d_model) }
+    }
+
+    /// Of `[batch, len, d_model]` to `[batch, other_len, 2 * d_model]`.
+    pub(super) fn of_cross(query: [usize; 3], key_value: [usize; 3], num_heads: usize) -> Self {
+        let [batch, len, d_model] = query;
+        let [_, other_len, width] = key_value;
+        assert_eq!((key_value[0], width), (batch, 2 * d_model), "the keys and values of cross-attention");
+        let side = |start| Side { len: other_len, width, start };
+        let own = Side { len, width: d_model, start: 0 };
+        Self { batch, num_heads, head_dim: d_model / num_heads, query: own, key: side(0), value: side(d_model) }
+    }
+
+    /// `[batch, query_len, d_model]`.
+    pub(super) fn output(&self) -> [usize; 3] {
+        [self.batch, self.query.len, self.d_model()]
+    }
+
+    fn d_model(&self) -> usize {
+        self.num_heads * self.head_dim
+    }
+
+    fn scale(&self) -> f32 {
+        (self.head_dim as f32).powf(-0.5)
+    }
+
+    /// Weights of a head of a sentence.
+    fn square(&self) -> usize {
+        self.query.len * self.key.len
+    }
+
+    pub(super) fn sentences<'a>(&self, weights: &'a [f32]) -> rayon::slice::Chunks<'a, f32> {
+        weights.par_chunks((self.num_heads * self.square()).max(1))
+    }
+
+    /// Numbers that come out of a sentence.
+    fn output_len(&self) -> usize {
+        self.query.len * self.d_model()
+    }
+
+    pub(super) fn output_row<'a>(&self, values: &'a [f32], row: usize) -> &'a [f32] {
+        &values[row * self.output_len()..][..self.output_len()]
+    }
+
+    /// A head of a sentence's queries, keys or values, `[len, head_dim]`.
+    fn head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
+        Matrix::strided(&row[side.start + head * self.head_dim..], side.len, self.head_dim, side.width)
+    }
+
+    /// A head of what has the positions of `side` and `d_model` numbers at each.
+    fn joined_head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
+        Matrix::strided(&row[head * self.head_dim..], side.len, self.head_dim, self.d_model())
+    }
+
+    fn joined_head_mut<'a>(&self, row: &'a mut [f32], side: Side, head: usize) -> MatrixMut<'a> {
+        MatrixMut::strided(&mut row[head * self.head_dim..], side.len, self.head_dim, self.d_model())
+    }
+
+    /// Copies what has `d_model` numbers at each position to where `side` lies.
+    pub(super) fn place(&self, row: &mut [f32], part: &[f32], side: Side) {
+        let d_model = self.d_model();
+        for (to, from) in row.chunks_exact_mut(side.width).zip(part.chunks_exact(d_model)) {
+            to[side.start..side.start + d_model].copy_from_slice(from);
+        }
+    }
+
+    /// The output and the weights, `[batch, num_heads, query_len, key_len]` before dropout.
+    pub(super) fn forward(
+        &self,
+        query: &[f32],
+        key_value: &[f32],
+        forbidden: &Forbidden,
+        dropped: Option<Dropped>,
+    ) -> (Vec<f32>, Vec<f32>) {
+        let mut output = vec![0.0; self.batch * self.output_len()];
+        let mut weights = vec![0.0; self.batch * self.num_heads * self.square()];
+        let outputs = output.par_chunks_mut(self.output_len().max(1));
+        let sentences = outputs.zip(weights.par_chunks_mut((self.num_heads * self.square()).max(1))).enumerate();
+        sentences.for_each(|(row, (output, weights))| {
+            let sentence = self.sentence(query, key_value, forbidden, row);
+            let mask = dropped.map(|dropped| Mask::new(dropped).part(row));
+            let mut kept = vec![0.0; if mask.is_some() { self.square() } else { 0 }];
+            for (head, weights) in weights.chunks_exact_mut(self.square().max(1)).enumerate() {
+                self.weigh(head, sentence, weights);
+                let weights = match mask {
+                    None => &*weights,
+                    Some(mask) => {
+                        vectorized(Dropping { output: &mut kept, input: weights, mask: mask.part(head) });
+                        &kept
+                    }
+                };
+                self.gather(head, sentence, weights, output);
+            }
+        });
+        (output, weights)
+    }
+
+    /// The output alone, without dropout: the weights of a head are gone when those of the next are made.
+    pub(super) fn apply(&self, query: &[f32], key_value: &[f32], forbidden: &Forbidden) -> Vec<f32> {
+        let mut output = vec![0.0; self.batch * self.output_len()];
+        output.par_chunks_mut(self.output_len().max(1)).enumerate().for_each(|(row, output)| {
+            let sentence = self.sentence(query, key_value, forbidden, row);
+            let mut weights = vec![0.0; self.square()];
+            for head in 0..self.num_heads {
+                self.weigh(head, sentence, &mut weights);
+                self.gather(head, sentence, &weights, output);
+            }
+        });
+        output
+    }
+
+    fn sentence<'a>(
+        &self,
+        query: &'a [f32],
+        key_value: &'a [f32],
+        forbidden: &'a Forbidden,
+        row: usize,
+    ) -> Sentence<'a> {
+        Sentence {
+            query: row_of(query, row, self.query),
+            key_value: row_of(key_value, row, self.key),
+            forbidden: forbidden.sentence(row),
+        }
+    }
+
+    /// The weights of a head, `[query_len, key_len]`.
+    fn weigh(&self, head: usize, sentence: Sentence<'_>, weights: &mut [f32]) {
+        let scores = MatrixMut::strided(weights, self.query.len, self.key.len, self.key.len);
+        let queries = self.head(sentence.query, self.query, head);
+        let keys = self.head(sentence.key_value, self.key, head).transposed();
+        product_into(scores, queries, keys, self.scale(), Old::Replaced);
+        vectorized(Softmax { rows: weights, len: self.key.len, forbidden: sentence.forbidden });
+    }
+
+    /// A head's share of the output: the values, weighted.
+    fn gather(&self, head: usize, sentence: Sentence<'_>, weights: &[f32], output: &mut [f32]) {
+        let weights = Matrix::new(weights, self.query.len, self.key.len);
+        let values = self.head(sentence.key_value, self.value, head);
+        product_into(self.joined_head_mut(output, self.query, head), weights, values, 1.0, Old::Replaced);
+    }
+
+    /// The gradients of a sentence's queries, keys and values, `[len, d_model]` each.
+    pub(super) fn back(&self, state: Back<'_>) -> [Vec<f32>; 3] {
+        let Back { query, key_value, weights, gradient, forbidden, mask } = state;
+        let zeros = |side: Side| vec![0.0; side.len * self.d_model()];
+        let [mut of_query, mut of_key, mut of_value] = [zeros(self.query), zeros(self.key), zeros(self.value)];
+        let (rows, columns) = (self.query.len, self.key.len);
+        let mut of_weights = vec![0.0; self.square()];
+        let mut kept = vec![0.0; if mask.is_some() { self.square() } else { 0 }];
+        for (head, weights) in weights.chunks_exact(self.square().max(1)).enumerate() {
+            let gradient = self.joined_head(gradient, self.query, head);
+            let mask = mask.map(|mask| mask.part(head));
+            let used = match mask {
+                None => weights,
+                Some(mask) => {
+                    vectorized(Dropping { output: &mut kept, input: weights, mask });
+                    &kept
+                }
+            };
+            let used = Matrix::new(used, rows, columns).transposed();
+            product_into(self.joined_head_mut(&mut of_value, self.value, head), used, gradient, 1.0, Old::Replaced);
+            let values = self.head(key_value, self.value, head).transposed();
+            let slopes = MatrixMut::strided(&mut of_weights, rows, columns, columns);
+            product_into(slopes, gradient, values, 1.0, Old::Replaced);
+            vectorized(SoftmaxBack { slopes: &mut of_weights, weights, len: columns, forbidden, mask });
+            let slopes = Matrix::new(&of_weights, rows, columns);
+            let (queries, keys) = (self.head(query, self.query, head), self.head(key_value, self.key, head));
+            let scale = self.scale();
+            product_into(self.joined_head_mut(&mut of_query, self.query, head), slopes, keys, scale, Old::Replaced);
+            let slopes = slopes.transposed();
+            product_into(self.joined_head_mut(&mut of_key, self.key, head), slopes, queries, scale, Old::Replaced);
+        }
+        [of_query, of_key, of_value]
+    }
+}
+
+/// A sentence's queries, keys or values with all that stands between them.
+pub(super) fn row_of(values: &[f32], row: usize, side: Side) -> &[f32] {
+    &values[row * side.len * side.width..][..side.len * side.width]
+}
+
+/// The mask, in host memory.
+#[derive(Clone, Debug)]
+pub(super) struct Forbidden {
+    values: Vec<bool>,
+    /// Numbers for each sentence, 0 where all share one mask.
+    of_sentence: usize,
+    /// 1 where all queries share one row, or else their number.
+    rows: usize,
+    columns: usize,
+}
+
+impl Forbidden {
+    pub(super) fn new(mask: &Tensor<4, Bool>, sizes: &Sizes) -> Self {
+        let [batch, heads, rows, columns] = mask.dims();
+        assert!(heads == 1 && columns == sizes.key.len && (rows == 1 || rows == sizes.query.len), "the attention mask");
+        assert!(batch == 1 || batch == sizes.batch, "the attention mask");
+        let values = mask.clone().into_data().iter::<bool>().collect();
+        Self { values, of_sentence: if batch == 1 { 0 } else { rows * columns }, rows, columns }
+    }
+
+    pub(super) fn sentence(&self, row: usize) -> &[bool] {
+        &self.values[row * self.of_sentence..][..self.rows * self.columns]
+    }
+}
