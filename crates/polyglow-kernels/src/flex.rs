@@ -11,15 +11,15 @@ pub(crate) type FlexTensor = <Flex as BackendTypes>::FloatTensorPrimitive;
 /// The same with its place in the graph.
 pub(crate) type TrackedTensor = <Autodiff<Flex> as BackendTypes>::FloatTensorPrimitive;
 
-/// Whether a tensor is on flex with autodiff, where the kernels are.
+/// Whether a tensor is on flex with autodiff, and there are kernels for it.
 pub(crate) fn has_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
     // Devices are equal whether they differentiate or not.
-    tensor.is_autodiff() && tensor.device() == Device::flex().autodiff()
+    !cfg!(feature = "plain") && tensor.is_autodiff() && tensor.device() == Device::flex().autodiff()
 }
 
-/// Whether a tensor is on flex without autodiff.
+/// Whether a tensor is on flex without autodiff, and there are kernels for it.
 pub(crate) fn is_flex<const D: usize>(tensor: &Tensor<D>) -> bool {
-    !tensor.is_autodiff() && tensor.device() == Device::flex()
+    !cfg!(feature = "plain") && !tensor.is_autodiff() && tensor.device() == Device::flex()
 }
 
 /// Takes a tensor that [`has_kernels`] to its primitive.
@@ -69,7 +69,7 @@ impl Numbers {
 
 /// The numbers of a tensor, to be written over; a copy only where the graph or a view needs the tensor as it is.
 pub(crate) fn values_of(tensor: FlexTensor) -> Vec<f32> {
-    tensor.into_data().into_vec::<f32>().expect("flex trains in `f32`")
+    tensor.into_data().try_into_vec::<f32>().expect("flex trains in `f32`")
 }
 
 /// A tensor of these numbers, without a copy.

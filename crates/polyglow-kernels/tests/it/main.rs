@@ -1,0 +1,4 @@
+//! What holds for the kernels as their callers see them.
+#![cfg(feature = "flex")]
+
+mod slopes;

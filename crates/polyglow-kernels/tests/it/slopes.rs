@@ -1,0 +1,139 @@
+//! Gradients are slopes: every backward pass against differences of its forward pass.
+
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use polyglow_kernels::{
+    Activation, Dropped, activated_linear, add_dropped, cross_attention, cross_entropy, embedding, gated, layer_norm,
+    linear, linear_transposed, self_attention,
+};
+
+/// Half of the way between two points of a difference: a power of two, so that adding it to a number rounds little.
+const STEP: f32 = 1.0 / 256.0;
+/// Rounding leaves about 1e-7 over [`STEP`], and the third derivative about its square.
+const TOLERANCE: f64 = 1e-3;
+
+const DROPPED: Option<Dropped> = Some(Dropped { keep: 0.7, key: 12 });
+
+/// Numbers between -1 and 1 that follow from `seed`.
+fn numbers(len: usize, seed: usize) -> Vec<f32> {
+    (0..len).map(|place| ((place * 37 + seed * 101 + 1) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0).collect()
+}
+
+fn tensor<const D: usize>(flat: &Tensor<1>, shape: [usize; D]) -> Tensor<D> {
+    flat.clone().reshape(shape)
+}
+
+/// Checks all slopes of `function`, whose arguments have these lengths.
+fn assert_slopes(name: &str, lens: &[usize], function: impl Fn(&[Tensor<1>]) -> Tensor<1>) {
+    let device = Device::flex().autodiff();
+    let values: Vec<Vec<f32>> = lens.iter().enumerate().map(|(index, len)| numbers(*len, index)).collect();
+    let arguments = |values: &[Vec<f32>]| -> Vec<Tensor<1>> {
+        values.iter().map(|values| Tensor::<1>::from_data(values.as_slice(), &device).require_grad()).collect()
+    };
+    let tracked = arguments(&values);
+    let output = function(&tracked);
+    let weights = numbers(output.dims()[0], 99);
+    // Summed in double precision, so that differences keep their digits.
+    let loss = |output: Tensor<1>| -> f64 {
+        output.into_data().iter::<f64>().zip(&weights).map(|(value, weight)| value * f64::from(*weight)).sum()
+    };
+    let slopes = Tensor::<1>::from_data(weights.as_slice(), &device);
+    let gradients = (output * slopes).sum().backward();
+    for (index, argument) in tracked.iter().enumerate() {
+        let gradient: Vec<f64> = argument.grad(&gradients).expect("it is tracked").into_data().iter::<f64>().collect();
+        assert!(gradient.iter().any(|slope| slope.abs() > 10.0 * TOLERANCE), "{name}: argument {index} has no slope");
+        for (place, slope) in gradient.iter().enumerate() {
+            let at = |shift: f32| {
+                let mut values = values.clone();
+                values[index][place] += shift;
+                loss(function(&arguments(&values)))
+            };
+            let difference = (at(STEP) - at(-STEP)) / f64::from(2.0 * STEP);
+            let close = (difference - slope).abs() <= TOLERANCE * slope.abs().max(1.0);
+            assert!(close, "{name}: argument {index} at {place}: {slope}, and the difference is {difference}");
+        }
+    }
+}
+
+#[test]
+fn of_linear_maps() {
+    let (rows, d_in, d_out) = (5, 4, 7);
+    let lens = [rows * d_in, d_in * d_out, d_out];
+    assert_slopes("linear", &lens, |x| {
+        linear(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]), Some(x[2].clone())).flatten(0, 1)
+    });
+    assert_slopes("linear without a bias", &lens[..2], |x| {
+        linear(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]), None).flatten(0, 1)
+    });
+    assert_slopes("linear_transposed", &lens[..2], |x| {
+        linear_transposed(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_out, d_in])).flatten(0, 1)
+    });
+}
+
+#[test]
+fn of_activations() {
+    let (rows, d_in, d_out) = (5, 4, 7);
+    for activation in [Activation::Relu, Activation::Gelu] {
+        for dropped in [None, DROPPED] {
+            assert_slopes(&format!("{activation:?} {dropped:?}"), &[rows * d_in, d_in * d_out, d_out], |x| {
+                let (input, weight) = (tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]));
+                activated_linear(&input, &weight, &x[2], activation, dropped).expect("on flex").flatten(0, 1)
+            });
+        }
+    }
+    for dropped in [None, DROPPED] {
+        assert_slopes(&format!("gated {dropped:?}"), &[30, 30], |x| {
+            let [gate, inner] = [0, 1].map(|side| tensor(&x[side], [2, 3, 5]) * 3.0);
+            gated(&gate, &inner, dropped).expect("on flex").flatten(0, 2)
+        });
+    }
+}
+
+#[test]
+fn of_attention() {
+    let (batch, len, other_len, d_model, heads) = (2, 4, 5, 6, 2);
+    let mask = |rows: usize, columns: usize, forbidden: fn(usize, usize, usize) -> bool| {
+        let at = |place: usize| forbidden(place / (rows * columns), place / columns % rows, place % columns);
+        let values: Vec<bool> = (0..batch * rows * columns).map(at).collect();
+        let device = Device::flex().autodiff();
+        Tensor::<4, Bool>::from_data(TensorData::new(values, [batch, 1, rows, columns]), &device)
+    };
+    let future = mask(len, len, |_, row, column| column > row);
+    let padding = mask(1, other_len, |sentence, _, column| sentence == 1 && column > 2);
+    for dropped in [None, DROPPED] {
+        assert_slopes(&format!("self_attention {dropped:?}"), &[batch * len * 3 * d_model], |x| {
+            let qkv = tensor(&x[0], [batch, len, 3 * d_model]) * 2.0;
+            self_attention(&qkv, &future, heads, dropped).expect("on flex").flatten(0, 2)
+        });
+        let lens = [batch * len * d_model, batch * other_len * 2 * d_model];
+        assert_slopes(&format!("cross_attention {dropped:?}"), &lens, |x| {
+            let (query, both) = (tensor(&x[0], [batch, len, d_model]), tensor(&x[1], [batch, other_len, 2 * d_model]));
+            cross_attention(&(query * 2.0), &both, &padding, heads, dropped).expect("on flex").flatten(0, 2)
+        });
+    }
+}
+
+#[test]
+fn of_norms_and_residual_sums() {
+    let shape = [2, 3, 8];
+    assert_slopes("layer_norm", &[48, 8, 8], |x| {
+        layer_norm(tensor(&x[0], shape), x[1].clone(), x[2].clone(), 1e-5).flatten(0, 2)
+    });
+    assert_slopes("add_dropped", &[48, 48], |x| {
+        let dropped = Dropped { keep: 0.7, key: 12 };
+        add_dropped(&tensor(&x[0], shape), &tensor(&x[1], shape), dropped).expect("on flex").flatten(0, 2)
+    });
+}
+
+#[test]
+fn of_embeddings_and_the_loss() {
+    let device = Device::flex().autodiff();
+    let ids = Tensor::<2, Int>::from_data([[3, 1, 3], [0, 3, 2]], &device);
+    assert_slopes("embedding", &[5 * 4], |x| embedding(tensor(&x[0], [5, 4]), ids.clone(), 2.0).flatten(0, 2));
+    // The second row is padding, and none of its logits has a slope.
+    let targets = Tensor::<1, Int>::from_data([3, 0, 8, 1], &device);
+    for smoothing in [0.0, 0.1] {
+        assert_slopes(&format!("cross_entropy {smoothing}"), &[4 * 9], |x| {
+            cross_entropy(tensor(&x[0], [4, 9]) * 4.0, targets.clone(), smoothing, 0).loss_sum
+        });
+    }
+}
