@@ -17,6 +17,7 @@ come from a mask that forbids padding as well as the future.
 import argparse
 import json
 import math
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -261,8 +262,9 @@ def padded(rows: list[list[int]]) -> Tensor:
     return torch.tensor([row + [PAD] * (longest - len(row)) for row in rows])
 
 
-def transformer_case(name: str, config: Config, seed: int) -> dict:
-    model = Transformer(config)
+def translation_case(name: str, config, model: nn.Module, ours, seed: int) -> dict:
+    """Inputs, outputs and gradients of a model that returns what it made of the source, and logits; `ours` turns a
+    parameter's name and value into those of the Rust crate."""
     randomize(model, seed)
     generator = torch.Generator().manual_seed(seed + 1)
     src = padded([row + [EOS] for row in sentences([4, 2], config.src_vocab, generator)])
@@ -356,7 +358,7 @@ def array(tensor: Tensor, exact: bool = False) -> dict:
 
 
 def write(path: Path, content: dict) -> None:
-    header = {"made_by": "python scripts/golden.py", "torch": torch.__version__}
+    header = {"made_by": f"python scripts/{Path(sys.argv[0]).name}", "torch": torch.__version__}
     path.write_text(json.dumps(header | content, separators=(",", ":")) + "\n")
     print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 
@@ -366,7 +368,7 @@ def main() -> None:
     parser.add_argument("--crates", type=Path, default=CRATES, help="folder of the crates (default: %(default)s)")
     crates = parser.parse_args().crates
     torch.set_default_dtype(torch.float64)
-    cases = [transformer_case(name, config, 10 * i) for i, (name, config) in enumerate(CASES.items(), start=1)]
+    cases = [translation_case(name, config, Transformer(config), ours, 10 * i) for i, (name, config) in enumerate(CASES.items(), start=1)]
     write(crates / "polyglow-model" / "tests" / "golden" / "transformer.json", {"cases": cases})
     write(crates / "polyglow" / "tests" / "golden" / "adam.json", adam_values())
 

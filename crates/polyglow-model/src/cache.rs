@@ -1,6 +1,6 @@
 //! Keys and values kept between positions, so that one more position costs one position.
 
-use burn::tensor::{Bool, Int, Tensor};
+use burn::tensor::{Bool, Device, Int, Tensor};
 
 /// The keys and values of one attention layer.
 #[derive(Clone, Debug)]
@@ -53,6 +53,55 @@ pub struct LayerCache {
     pub source: KeyValue,
 }
 
+/// Which sentence each row of a search translates; every sentence has the same number of rows, side by side.
+#[derive(Clone, Debug)]
+pub struct Sentences {
+    of_rows: Vec<usize>,
+    count: usize,
+}
+
+impl Sentences {
+    /// One row a sentence.
+    pub fn new(count: usize) -> Self {
+        Self { of_rows: (0..count).collect(), count }
+    }
+
+    /// How many sequences are being written.
+    pub fn rows(&self) -> usize {
+        self.of_rows.len()
+    }
+
+    /// How many of them translate each sentence.
+    pub fn width(&self) -> usize {
+        self.rows() / self.count
+    }
+
+    /// Keeps the given rows, in the given order; returns the sentences that are now translated, in their new order, or
+    /// nothing where they all stay where they are.
+    pub fn select(&mut self, rows: &[usize]) -> Option<Vec<usize>> {
+        let old = self.count;
+        self.of_rows = rows.iter().map(|&row| self.of_rows[row]).collect();
+        // A beam keeps its sentence's rows side by side, so keys and values of the source mostly stay where they are.
+        let mut kept = self.of_rows.clone();
+        kept.dedup();
+        let width = self.of_rows.len() / kept.len().max(1);
+        let ascending = kept.is_sorted_by(|left, right| left < right);
+        if ascending && self.of_rows.chunks(width.max(1)).eq(kept.iter().map(|&sentence| vec![sentence; width])) {
+            self.of_rows = (0..kept.len()).flat_map(|sentence| std::iter::repeat_n(sentence, width)).collect();
+        } else {
+            kept = std::mem::replace(&mut self.of_rows, (0..rows.len()).collect());
+        }
+        self.count = kept.len();
+        (!kept.iter().copied().eq(0..old)).then_some(kept)
+    }
+}
+
+/// Row numbers on a device.
+pub(crate) fn indices(rows: &[usize], device: &Device) -> Tensor<1, Int> {
+    let indices: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
+    Tensor::from_data(indices.as_slice(), device)
+}
+
 /// Everything that [`crate::Transformer::advance`] keeps between positions.
 #[derive(Clone, Debug)]
 pub struct DecoderCache {
@@ -60,8 +109,8 @@ pub struct DecoderCache {
     pub layers: Vec<LayerCache>,
     /// Which source positions are padding, `[sentences, 1, 1, src_len]`.
     pub src_pad_mask: Tensor<4, Bool>,
-    /// The sentence of each row; every sentence has the same number of rows, side by side.
-    sentences: Vec<usize>,
+    /// Which rows translate which sentence.
+    pub sentences: Sentences,
     /// Target positions so far.
     pub len: usize,
 }
@@ -69,50 +118,24 @@ pub struct DecoderCache {
 impl DecoderCache {
     /// Nothing written yet, one row a sentence.
     pub(crate) fn new(layers: Vec<LayerCache>, src_pad_mask: Tensor<4, Bool>) -> Self {
-        let sentences = (0..src_pad_mask.dims()[0]).collect();
+        let sentences = Sentences::new(src_pad_mask.dims()[0]);
         Self { layers, src_pad_mask, sentences, len: 0 }
-    }
-
-    /// How many sequences are being written.
-    pub fn rows(&self) -> usize {
-        self.sentences.len()
-    }
-
-    /// How many of them translate each sentence.
-    pub fn rows_per_sentence(&self) -> usize {
-        self.rows() / self.src_pad_mask.dims()[0]
     }
 
     /// Keeps the given rows, in the given order; a row may be named several times (a beam that splits) or not at all.
     pub fn select(&mut self, rows: &[usize]) {
-        if rows.iter().copied().eq(0..self.rows()) {
+        if rows.iter().copied().eq(0..self.sentences.rows()) {
             return;
         }
-        let indices = self.indices(rows);
+        let device = self.src_pad_mask.device();
+        let own = indices(rows, &device);
         for target in self.layers.iter_mut().filter_map(|layer| layer.target.as_mut()) {
-            target.select(&indices);
+            target.select(&own);
         }
-        let old = self.src_pad_mask.dims()[0];
-        self.sentences = rows.iter().map(|&row| self.sentences[row]).collect();
-        // A beam keeps its sentence's rows side by side, so keys and values of the source mostly stay where they are.
-        let mut kept = self.sentences.clone();
-        kept.dedup();
-        let width = self.sentences.len() / kept.len().max(1);
-        let ascending = kept.is_sorted_by(|left, right| left < right);
-        if ascending && self.sentences.chunks(width.max(1)).eq(kept.iter().map(|&sentence| vec![sentence; width])) {
-            self.sentences = (0..kept.len()).flat_map(|sentence| std::iter::repeat_n(sentence, width)).collect();
-        } else {
-            kept = std::mem::replace(&mut self.sentences, (0..rows.len()).collect());
+        if let Some(kept) = self.sentences.select(rows) {
+            let kept = indices(&kept, &device);
+            self.layers.iter_mut().for_each(|layer| layer.source.select(&kept));
+            self.src_pad_mask = self.src_pad_mask.clone().select(0, kept);
         }
-        if !kept.iter().copied().eq(0..old) {
-            let indices = self.indices(&kept);
-            self.layers.iter_mut().for_each(|layer| layer.source.select(&indices));
-            self.src_pad_mask = self.src_pad_mask.clone().select(0, indices);
-        }
-    }
-
-    fn indices(&self, rows: &[usize]) -> Tensor<1, Int> {
-        let indices: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
-        Tensor::from_data(indices.as_slice(), &self.src_pad_mask.device())
     }
 }

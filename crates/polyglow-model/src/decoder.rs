@@ -86,7 +86,7 @@ impl Decoder {
     /// - `target`: `[rows, 1, d_model]`; output: as `target`
     pub fn advance(&self, target: Tensor<3>, rotation: Option<&Rotation>, cache: &mut DecoderCache) -> Tensor<3> {
         let mut hidden = target;
-        let width = cache.rows_per_sentence();
+        let width = cache.sentences.width();
         for (layer, past) in self.layers.iter().zip(&mut cache.layers) {
             hidden = layer.advance(hidden, rotation, past, &cache.src_pad_mask, width);
         }

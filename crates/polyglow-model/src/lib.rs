@@ -21,7 +21,9 @@ pub mod mask;
 pub mod parameter;
 pub mod position;
 pub mod random;
+pub mod recurrent;
 pub mod residual;
+mod rnn;
 pub mod search;
 mod transformer;
 
@@ -29,6 +31,7 @@ pub use config::{Activation, Arch, ModelConfig, Norm, Position, Preset, TieEmbed
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
 pub use loss::{LossOutput, alignment_loss, cross_entropy};
+pub use rnn::{Rnn, RnnCache, RnnConfig};
 pub use transformer::{AttentionMaps, Memory, Transformer};
 
 /// The device of the unit tests.

@@ -40,8 +40,14 @@ impl Linear {
         let [batch, len, d_in] = input.dims();
         let [_, d_out] = self.weight.dims();
         // One matrix product over all positions: a batched one would run row block by row block on the CPU.
-        let flat = input.reshape([batch * len, d_in]);
-        let output = linear(flat, self.weight.val(), self.bias.as_ref().map(Param::val));
-        output.reshape([batch, len, d_out])
+        self.forward_rows(input.reshape([batch * len, d_in])).reshape([batch, len, d_out])
+    }
+
+    /// The same for rows.
+    ///
+    /// # Shapes
+    /// - `input`: `[rows, d_in]`; output: `[rows, d_out]`
+    pub fn forward_rows(&self, input: Tensor<2>) -> Tensor<2> {
+        linear(input, self.weight.val(), self.bias.as_ref().map(Param::val))
     }
 }

@@ -7,24 +7,26 @@ use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use polyglow_model::parameter::{self, ParamPath};
 use polyglow_model::{Activation, Norm, Position, TieEmbeddings, Transformer, TransformerConfig, cross_entropy};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::{device, distance, values};
 
+/// A file of cases, each with the config of its kind of model.
 #[derive(Deserialize)]
-struct Golden {
-    cases: Vec<Case>,
+struct Golden<C> {
+    cases: Vec<Case<C>>,
 }
 
 #[derive(Deserialize)]
-struct Case {
-    name: String,
-    config: CaseConfig,
-    label_smoothing: f64,
-    pad_id: u32,
+pub(crate) struct Case<C> {
+    pub(crate) name: String,
+    pub(crate) config: C,
+    pub(crate) label_smoothing: f64,
+    pub(crate) pad_id: u32,
     params: BTreeMap<String, Array>,
-    src: Vec<Vec<i32>>,
-    tgt_in: Vec<Vec<i32>>,
-    tgt_out: Vec<Vec<i32>>,
+    pub(crate) src: Vec<Vec<i32>>,
+    pub(crate) tgt_in: Vec<Vec<i32>>,
+    pub(crate) tgt_out: Vec<Vec<i32>>,
     memory: Array,
     logits: Array,
     loss_sum: f32,
@@ -55,13 +57,17 @@ struct Array {
     data: Vec<f32>,
 }
 
-fn cases() -> Vec<Case> {
-    let golden: Golden =
-        serde_json::from_str(include_str!("../golden/transformer.json")).expect("the golden file is as above");
+/// The cases of a golden file.
+pub(crate) fn cases<C: DeserializeOwned>(json: &str) -> Vec<Case<C>> {
+    let golden: Golden<C> = serde_json::from_str(json).expect("the golden file is as above");
     golden.cases
 }
 
-impl Case {
+fn transformers() -> Vec<Case<CaseConfig>> {
+    cases(include_str!("../golden/transformer.json"))
+}
+
+impl Case<CaseConfig> {
     /// The model of this case with PyTorch's weights.
     fn model(&self, device: &Device) -> Transformer {
         let config = &self.config;
@@ -84,8 +90,15 @@ impl Case {
             position: config.position,
             tie_embeddings: config.tie_embeddings,
         };
+        self.with_weights(Transformer::new(&config, 1, device))
+    }
+}
+
+impl<C> Case<C> {
+    /// The model with PyTorch's weights.
+    pub(crate) fn with_weights<M: Module>(&self, model: M) -> M {
         let mut unused: Vec<&String> = self.params.keys().collect();
-        let model = parameter::replace(Transformer::new(&config, 1, device), |name, shape| {
+        let model = parameter::replace(model, |name, shape| {
             let array = self.params.get(name).ok_or(format!("{}: no parameter {name}", self.name))?;
             assert_eq!(array.shape, shape, "{name}");
             unused.retain(|other| *other != name);
@@ -94,15 +107,42 @@ impl Case {
         assert!(unused.is_empty(), "{}: parameters that the model lacks: {unused:?}", self.name);
         model.expect("every parameter has a golden value")
     }
+
+    /// The logits at every position that is no padding equal PyTorch's.
+    pub(crate) fn check_logits(&self, logits: Tensor<2>) {
+        let [_, vocab_size] = logits.dims();
+        let real = self.tgt_out.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != 0, vocab_size));
+        let keep = |data: &[f32]| -> Vec<f32> {
+            data.iter().zip(real.clone()).filter(|(_, real)| *real).map(|(value, _)| *value).collect()
+        };
+        let difference = distance(&keep(&values(logits)), &keep(&self.logits.data));
+        assert!(difference < 5e-6, "{}: logits differ by {difference}", self.name);
+    }
+
+    /// The losses of these logits, and the gradients of all parameters, equal PyTorch's.
+    pub(crate) fn check_gradients<M: Module>(&self, model: &M, logits: Tensor<2>) {
+        let targets = matrix(&self.tgt_out, &logits.device());
+        let num_tokens = self.tgt_out.iter().flatten().filter(|&&id| id != 0).count();
+        assert_eq!(num_tokens, self.num_tokens);
+        let loss = cross_entropy(logits, targets.flatten(0, 1), self.label_smoothing, self.pad_id);
+        let grads = loss.loss_sum.backward();
+        assert!((values(loss.loss_sum)[0] - self.loss_sum).abs() < 2e-5, "{}", self.name);
+        assert!((values(loss.nll_sum)[0] - self.nll_sum).abs() < 2e-5, "{}", self.name);
+
+        let (name, expected) = (&self.name, &self.grads);
+        let mut check = GradientCheck { path: ParamPath::default(), grads: &grads, name, expected, seen: 0 };
+        model.visit(&mut check);
+        assert_eq!(check.seen, self.grads.len(), "{}", self.name);
+    }
 }
 
-fn matrix(rows: &[Vec<i32>], device: &Device) -> Tensor<2, Int> {
+pub(crate) fn matrix(rows: &[Vec<i32>], device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(rows.concat(), [rows.len(), rows[0].len()]), device)
 }
 
 #[test]
 fn encoder_and_decoder_equal_pytorch() {
-    for case in cases() {
+    for case in transformers() {
         let device = device();
         let model = case.model(&device);
         let memory = model.encode(matrix(&case.src, &device));
@@ -115,42 +155,25 @@ fn encoder_and_decoder_equal_pytorch() {
         };
         let difference = distance(&keep(&values(memory.states)), &keep(&case.memory.data));
         assert!(difference < 2e-6, "{}: memory differs by {difference}", case.name);
-
-        let logits = model.forward(matrix(&case.src, &device), matrix(&case.tgt_in, &device));
-        let vocab_size = case.config.tgt_vocab;
-        let real = case.tgt_out.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != 0, vocab_size));
-        let keep = |data: &[f32]| -> Vec<f32> {
-            data.iter().zip(real.clone()).filter(|(_, real)| *real).map(|(value, _)| *value).collect()
-        };
-        let difference = distance(&keep(&values(logits)), &keep(&case.logits.data));
-        assert!(difference < 5e-6, "{}: logits differ by {difference}", case.name);
+        case.check_logits(model.forward(matrix(&case.src, &device), matrix(&case.tgt_in, &device)));
     }
 }
 
 #[test]
 fn loss_and_gradients_equal_pytorch() {
-    for case in cases() {
+    for case in transformers() {
         let device = device().autodiff();
         let model = case.model(&device);
         let logits = model.forward(matrix(&case.src, &device), matrix(&case.tgt_in, &device));
-        let targets = matrix(&case.tgt_out, &device);
-        let num_tokens = case.tgt_out.iter().flatten().filter(|&&id| id != 0).count();
-        assert_eq!(num_tokens, case.num_tokens);
-        let loss = cross_entropy(logits, targets.flatten(0, 1), case.label_smoothing, case.pad_id);
-        let grads = loss.loss_sum.backward();
-        assert!((values(loss.loss_sum)[0] - case.loss_sum).abs() < 2e-5, "{}", case.name);
-        assert!((values(loss.nll_sum)[0] - case.nll_sum).abs() < 2e-5, "{}", case.name);
-
-        let mut check = GradientCheck { path: ParamPath::default(), grads: &grads, case: &case, seen: 0 };
-        model.visit(&mut check);
-        assert_eq!(check.seen, case.grads.len(), "{}", case.name);
+        case.check_gradients(&model, logits);
     }
 }
 
 struct GradientCheck<'a> {
     path: ParamPath,
     grads: &'a Gradients,
-    case: &'a Case,
+    name: &'a str,
+    expected: &'a BTreeMap<String, Array>,
     seen: usize,
 }
 
@@ -164,13 +187,13 @@ impl ModuleVisitor for GradientCheck<'_> {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let (case, name) = (self.case, self.path.name());
-        let expected = &case.grads[&name];
-        let found = param.val().grad(self.grads).unwrap_or_else(|| panic!("{}: {name} has no gradient", case.name));
+        let (case, name) = (self.name, self.path.name());
+        let expected = &self.expected[&name];
+        let found = param.val().grad(self.grads).unwrap_or_else(|| panic!("{case}: {name} has no gradient"));
         assert_eq!(found.dims().to_vec(), expected.shape, "{name}");
         let difference = distance(&values(found), &expected.data);
         let largest = expected.data.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));
-        assert!(difference < 5e-6 * largest, "{}: gradient of {name} differs by {difference}", case.name);
+        assert!(difference < 5e-6 * largest, "{case}: gradient of {name} differs by {difference}");
         self.seen += 1;
     }
 }

@@ -3,6 +3,7 @@
 mod backends;
 mod golden;
 mod properties;
+mod rnn;
 mod sizes;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};

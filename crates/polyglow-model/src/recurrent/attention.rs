@@ -1,0 +1,115 @@
+//! Where a recurrent decoder looks in the source: additive (Bahdanau et al., 2015) and multiplicative (Luong et al., 2015)
+//! attention.
+
+use burn::module::{Module, Param};
+use burn::tensor::activation::{softmax, tanh};
+use burn::tensor::{Bool, Int, Tensor};
+use polyglow_kernels::FORBIDDEN;
+use serde::{Deserialize, Serialize};
+
+use crate::init::ParamInit;
+use crate::linear::Linear;
+
+/// How the score of a source position is made from the decoder's state `q` and the encoder's output `m` there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Score {
+    /// `vᵀ tanh(W q + U m + b)` (Bahdanau et al., 2015).
+    #[default]
+    Bahdanau,
+    /// `qᵀ m`, Luong's *dot*.
+    Luong,
+    /// `qᵀ W m`, Luong's *general*.
+    LuongGeneral,
+    /// No attention: the decoder sees the encoder's last state and nothing else (Sutskever et al., 2014).
+    None,
+}
+
+/// Attention from states to source positions, with one head.
+#[derive(Module, Debug)]
+pub struct SourceAttention {
+    /// `W`, of additive attention.
+    pub query: Option<Linear>,
+    /// `U` and `b` of additive attention; `W` of Luong's general score.
+    pub key: Option<Linear>,
+    /// `v` of additive attention, `[d_model, 1]`.
+    pub score: Option<Param<Tensor<2>>>,
+}
+
+/// The source as attention sees it, the same for every target position.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// What states are compared with, `[batch, src_len, d_model]`.
+    pub keys: Tensor<3>,
+    /// What is looked at, `[batch, src_len, d_model]`.
+    pub values: Tensor<3>,
+    /// `[batch, 1, src_len]`, `true` on padding.
+    pub pad_mask: Tensor<3, Bool>,
+}
+
+impl Source {
+    /// Keeps these sentences, in this order.
+    #[must_use]
+    pub fn select(&self, sentences: &Tensor<1, Int>) -> Self {
+        Self {
+            keys: self.keys.clone().select(0, sentences.clone()),
+            values: self.values.clone().select(0, sentences.clone()),
+            pad_mask: self.pad_mask.clone().select(0, sentences.clone()),
+        }
+    }
+}
+
+impl SourceAttention {
+    /// The parameters that a score needs; none without attention.
+    pub fn new(score: Score, d_model: usize, init: &mut ParamInit) -> Option<Self> {
+        match score {
+            Score::None => None,
+            Score::Luong => Some(Self { query: None, key: None, score: None }),
+            Score::LuongGeneral => {
+                Some(Self { query: None, key: Some(Linear::without_bias(d_model, d_model, init)), score: None })
+            }
+            Score::Bahdanau => Some(Self {
+                query: Some(Linear::without_bias(d_model, d_model, init)),
+                key: Some(Linear::new(d_model, d_model, init)),
+                score: Some(init.xavier([d_model, 1], 1)),
+            }),
+        }
+    }
+
+    /// Prepares the encoder's output.
+    ///
+    /// # Shapes
+    /// - `memory`: `[batch, src_len, d_model]`; `pad_mask`: `[batch, 1, 1, src_len]`
+    pub fn read(&self, memory: &Tensor<3>, pad_mask: &Tensor<4, Bool>) -> Source {
+        let keys = match &self.key {
+            Some(key) => key.forward(memory.clone()),
+            None => memory.clone(),
+        };
+        Source { keys, values: memory.clone(), pad_mask: pad_mask.clone().squeeze_dim(1) }
+    }
+
+    /// What each state finds in the source, and with which weights.
+    ///
+    /// # Shapes
+    /// - `states`: `[batch, len, d_model]`; output: as `states`, and `[batch, len, src_len]`
+    pub fn forward(&self, states: Tensor<3>, source: &Source) -> (Tensor<3>, Tensor<3>) {
+        let scores = self.scores(states, source);
+        let mask = source.pad_mask.clone().expand(scores.dims());
+        let weights = softmax(scores.mask_fill(mask, FORBIDDEN), 2);
+        (weights.clone().matmul(source.values.clone()), weights)
+    }
+
+    fn scores(&self, states: Tensor<3>, source: &Source) -> Tensor<3> {
+        let [batch, len, d_model] = states.dims();
+        let src_len = source.keys.dims()[1];
+        match (&self.query, &self.score) {
+            (Some(query), Some(score)) => {
+                let queries: Tensor<4> = query.forward(states).unsqueeze_dim(2); // [batch, len, 1, d_model]
+                let keys: Tensor<4> = source.keys.clone().unsqueeze_dim(1); // [batch, 1, src_len, d_model]
+                let mixed = tanh(queries + keys).reshape([batch * len * src_len, d_model]);
+                mixed.matmul(score.val()).reshape([batch, len, src_len])
+            }
+            _ => states.matmul(source.keys.clone().swap_dims(1, 2)),
+        }
+    }
+}

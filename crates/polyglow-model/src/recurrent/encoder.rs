@@ -1,0 +1,62 @@
+//! Reads the source from both ends (Schuster and Paliwal, 1997; Bahdanau et al., 2015, section 3.2).
+
+use burn::module::Module;
+use burn::tensor::{Bool, Tensor};
+
+use super::{Direction, Recurrent};
+use crate::dropout::Dropout;
+use crate::init::ParamInit;
+use crate::rnn::RnnConfig;
+
+/// A stack of bidirectional layers.
+#[derive(Module, Debug)]
+pub struct RecurrentEncoder {
+    /// From the lowest upwards.
+    pub layers: Vec<BidirectionalLayer>,
+    dropout: Dropout,
+}
+
+/// Two readers of half the width each.
+#[derive(Module, Debug)]
+pub struct BidirectionalLayer {
+    /// From the first word to the last.
+    pub forward: Recurrent,
+    /// From the last word to the first.
+    pub backward: Recurrent,
+}
+
+impl RecurrentEncoder {
+    /// The configured number of layers.
+    pub fn new(config: &RnnConfig, init: &mut ParamInit) -> Self {
+        let half = config.d_model / 2;
+        let layer = |init: &mut ParamInit| BidirectionalLayer {
+            forward: Recurrent::new(config.cell, config.d_model, half, init),
+            backward: Recurrent::new(config.cell, config.d_model, half, init),
+        };
+        let layers = (0..config.num_encoder_layers).map(|_| layer(init)).collect();
+        Self { layers, dropout: Dropout::new(config.dropout, init) }
+    }
+
+    /// What the source is at each position, and as a whole: the last states of both directions.
+    ///
+    /// # Shapes
+    /// - `input`: `[batch, src_len, d_model]`; `pad_mask`: `[batch, 1, 1, src_len]`
+    /// - output: as `input`, and `[batch, d_model]`
+    pub fn forward(&self, input: Tensor<3>, pad_mask: &Tensor<4, Bool>) -> (Tensor<3>, Tensor<2>) {
+        let [batch, len, d_model] = input.dims();
+        let real = pad_mask.clone().bool_not().float().reshape([batch, len]);
+        let real: Vec<Tensor<2>> = (0..len).map(|place| real.clone().narrow(1, place, 1)).collect();
+        let mut hidden = input;
+        let mut last = Tensor::zeros([batch, d_model], &hidden.device());
+        for (number, layer) in self.layers.iter().enumerate() {
+            if number > 0 {
+                hidden = self.dropout.forward(hidden);
+            }
+            let (forward, first_state) = layer.forward.run(hidden.clone(), &real, None, Direction::Forward);
+            let (backward, last_state) = layer.backward.run(hidden, &real, None, Direction::Backward);
+            hidden = Tensor::cat(vec![forward, backward], 2);
+            last = Tensor::cat(vec![first_state.hidden, last_state.hidden], 1);
+        }
+        (hidden, last)
+    }
+}

@@ -1,0 +1,176 @@
+//! The recurrent encoder-decoder with attention on one screen: encode, forward (all positions), advance (one position).
+
+use burn::module::Module;
+use burn::tensor::{Bool, Device, Int, Tensor};
+
+use crate::cache::{Sentences, indices};
+use crate::config::TieEmbeddings;
+use crate::dropout::Dropout;
+use crate::embedding::Embedding;
+use crate::init::ParamInit;
+use crate::linear::Linear;
+use crate::mask::padding_mask;
+use crate::recurrent::Cell;
+use crate::recurrent::attention::{Score, Source};
+use crate::recurrent::decoder::{Progress, RecurrentDecoder};
+use crate::recurrent::encoder::RecurrentEncoder;
+
+/// A model's shape with nothing left open: what [`Rnn::new`] builds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RnnConfig {
+    /// Number of source token ids.
+    pub src_vocab_size: usize,
+    /// Number of target token ids.
+    pub tgt_vocab_size: usize,
+    /// The id that fills up short source rows.
+    pub src_pad_id: u32,
+    /// Longest sequence with its end mark, in tokens.
+    pub max_len: usize,
+    /// Width of every hidden state; in the encoder half of it for each direction.
+    pub d_model: usize,
+    /// Layers of the encoder.
+    pub num_encoder_layers: usize,
+    /// Layers of the decoder.
+    pub num_decoder_layers: usize,
+    /// Dropout on embeddings, between layers and on the output, a probability.
+    pub dropout: f64,
+    /// What the layers are made of.
+    pub cell: Cell,
+    /// Where the decoder looks.
+    pub attention: Score,
+    /// Whether the output before is fed to the lowest layer of the decoder; not without attention.
+    pub input_feeding: bool,
+    /// Shared embedding matrices.
+    pub tie_embeddings: TieEmbeddings,
+}
+
+/// A bidirectional recurrent encoder and a recurrent decoder with attention (Bahdanau et al., 2015; Luong et al., 2015),
+/// or without it (Sutskever et al., 2014).
+#[derive(Module, Debug)]
+pub struct Rnn {
+    /// Vectors of the source tokens; of the target tokens too, and the output projection, when all are tied.
+    pub src_embedding: Embedding,
+    /// Vectors of the target tokens, unless all are tied; the output projection too, when the decoder's are tied.
+    pub tgt_embedding: Option<Embedding>,
+    /// The output projection, unless it is tied.
+    pub output: Option<Linear>,
+    /// Reads the source.
+    pub encoder: RecurrentEncoder,
+    /// Writes the target.
+    pub decoder: RecurrentDecoder,
+    dropout: Dropout,
+    on_host: bool,
+    #[module(skip)]
+    config: RnnConfig,
+}
+
+/// Everything that [`Rnn::advance`] keeps between positions.
+#[derive(Clone, Debug)]
+pub struct RnnCache {
+    /// The source as attention sees it, once for each sentence; none without attention.
+    source: Option<Source>,
+    progress: Progress,
+    sentences: Sentences,
+}
+
+/// What the encoder made of a batch of source sentences.
+struct Memory {
+    source: Option<Source>,
+    /// `[batch, d_model]`.
+    summary: Tensor<2>,
+}
+
+impl Rnn {
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
+    pub fn new(config: &RnnConfig, seed: u64, device: &Device) -> Self {
+        let init = &mut ParamInit::new(seed, device);
+        let tied = config.tie_embeddings;
+        let d_model = config.d_model;
+        Self {
+            src_embedding: Embedding::new(config.src_vocab_size, d_model, init),
+            tgt_embedding: (tied != TieEmbeddings::All).then(|| Embedding::new(config.tgt_vocab_size, d_model, init)),
+            output: (tied == TieEmbeddings::None).then(|| Linear::without_bias(d_model, config.tgt_vocab_size, init)),
+            encoder: RecurrentEncoder::new(config, init),
+            decoder: RecurrentDecoder::new(config, init),
+            dropout: Dropout::new(config.dropout, init),
+            on_host: init.on_host(),
+            config: config.clone(),
+        }
+    }
+
+    /// The shape it was built with.
+    pub fn config(&self) -> &RnnConfig {
+        &self.config
+    }
+
+    /// Whether it lives in host memory.
+    pub fn on_host(&self) -> bool {
+        self.on_host
+    }
+
+    fn encode(&self, src: Tensor<2, Int>) -> Memory {
+        let pad_mask: Tensor<4, Bool> = padding_mask(&src, self.config.src_pad_id);
+        let embedded = self.dropout.forward(self.src_embedding.forward(src));
+        let (states, summary) = self.encoder.forward(embedded, &pad_mask);
+        let source = self.decoder.attention.as_ref().map(|attention| attention.read(&states, &pad_mask));
+        Memory { source, summary }
+    }
+
+    /// Scores of the next token at every target position at once (teacher forcing); shows the attention weights,
+    /// `[batch, tgt_len, src_len]`, to `watch`.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
+    pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>, watch: &mut dyn FnMut(Tensor<3>)) -> Tensor<2> {
+        let Memory { source, summary } = self.encode(src);
+        let embedded = self.dropout.forward(self.tgt_embedding().forward(tgt_in));
+        let output = self.decoder.forward(embedded, &summary, source.as_ref(), watch);
+        self.logits(output.flatten(0, 1))
+    }
+
+    /// An empty cache to [`Self::advance`] from.
+    ///
+    /// # Shapes
+    /// - `src`: `[rows, src_len]`
+    pub fn start(&self, src: Tensor<2, Int>) -> RnnCache {
+        let [rows, _] = src.dims();
+        let Memory { source, summary } = self.encode(src);
+        RnnCache { source, progress: self.decoder.start(&summary), sentences: Sentences::new(rows) }
+    }
+
+    /// Scores of the next token after one more token in every row; equal to the last position of [`Self::forward`].
+    ///
+    /// # Shapes
+    /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, tgt_vocab_size]`
+    pub fn advance(&self, ids: Tensor<2, Int>, cache: &mut RnnCache) -> Tensor<2> {
+        let embedded: Tensor<2> = self.tgt_embedding().forward(ids).squeeze_dim(1);
+        self.logits(self.decoder.advance(embedded, &mut cache.progress, cache.source.as_ref()))
+    }
+
+    fn tgt_embedding(&self) -> &Embedding {
+        self.tgt_embedding.as_ref().unwrap_or(&self.src_embedding)
+    }
+
+    /// # Shapes
+    /// - `hidden`: `[rows, d_model]`; output: `[rows, tgt_vocab_size]`
+    fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
+        match &self.output {
+            Some(output) => output.forward_rows(hidden),
+            None => self.tgt_embedding().logits(hidden),
+        }
+    }
+}
+
+impl RnnCache {
+    /// Keeps the given rows, in the given order; a row may be named several times (a beam that splits) or not at all.
+    pub fn select(&mut self, rows: &[usize]) {
+        if rows.iter().copied().eq(0..self.sentences.rows()) {
+            return;
+        }
+        let device = self.progress.states[0].hidden.device();
+        self.progress.select(&indices(rows, &device));
+        if let Some(kept) = self.sentences.select(rows) {
+            self.source = self.source.as_ref().map(|source| source.select(&indices(&kept, &device)));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The recurrent models: values from PyTorch's GRU and LSTM (written by `scripts/golden-rnn.py`), and what must hold for
+//! any weights.
+
+use burn::tensor::{Device, Tensor};
+use polyglow_model::recurrent::Cell;
+use polyglow_model::recurrent::attention::Score;
+use polyglow_model::{Rnn, RnnConfig, TieEmbeddings};
+use serde::Deserialize;
+
+use crate::golden::{Case, cases, matrix};
+use crate::{device, distance, ids, values};
+
+#[derive(Deserialize)]
+struct CaseConfig {
+    cell: Cell,
+    attention: Score,
+    input_feeding: bool,
+    tie_embeddings: TieEmbeddings,
+    num_encoder_layers: usize,
+    num_decoder_layers: usize,
+    src_vocab: usize,
+    tgt_vocab: usize,
+    d_model: usize,
+    max_len: usize,
+}
+
+fn golden() -> Vec<Case<CaseConfig>> {
+    cases(include_str!("../golden/rnn.json"))
+}
+
+fn config(case: &CaseConfig) -> RnnConfig {
+    RnnConfig {
+        src_vocab_size: case.src_vocab,
+        tgt_vocab_size: case.tgt_vocab,
+        src_pad_id: 0,
+        max_len: case.max_len,
+        d_model: case.d_model,
+        num_encoder_layers: case.num_encoder_layers,
+        num_decoder_layers: case.num_decoder_layers,
+        dropout: 0.0,
+        cell: case.cell,
+        attention: case.attention,
+        input_feeding: case.input_feeding,
+        tie_embeddings: case.tie_embeddings,
+    }
+}
+
+/// A model of each golden case's shape, with weights of our own.
+fn models(device: &Device) -> Vec<Rnn> {
+    golden().iter().map(|case| Rnn::new(&config(&case.config), 3, device)).collect()
+}
+
+fn forward(model: &Rnn, src: Tensor<2, burn::tensor::Int>, tgt_in: Tensor<2, burn::tensor::Int>) -> Tensor<2> {
+    model.forward(src, tgt_in, &mut |_| {})
+}
+
+#[test]
+fn logits_and_gradients_equal_pytorch() {
+    for case in golden() {
+        let plain = device();
+        let model = case.with_weights(Rnn::new(&config(&case.config), 1, &plain));
+        case.check_logits(forward(&model, matrix(&case.src, &plain), matrix(&case.tgt_in, &plain)));
+
+        let device = plain.autodiff();
+        let model = case.with_weights(Rnn::new(&config(&case.config), 1, &device));
+        let logits = forward(&model, matrix(&case.src, &device), matrix(&case.tgt_in, &device));
+        case.check_gradients(&model, logits);
+    }
+}
+
+#[test]
+fn padding_and_neighbors_change_nothing() {
+    let device = device();
+    for model in models(&device) {
+        let alone = values(forward(&model, ids([[4, 5, 2]], &device), ids([[1, 7, 8]], &device)));
+        let batch = forward(
+            &model,
+            ids([[4, 5, 2, 0, 0], [6, 7, 8, 9, 2]], &device),
+            ids([[1, 7, 8, 0], [1, 9, 10, 4]], &device),
+        );
+        assert!(distance(&alone, &values(batch)[..alone.len()]) < 1e-6);
+    }
+}
+
+#[test]
+fn the_future_does_not_change_the_past() {
+    let device = device();
+    for model in models(&device) {
+        let logits = |last| values(forward(&model, ids([[4, 5, 6, 2]], &device), ids([[1, 7, last]], &device)));
+        let (first, second, past) = (logits(8), logits(9), 2 * model.config().tgt_vocab_size);
+        assert_eq!(first[..past], second[..past]);
+        assert!(distance(&first[past..], &second[past..]) > 1e-3);
+    }
+}
+
+#[test]
+fn one_position_at_a_time_gives_what_all_at_once_give() {
+    let device = device();
+    for model in models(&device) {
+        let src = ids([[4, 5, 2, 0], [6, 7, 8, 2]], &device);
+        // The second sentence is written twice, as by a beam, once with another last word.
+        let rows = [[1, 7, 8], [1, 9, 10], [1, 9, 4]];
+        let mut cache = model.start(src.clone());
+        let mut steps = Vec::new();
+        for position in 0..3 {
+            let newest: Vec<i32> = rows.iter().map(|row| row[position]).collect();
+            let newest = if position == 0 { &newest[..2] } else { &newest[..] };
+            let newest = Tensor::<1, burn::tensor::Int>::from_data(newest, &device).reshape([newest.len(), 1]);
+            steps.push(model.advance(newest, &mut cache));
+            if position == 0 {
+                cache.select(&[0, 1, 1]);
+            }
+        }
+        let together = src.select(0, Tensor::from_data([0, 1, 1], &device));
+        let all = forward(&model, together, ids(rows, &device));
+        let [_, vocab_size] = all.dims();
+        let all = all.reshape([3, 3, vocab_size]);
+        for (position, step) in steps.into_iter().enumerate().skip(1) {
+            let expected: Tensor<2> = all.clone().narrow(1, position, 1).squeeze_dim(1);
+            assert!(distance(&values(step), &values(expected)) < 1e-5, "{:?}", model.config());
+        }
+    }
+}
+
+#[test]
+fn attention_is_shown_and_keeps_to_real_words() {
+    let device = device();
+    for model in models(&device) {
+        let mut shown = Vec::new();
+        let (src, tgt_in) = (ids([[4, 5, 2, 0], [6, 7, 8, 2]], &device), ids([[1, 7, 8], [1, 9, 10]], &device));
+        model.forward(src, tgt_in, &mut |weights| shown.push(weights));
+        if model.config().attention == Score::None {
+            assert!(shown.is_empty());
+            continue;
+        }
+        let weights = shown.remove(0);
+        assert!(shown.is_empty());
+        assert_eq!(weights.dims(), [2, 3, 4]);
+        let weights = values(weights);
+        for (row, weights) in weights.chunks(4).enumerate() {
+            assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-6);
+            assert!(row >= 3 || weights[3] == 0.0, "{weights:?}");
+        }
+    }
+}
