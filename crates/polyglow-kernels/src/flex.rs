@@ -3,7 +3,7 @@
 use burn::backend::autodiff::checkpoint::strategy::NoCheckpointing;
 use burn::backend::autodiff::ops::{Backward, NodeGuard, OpsKind};
 use burn::backend::{Autodiff, BackendTypes, Flex, TensorData};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor};
 
 /// A float tensor of the backend flex.
 pub(crate) type FlexTensor = <Flex as BackendTypes>::FloatTensorPrimitive;
@@ -12,9 +12,13 @@ pub(crate) type FlexTensor = <Flex as BackendTypes>::FloatTensorPrimitive;
 pub(crate) type TrackedTensor = <Autodiff<Flex> as BackendTypes>::FloatTensorPrimitive;
 
 /// Whether a tensor is on flex with autodiff, and there are kernels for it.
+///
+/// With gradient checkpointing there are none: each keeps what its backward pass needs, and would have nothing to compute
+/// again.
 pub(crate) fn has_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
+    let keeps_all = tensor.gradient_checkpointing_strategy() == Some(GradientCheckpointingStrategy::Disabled);
     // Devices are equal whether they differentiate or not.
-    !cfg!(feature = "plain") && tensor.is_autodiff() && tensor.device() == Device::flex().autodiff()
+    !cfg!(feature = "plain") && keeps_all && tensor.device() == Device::flex().autodiff()
 }
 
 /// Whether a tensor is on flex without autodiff, and there are kernels for it.

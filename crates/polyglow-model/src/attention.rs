@@ -10,6 +10,7 @@ use crate::dropout::Dropout;
 use crate::init::ParamInit;
 use crate::linear::Linear;
 use crate::position::Rotation;
+use crate::precision::Precision;
 
 /// Where attention weights come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,16 +48,17 @@ pub fn attend(
     value: Tensor<4>,
     mask: Option<&Tensor<4, Bool>>,
     dropout: &Dropout,
+    precision: Precision,
 ) -> (Tensor<4>, Tensor<4>) {
     let [batch, num_heads, query_len, head_dim] = query.dims();
     let key_len = key.dims()[2];
     // Scaling the query touches head_dim numbers a position, scaling the scores key_len.
-    let mut scores = (query * (head_dim as f64).powf(-0.5)).matmul(key.transpose());
+    let mut scores = precision.product(query * (head_dim as f64).powf(-0.5), key.transpose());
     if let Some(mask) = mask {
         scores = scores.mask_fill(mask.clone().expand([batch, num_heads, query_len, key_len]), FORBIDDEN);
     }
     let weights = softmax(scores, 3);
-    (dropout.forward(weights.clone()).matmul(value), weights)
+    (precision.product(dropout.forward(weights.clone()), value), weights)
 }
 
 /// Lets every position look at the positions of its own sequence that `mask` leaves open.
@@ -68,6 +70,8 @@ pub struct SelfAttention {
     pub output: Linear,
     dropout: Dropout,
     num_heads: usize,
+    #[module(skip)]
+    precision: Precision,
 }
 
 impl SelfAttention {
@@ -78,6 +82,7 @@ impl SelfAttention {
             output: Linear::new(config.d_model, config.d_model, init),
             dropout: Dropout::new(config.attention_dropout, init),
             num_heads: config.num_heads,
+            precision: init.precision(),
         }
     }
 
@@ -95,14 +100,14 @@ impl SelfAttention {
         watch: Watch<'_>,
     ) -> Tensor<3> {
         let qkv = self.qkv.forward(input);
-        if watch.is_none() && rotation.is_none() {
+        if watch.is_none() && rotation.is_none() && !self.precision.rounds(&qkv) {
             let dropped = self.dropout.draw(&qkv);
             if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped) {
                 return self.output.forward(context);
             }
         }
         let [query, key, value] = self.split(&qkv, rotation);
-        let (context, weights) = attend(query, key, value, Some(mask), &self.dropout);
+        let (context, weights) = attend(query, key, value, Some(mask), &self.dropout, self.precision);
         if let Some(watch) = watch {
             watch(kind, weights);
         }
@@ -154,6 +159,8 @@ pub struct CrossAttention {
     pub output: Linear,
     dropout: Dropout,
     num_heads: usize,
+    #[module(skip)]
+    precision: Precision,
 }
 
 impl CrossAttention {
@@ -165,6 +172,7 @@ impl CrossAttention {
             output: Linear::new(config.d_model, config.d_model, init),
             dropout: Dropout::new(config.attention_dropout, init),
             num_heads: config.num_heads,
+            precision: init.precision(),
         }
     }
 
@@ -188,14 +196,14 @@ impl CrossAttention {
     /// - `mask`: `[batch, 1, 1, src_len]`
     pub fn forward(&self, input: Tensor<3>, memory: Tensor<3>, mask: &Tensor<4, Bool>, watch: Watch<'_>) -> Tensor<3> {
         let (query, key_value) = (self.query.forward(input), self.key_value.forward(memory));
-        if watch.is_none() {
+        if watch.is_none() && !self.precision.rounds(&query) {
             let (heads, dropped) = (self.num_heads, self.dropout.draw(&query));
             if let Some(context) = polyglow_kernels::cross_attention(&query, &key_value, mask, heads, dropped) {
                 return self.output.forward(context);
             }
         }
         let ([query], [key, value]) = (split_heads(&query, self.num_heads), split_heads(&key_value, self.num_heads));
-        let (context, weights) = attend(query, key, value, Some(mask), &self.dropout);
+        let (context, weights) = attend(query, key, value, Some(mask), &self.dropout, self.precision);
         if let Some(watch) = watch {
             watch(AttentionKind::Cross, weights);
         }
@@ -241,7 +249,8 @@ fn attend_cached(
 ) -> Tensor<3> {
     match (query, cache) {
         (Query::Heads(query), KeyValue::Heads { key, value }) => {
-            join_heads(attend(query, key.clone(), value.clone(), mask, dropout).0)
+            // A search learns nothing, so no product of it is rounded.
+            join_heads(attend(query, key.clone(), value.clone(), mask, dropout, Precision::F32).0)
         }
         (Query::SideBySide(query), KeyValue::SideBySide(both)) => {
             polyglow_kernels::cached_attention(&query, both, mask, num_heads).expect("its form was made for the kernel")
@@ -297,6 +306,7 @@ mod tests {
             heads(value.clone()),
             Some(&open),
             &Dropout::new(0.0, &ParamInit::new(1, &device)),
+            Precision::F32,
         );
         // softmax([2, 4, 4]) = [e^-2, 1, 1] / (2 + e^-2), and the sum of the values weighted by it.
         let rest = (-2.0f32).exp();

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
+use crate::precision::Precision;
 
 /// The architectures that can be trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,6 +156,8 @@ pub struct TransformerConfig {
     pub position: Position,
     /// Shared embedding matrices.
     pub tie_embeddings: TieEmbeddings,
+    /// In what matrix products are computed while the model is trained.
+    pub precision: Precision,
 }
 
 /// What the data decides about a model: vocabularies, the pad id, the longest sequence.
@@ -214,7 +217,7 @@ impl ModelConfig {
         self.transformer(vocabulary).map(|_| ())
     }
 
-    /// The complete shape of the model for the given vocabularies.
+    /// The complete shape of the model for the given vocabularies; products are f32.
     ///
     /// # Errors
     /// [`ModelError::Config`] for a size of zero or beyond reason, heads that do not divide the width, a dropout
@@ -240,6 +243,7 @@ impl ModelConfig {
             norm: self.norm,
             position: self.position,
             tie_embeddings: self.tie_embeddings,
+            precision: Precision::F32,
         };
         config.validate()?;
         if config.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
@@ -263,10 +267,8 @@ impl TransformerConfig {
             ("model.num_encoder_layers", self.num_encoder_layers, 1024),
             ("model.num_decoder_layers", self.num_decoder_layers, 1024),
         ];
-        for (key, value, most) in sizes {
-            if value == 0 || value > most {
-                return Err(ModelError::config(key, value, format!("must be from 1 to {most}")));
-            }
+        if let Some((key, value, most)) = sizes.into_iter().find(|&(_, value, most)| value == 0 || value > most) {
+            return Err(ModelError::config(key, value, format!("must be from 1 to {most}")));
         }
         if !self.d_model.is_multiple_of(self.num_heads) {
             let reason = format!("must divide `model.d_model = {}`", self.d_model);
@@ -284,12 +286,10 @@ impl TransformerConfig {
             ("model.attention_dropout", self.attention_dropout),
             ("model.activation_dropout", self.activation_dropout),
         ];
-        for (key, value) in probabilities {
-            if !(0.0..1.0).contains(&value) {
-                return Err(ModelError::config(key, value, "must be a probability, at least 0 and below 1"));
-            }
+        match probabilities.into_iter().find(|(_, value)| !(0.0..1.0).contains(value)) {
+            Some((key, value)) => Err(ModelError::config(key, value, "must be a probability, at least 0 and below 1")),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Width of one attention head: `d_model / num_heads`.

@@ -2,21 +2,25 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
-use polyglow_kernels::{embedding, linear_transposed};
+use polyglow_kernels::embedding;
 
 use crate::init::ParamInit;
+use crate::precision::Precision;
 
 /// One trained vector per token id.
 #[derive(Module, Debug)]
 pub struct Embedding {
     /// `[vocab_size, d_model]`.
     pub weight: Param<Tensor<2>>,
+    #[module(skip)]
+    precision: Precision,
 }
 
 impl Embedding {
     /// Normal with standard deviation `d_model^-0.5`, so that scaled embeddings have variance 1.
     pub fn new(vocab_size: usize, d_model: usize, init: &mut ParamInit) -> Self {
-        Self { weight: init.normal([vocab_size, d_model], (d_model as f64).powf(-0.5)) }
+        let weight = init.normal([vocab_size, d_model], (d_model as f64).powf(-0.5));
+        Self { weight, precision: init.precision() }
     }
 
     /// `weight[id] * sqrt(d_model)`.
@@ -33,6 +37,6 @@ impl Embedding {
     /// # Shapes
     /// - `hidden`: `[rows, d_model]`; output: `[rows, vocab_size]`
     pub fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
-        linear_transposed(hidden, self.weight.val())
+        self.precision.linear_transposed(hidden, self.weight.val())
     }
 }

@@ -3,6 +3,7 @@
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
 
+use crate::precision::Precision;
 use crate::random::Random;
 
 /// Makes parameters one after the other, each with an id of its own and its own stretch of random numbers.
@@ -13,6 +14,7 @@ use crate::random::Random;
 pub struct ParamInit {
     device: Device,
     on_host: bool,
+    precision: Precision,
     seed: u64,
     next_id: u64,
 }
@@ -20,7 +22,19 @@ pub struct ParamInit {
 impl ParamInit {
     /// Starts at parameter 0 of a model that will live on `device`.
     pub fn new(seed: u64, device: &Device) -> Self {
-        Self { device: device.clone(), on_host: device.memory_pool_usage().is_none(), seed, next_id: 0 }
+        let on_host = device.memory_pool_usage().is_none();
+        Self { device: device.clone(), on_host, precision: Precision::F32, seed, next_id: 0 }
+    }
+
+    /// The same for layers that compute their products in another precision.
+    #[must_use]
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    /// In what the layers compute their products.
+    pub fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// The device that parameters are made on.

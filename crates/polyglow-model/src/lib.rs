@@ -20,6 +20,7 @@ pub mod loss;
 pub mod mask;
 pub mod parameter;
 pub mod position;
+mod precision;
 pub mod random;
 pub mod recurrent;
 pub mod residual;
@@ -31,6 +32,7 @@ pub use config::{Activation, Arch, ModelConfig, Norm, Position, Preset, TieEmbed
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
 pub use loss::{LossOutput, alignment_loss, cross_entropy};
+pub use precision::Precision;
 pub use rnn::{Rnn, RnnCache, RnnConfig};
 pub use transformer::{AttentionMaps, Memory, Transformer};
 

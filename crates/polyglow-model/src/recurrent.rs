@@ -100,7 +100,7 @@ impl Recurrent {
     /// - `projected`: `[batch, gates * width]`, what [`Self::input`] made of the position
     pub fn step(&self, projected: Tensor<2>, state: &State) -> State {
         let width = self.width;
-        let recurrent = self.hidden.forward_rows(state.hidden.clone());
+        let recurrent = self.hidden.rows(state.hidden.clone());
         let part = |all: &Tensor<2>, start: usize, count: usize| all.clone().narrow(1, start * width, count * width);
         match (self.cell, &state.memory) {
             (Cell::Lstm, Some(memory)) => {

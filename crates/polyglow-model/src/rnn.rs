@@ -155,7 +155,7 @@ impl Rnn {
     /// - `hidden`: `[rows, d_model]`; output: `[rows, tgt_vocab_size]`
     fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
         match &self.output {
-            Some(output) => output.forward_rows(hidden),
+            Some(output) => output.rows(hidden),
             None => self.tgt_embedding().logits(hidden),
         }
     }

@@ -2,7 +2,6 @@
 
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor};
-use polyglow_kernels::linear;
 
 use crate::attention::{AttentionKind, Watch};
 use crate::cache::DecoderCache;
@@ -62,7 +61,7 @@ pub struct AttentionMaps {
 impl Transformer {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
     pub fn new(config: &TransformerConfig, seed: u64, device: &Device) -> Self {
-        let init = &mut ParamInit::new(seed, device);
+        let init = &mut ParamInit::new(seed, device).with_precision(config.precision);
         let tied = config.tie_embeddings;
         Self {
             src_embedding: Embedding::new(config.src_vocab_size, config.d_model, init),
@@ -212,7 +211,7 @@ impl Transformer {
         let [batch, len, d_model] = hidden.dims();
         let hidden = hidden.reshape([batch * len, d_model]);
         match &self.output {
-            Some(output) => linear(hidden, output.weight.val(), None),
+            Some(output) => output.rows(hidden),
             None => self.tgt_embedding().logits(hidden),
         }
     }

@@ -24,7 +24,7 @@ pub use warning::Warning;
 
 use crate::config::Config;
 use crate::run_directory::{check_beam, model_config};
-use crate::train::{batching, last_step};
+use crate::train::{batching, last_step, training_device};
 use crate::workload::BatchShape;
 
 /// What is inspected: all that a training would start from.
@@ -114,7 +114,7 @@ pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     let shape = model_config(config, tokenizers)?;
     let (batches, largest) = plan_batches(subject, &shape)?;
 
-    let training = device.clone().autodiff();
+    let training = training_device(config, device)?;
     let model = Transformer::new(&shape, config.seed, &training);
     let parameters = parameter::count(&model);
     let memory = MemoryEstimate::new(&shape, &config.train, parameters, batches.largest, has_kernels(config));

@@ -33,7 +33,7 @@ pub use step::{Phase, StepConfig, StepRecord, observed_step, step};
 pub use stop::Stop;
 
 use crate::config::Config;
-use crate::failure::{self, with_hint};
+use crate::failure::{self, usage, with_hint};
 use crate::run_directory::{Lock, RunDirectory};
 use crate::workload;
 
@@ -144,6 +144,20 @@ fn broken(session: &Session<'_>, device: &Device, panic: &str) -> anyhow::Error 
     let error = anyhow!("training failed on {device:?} after step {}: {panic}{batch}", session.state.step);
     let advice = "if the device ran out of memory, lower `train.max_tokens`; if not, please report this";
     with_hint(error, format!("{}, and the same command goes on from it; {advice}", session.last_good()))
+}
+
+/// The device that a model is trained on: one that differentiates, in the way that the configuration asks for.
+///
+/// # Errors
+/// It does not compute in `train.precision` (exit code 2).
+pub fn training_device(config: &Config, device: &Device) -> anyhow::Result<Device> {
+    if !config.train.precision.is_supported(device) {
+        let error = anyhow!("`train.precision = \"bf16\"`: the device `{}` does not compute in bf16", config.device);
+        let advice = "set `train.precision = \"f32\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere";
+        return Err(with_hint(usage(error), advice));
+    }
+    let device = device.clone().autodiff();
+    Ok(if config.train.gradient_checkpointing { device.gradient_checkpointing() } else { device })
 }
 
 /// How the configuration wants examples put into batches.

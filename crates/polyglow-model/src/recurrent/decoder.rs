@@ -70,7 +70,7 @@ impl RecurrentDecoder {
     /// # Shapes
     /// - `summary`: `[batch, d_model]`, the encoder's last states
     pub fn start(&self, summary: &Tensor<2>) -> Progress {
-        let bridged = tanh(self.bridge.forward_rows(summary.clone()));
+        let bridged = tanh(self.bridge.rows(summary.clone()));
         let [_, d_model] = summary.dims();
         let part = |number: usize| bridged.clone().narrow(1, number * d_model, d_model);
         let count = self.layers.len();
@@ -118,7 +118,7 @@ impl RecurrentDecoder {
     /// # Shapes
     /// - `input`: `[batch, d_model]`, embedded; output: as `input`
     pub fn advance(&self, input: Tensor<2>, progress: &mut Progress, source: Option<&Source>) -> Tensor<2> {
-        let projected = self.layers[0].input.forward_rows(input);
+        let projected = self.layers[0].input.rows(input);
         self.step(projected, progress, source, &mut |_| {})
     }
 
@@ -132,12 +132,12 @@ impl RecurrentDecoder {
         watch: &mut dyn FnMut(Tensor<3>),
     ) -> Tensor<2> {
         if let (Some(feed), Some(fed)) = (&self.feed, &progress.fed) {
-            projected = projected + feed.forward_rows(fed.clone());
+            projected = projected + feed.rows(fed.clone());
         }
         for (number, (layer, state)) in self.layers.iter().zip(&mut progress.states).enumerate() {
             *state = layer.step(projected.clone(), state);
             if let Some(above) = self.layers.get(number + 1) {
-                projected = above.input.forward_rows(self.dropout.forward(state.hidden.clone()));
+                projected = above.input.rows(self.dropout.forward(state.hidden.clone()));
             }
         }
         let top = progress.states.last().expect("a decoder has at least one layer").hidden.clone();

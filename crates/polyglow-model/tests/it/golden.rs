@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use polyglow_model::parameter::{self, ParamPath};
-use polyglow_model::{Activation, Norm, Position, TieEmbeddings, Transformer, TransformerConfig, cross_entropy};
+use polyglow_model::{Precision, Activation, Norm, Position, TieEmbeddings, Transformer, TransformerConfig, cross_entropy};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -89,6 +89,7 @@ impl Case<CaseConfig> {
             norm: config.norm,
             position: config.position,
             tie_embeddings: config.tie_embeddings,
+            precision: Precision::F32,
         };
         self.with_weights(Transformer::new(&config, 1, device))
     }

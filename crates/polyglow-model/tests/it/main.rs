@@ -7,7 +7,7 @@ mod rnn;
 mod sizes;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerConfig};
+use polyglow_model::{Activation, Norm, Position, Precision, TieEmbeddings, TransformerConfig};
 
 /// The backend that all tests but those of `backends` run on.
 fn device() -> Device {
@@ -34,6 +34,7 @@ fn small_config() -> TransformerConfig {
         norm: Norm::Post,
         position: Position::Sinusoidal,
         tie_embeddings: TieEmbeddings::Decoder,
+        precision: Precision::F32,
     }
 }
 

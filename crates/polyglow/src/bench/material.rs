@@ -54,7 +54,8 @@ impl Material {
             max_len: longest,
         };
         let batches = shapes.iter().map(|&shape| random_batch(shape, vocab_size)).collect();
-        Ok(Self { model: config.model.transformer(vocabulary)?, batches, cache: None, _directory: None })
+        let model = TransformerConfig { precision: config.train.precision, ..config.model.transformer(vocabulary)? };
+        Ok(Self { model, batches, cache: None, _directory: None })
     }
 
     /// Batches of the training text that a config names, of lengths that divide an epoch into equal parts.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{Machine, Material, Spread, Trace};
 use crate::config::Config;
 use crate::inspection::peak_memory;
-use crate::train::{Optimizer, Phase, StepConfig, StepRecord, batching, observed_step, step};
+use crate::train::{Optimizer, Phase, StepConfig, StepRecord, batching, observed_step, step, training_device};
 use crate::workload::BatchShape;
 
 /// Steps that are not measured: memory is allocated and kernels are tuned in them.
@@ -89,7 +89,7 @@ pub fn bench_step(
     trace: &mut Trace,
 ) -> anyhow::Result<StepReport> {
     let machine = Machine::measure(&config.device, device)?;
-    let mut subject = Subject::new(config, material, &device.clone().autodiff());
+    let mut subject = Subject::new(config, material, &training_device(config, device)?);
     let buckets = material.batches.iter().map(|batch| subject.bucket(batch, &machine, steps, trace));
     let buckets = buckets.collect::<anyhow::Result<_>>()?;
     let stream = match &material.cache {

@@ -90,7 +90,7 @@ pub fn model_config(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<
         // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
         max_len: batching(config).planned_len(config.data.max_len) + 1,
     };
-    Ok(config.model.transformer(vocabulary)?)
+    Ok(TransformerConfig { precision: config.train.precision, ..config.model.transformer(vocabulary)? })
 }
 
 /// Gives every parameter its value from a file.

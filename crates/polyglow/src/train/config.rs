@@ -1,5 +1,6 @@
 //! The `[train]` section: how long, how fast, and by which measure a model is trained.
 
+use polyglow_model::Precision;
 use serde::{Deserialize, Serialize};
 
 /// The update rule.
@@ -73,6 +74,11 @@ pub struct TrainConfig {
     /// is compiled for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pad_multiple: Option<usize>,
+    /// `"f32"`, or `"bf16"` for matrix products of rounded factors over f32 weights, while the model is trained; search and
+    /// validation are f32 in either case; default `"f32"`.
+    pub precision: Precision,
+    /// Whether the backward pass computes cheap intermediate values again, in place of keeping them; default false.
+    pub gradient_checkpointing: bool,
     /// Micro-batches whose gradients are summed for one step; default 1.
     pub accumulate_steps: usize,
     /// Steps to train; the run ends with whichever of this and `max_epochs` comes first.
@@ -137,6 +143,8 @@ impl Default for TrainConfig {
         Self {
             max_tokens: 4096,
             pad_multiple: None,
+            precision: Precision::default(),
+            gradient_checkpointing: false,
             accumulate_steps: 1,
             max_steps: None,
             max_epochs: None,

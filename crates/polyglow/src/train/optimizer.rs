@@ -229,8 +229,13 @@ impl ModuleMapper for Update<'_> {
         self.index += 1;
         param.map(|value| {
             let shape = value.dims();
-            let updated = self.update(index, value.inner().reshape([-1]), D);
-            Tensor::from_inner(updated.reshape(shape)).require_grad()
+            let strategy = value.gradient_checkpointing_strategy();
+            let updated = Tensor::from_inner(self.update(index, value.inner().reshape([-1]), D).reshape(shape));
+            let updated = match strategy {
+                Some(strategy) => updated.with_gradient_checkpointing_strategy(strategy),
+                None => updated,
+            };
+            updated.require_grad()
         })
     }
 }

@@ -20,7 +20,7 @@ use super::optimizer::Optimizer;
 use super::progress::{Progress, TrainReport};
 use super::schedule::Schedule;
 use super::step::{StepConfig, step};
-use super::{Ending, Setup, batching, last_step, pad_multiple};
+use super::{Ending, Setup, batching, last_step, pad_multiple, training_device};
 use crate::evaluation::{Scores, evaluate};
 use crate::failure::with_hint;
 use crate::run_directory::{load_weights, model_config};
@@ -58,7 +58,7 @@ impl<'a> Session<'a> {
     /// There are checkpoints and none is whole; one does not fit the configuration; the training text gives no batch.
     pub fn start(setup: &'a Setup<'a>) -> anyhow::Result<Self> {
         let config = setup.config;
-        let device = setup.device.clone().autodiff();
+        let device = training_device(config, setup.device)?;
         let shape = model_config(config, setup.tokenizers)?;
         let checkpoints = setup.run.checkpoints(config.train.keep_last);
         checkpoints.tidy("step-")?;

@@ -1,11 +1,12 @@
 //! One training step, on its own.
 
 use burn::tensor::Device;
-use polyglow::train::{Optimizer, StepConfig, TrainConfig, step};
+use polyglow::config::Config;
+use polyglow::train::{Optimizer, StepConfig, TrainConfig, step, training_device};
 use polyglow_data::batch::Batch;
 use polyglow_data::example::Example;
 use polyglow_data::special::SpecialIds;
-use polyglow_model::{ModelConfig, Transformer, Vocabulary, parameter};
+use polyglow_model::{ModelConfig, Precision, Transformer, TransformerConfig, Vocabulary, parameter};
 
 const SPECIAL: SpecialIds = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
 
@@ -19,8 +20,12 @@ fn examples() -> Vec<Example> {
     ]
 }
 
-/// The weights after two steps over windows of these micro-batches, and the two steps' losses.
+/// The weights after a step over each of these windows of micro-batches, and the steps' losses.
 fn weights_after(windows: &[Vec<Batch>]) -> (Vec<f32>, Vec<f64>) {
+    train(windows, TrainConfig { lr: 1e-3, ..TrainConfig::default() })
+}
+
+fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Vec<f32>, Vec<f64>) {
     let config = ModelConfig {
         d_model: Some(16),
         d_ff: Some(24),
@@ -38,12 +43,16 @@ fn weights_after(windows: &[Vec<Batch>]) -> (Vec<f32>, Vec<f64>) {
         tgt_pad_id: SPECIAL.pad,
         max_len: 8,
     };
-    let device = Device::flex().autodiff();
-    let mut model = Transformer::new(&config.transformer(vocabulary).expect("a valid shape"), 1, &device);
-    let mut optimizer = Optimizer::new(&TrainConfig::default(), &model);
+    let shape = config.transformer(vocabulary).expect("a valid shape");
+    let shape = TransformerConfig { precision: train.precision, ..shape };
+    let config = Config { train, ..Config::default() };
+    let device = training_device(&config, &Device::flex()).expect("flex computes in every precision");
+    let mut model = Transformer::new(&shape, 1, &device);
+    let mut optimizer = Optimizer::new(&config.train, &model);
+    let lr = config.train.lr;
     let mut losses = Vec::new();
     for (number, window) in (1..).zip(windows) {
-        let config = StepConfig { seed: 1, step: number, lr: 1e-3, label_smoothing: 0.1, alignment_weight: 0.0 };
+        let config = StepConfig { seed: 1, step: number, lr, label_smoothing: 0.1, alignment_weight: 0.0 };
         let (stepped, record) = step(model, &mut optimizer, window, &device, config);
         model = stepped;
         losses.push(f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64);
@@ -77,4 +86,32 @@ fn padding_does_not_change_a_step() {
     assert!((tight_losses[0] - padded_losses[0]).abs() < 1e-6);
     let apart = tight.iter().zip(&padded).filter(|(left, right)| (*left - *right).abs() > 1e-5).count();
     assert!(apart * 100 < tight.len(), "{apart} of {} weights differ", tight.len());
+}
+
+#[test]
+fn with_bf16_the_loss_falls_as_with_f32() {
+    let window = vec![vec![Batch::new(&examples(), SPECIAL, SPECIAL, 1)]; 60];
+    let curve = |precision| train(&window, TrainConfig { precision, lr: 3e-3, ..TrainConfig::default() }).1;
+    let (exact, rounded) = (curve(Precision::F32), curve(Precision::Bf16));
+    assert!(exact[59] < 0.5 * exact[0], "something is learned: {exact:?}");
+    assert_ne!(exact[0], rounded[0], "the setting is not ignored");
+    for (step, (exact, rounded)) in exact.iter().zip(&rounded).enumerate() {
+        // A factor is off by 2^-9 of itself at most. A logit is the end of some ten products one after the other, whose
+        // errors are random and of logits about 1, and the loss is the mean of 16 of them: well below ten times 2^-9.
+        let bound = 10.0 / 512.0 * exact;
+        assert!((exact - rounded).abs() < bound, "step {step}: {exact} and {rounded}");
+    }
+}
+
+#[test]
+fn gradient_checkpointing_changes_only_what_is_kept() {
+    let window = vec![vec![Batch::new(&examples(), SPECIAL, SPECIAL, 1)]; 3];
+    let run = |gradient_checkpointing| train(&window, TrainConfig { gradient_checkpointing, ..TrainConfig::default() });
+    let ((kept, kept_losses), (again, again_losses)) = (run(false), run(true));
+    for (left, right) in kept_losses.iter().zip(&again_losses) {
+        assert!((left - right).abs() < 1e-5, "{left} and {right}");
+    }
+    // As above: the kernels that it does without sum in another order.
+    let apart = kept.iter().zip(&again).filter(|(left, right)| (*left - *right).abs() > 1e-5).count();
+    assert!(apart * 100 < kept.len(), "{apart} of {} weights differ", kept.len());
 }

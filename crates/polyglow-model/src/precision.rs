@@ -1,0 +1,108 @@
+//! The number format of matrix products: f32, or bf16 over f32 weights (Micikevicius et al., 2018; Kalamkar et al., 2019).
+//!
+//! Every product of the model goes through here.
+
+use burn::tensor::{Device, FloatDType, Tensor};
+use serde::{Deserialize, Serialize};
+
+/// In what the factors of matrix products are while a model is trained.
+///
+/// With bf16 both factors are rounded to 8 significant bits at each product, the forward ones and those of the backward
+/// pass, and the result goes on as f32. Weights, sums of gradients, softmax, norms, loss and optimizer stay f32. The range
+/// is that of f32, so a loss needs no scale. Without autodiff (search, validation) products are f32 in either case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 24 significant bits; some GPUs round the factors to the 11 of tf32.
+    #[default]
+    F32,
+    /// 8 significant bits.
+    Bf16,
+}
+
+impl Precision {
+    /// Whether a device computes in it.
+    pub fn is_supported(self, device: &Device) -> bool {
+        self == Self::F32 || device.supports_dtype(FloatDType::BF16)
+    }
+
+    /// Whether it rounds the factors of products with this tensor.
+    pub fn rounds<const D: usize>(self, tensor: &Tensor<D>) -> bool {
+        self == Self::Bf16 && tensor.is_autodiff()
+    }
+
+    /// The matrix product of the last two axes.
+    pub fn product<const D: usize>(self, left: Tensor<D>, right: Tensor<D>) -> Tensor<D> {
+        if !self.rounds(&left) {
+            return left.matmul(right);
+        }
+        let [left, right] = [left, right].map(|factor| factor.cast(FloatDType::BF16));
+        left.matmul(right).cast(FloatDType::F32)
+    }
+
+    /// `x W + b` for every row, without `b` where there is none; the sum is f32.
+    ///
+    /// # Shapes
+    /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
+    pub fn linear(self, input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<2> {
+        if !self.rounds(&input) {
+            return polyglow_kernels::linear(input, weight, bias);
+        }
+        let output = self.product(input, weight);
+        match bias {
+            Some(bias) => output + bias.unsqueeze(),
+            None => output,
+        }
+    }
+
+    /// `x Wᵀ` for every row.
+    ///
+    /// # Shapes
+    /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
+    pub fn linear_transposed(self, input: Tensor<2>, weight: Tensor<2>) -> Tensor<2> {
+        if self.rounds(&input) {
+            self.product(input, weight.transpose())
+        } else {
+            polyglow_kernels::linear_transposed(input, weight)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `1 + 2^-8` lies halfway between two neighbors in bf16, and becomes the even one.
+    const HALFWAY: f32 = 1.0 + 1.0 / 256.0;
+
+    fn one(value: f32, device: &Device) -> Tensor<2> {
+        Tensor::from_data([[value]], device)
+    }
+
+    #[test]
+    fn both_factors_and_the_gradient_are_rounded_where_something_is_learned() {
+        let device = crate::test_device().autodiff();
+        let (left, right) = (one(HALFWAY, &device).require_grad(), one(3.0 * HALFWAY, &device).require_grad());
+        let product = Precision::Bf16.product(left.clone(), right.clone());
+        // 3 + 3 * 2^-8 is nearest to 3 + 2^-6, as neighbors are 2^-6 apart from 2 to 4.
+        assert_eq!(product.clone().into_scalar::<f32>(), 3.015_625);
+        let grads = (product * one(HALFWAY, &device)).sum().backward();
+        let gradient = |tensor: Tensor<2>| tensor.grad(&grads).expect("it takes part").into_scalar::<f32>();
+        assert_eq!((gradient(left), gradient(right)), (3.015_625, 1.0));
+    }
+
+    #[test]
+    fn nothing_is_rounded_where_nothing_is_learned() {
+        let device = crate::test_device();
+        let product = Precision::Bf16.product(one(HALFWAY, &device), one(1.0, &device));
+        assert_eq!(product.into_scalar::<f32>(), HALFWAY);
+    }
+
+    #[test]
+    fn sums_with_a_bias_are_not_rounded() {
+        let device = crate::test_device().autodiff();
+        let bias = Tensor::<1>::from_data([1.0 / 1024.0f32], &device);
+        let sum = Precision::Bf16.linear(one(1.0, &device), one(1.0, &device), Some(bias));
+        assert_eq!(sum.into_scalar::<f32>(), 1.0 + 1.0 / 1024.0);
+    }
+}
