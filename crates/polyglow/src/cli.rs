@@ -16,7 +16,7 @@ use crate::commands::model::ModelArgs;
 use crate::commands::{
     self, attention, average, check, corpus, devices, evaluate, info, report, score, train, translate,
 };
-use crate::logging;
+use crate::{kernel_cache, logging};
 
 /// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
 #[derive(Parser)]
@@ -296,6 +296,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         }
     };
     logging::init(i16::from(cli.verbose) - i16::from(cli.quiet));
+    kernel_cache::locate();
     dispatch(cli.command)?;
     Ok(ExitCode::SUCCESS)
 }

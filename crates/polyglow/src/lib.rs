@@ -18,6 +18,7 @@ pub mod failure;
 pub mod file;
 pub mod forced;
 pub mod inspection;
+pub mod kernel_cache;
 pub mod logging;
 pub mod report;
 pub mod run_directory;
