@@ -60,7 +60,7 @@ impl FeedForward {
         };
         let [batch, len, d_model] = input.dims();
         let (weight, bias) = (self.inner.weight.val(), self.inner.bias.as_ref().map(Param::val));
-        if let Some(bias) = bias {
+        if let (Some(bias), false) = (bias, self.inner.rounds(&input)) {
             let flat = input.clone().reshape([batch * len, d_model]);
             let dropped = self.dropout.draw(&input);
             if let Some(active) = polyglow_kernels::activated_linear(&flat, &weight, &bias, kind, dropped) {

@@ -53,4 +53,9 @@ impl Linear {
     pub fn rows(&self, input: Tensor<2>) -> Tensor<2> {
         self.precision.linear(input, self.weight.val(), self.bias.as_ref().map(Param::val))
     }
+
+    /// Whether the factors of its product with this input are rounded.
+    pub(crate) fn rounds<const D: usize>(&self, input: &Tensor<D>) -> bool {
+        self.precision.rounds(input)
+    }
 }

@@ -1,6 +1,7 @@
 //! How fast the parts of the program are on this machine: what `polyglow bench` measures.
 
 mod data;
+mod embedding;
 mod machine;
 mod material;
 mod search;
@@ -10,6 +11,7 @@ mod trace;
 use serde::Serialize;
 
 pub use data::{DataReport, bench_data};
+pub use embedding::{EmbeddingReport, bench_embedding};
 pub use machine::Machine;
 pub use material::Material;
 pub use search::{SearchReport, bench_search};

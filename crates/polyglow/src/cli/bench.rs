@@ -15,7 +15,8 @@ const MOST_POSITIONS: usize = 1 << 24;
 /// What is measured, and on what.
 #[derive(Args)]
 pub(super) struct Bench {
-    /// `step`: training steps; `search`: greedy and beam search; `data`: from text to batches
+    /// `step`: training steps; `search`: greedy and beam search; `data`: from text to batches; `embedding`: two ways to look
+    /// up embeddings
     #[arg(value_enum)]
     part: Part,
     /// The config whose model and text to measure [default: Transformer-Tiny on random sentences]
@@ -51,6 +52,7 @@ enum Part {
     Step,
     Search,
     Data,
+    Embedding,
 }
 
 impl From<Bench> for BenchArgs {
@@ -60,6 +62,7 @@ impl From<Bench> for BenchArgs {
             Part::Step => bench::Part::Step,
             Part::Search => bench::Part::Search,
             Part::Data => bench::Part::Data,
+            Part::Embedding => bench::Part::Embedding,
         };
         Self { part, config, overrides, device, shapes, vocab_size, repetitions, json, profile }
     }

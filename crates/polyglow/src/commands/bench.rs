@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::bench::{
-    BucketReport, DataReport, Machine, Material, SearchReport, Spread, StepReport, Trace, bench_data, bench_search,
-    bench_step,
+    BucketReport, DataReport, EmbeddingReport, Machine, Material, SearchReport, Spread, StepReport, Trace, bench_data,
+    bench_embedding, bench_search, bench_step,
 };
 use crate::config::Config;
 use crate::device;
@@ -31,6 +31,8 @@ pub enum Part {
     Search,
     /// Text to batches.
     Data,
+    /// Two ways to look up embeddings.
+    Embedding,
 }
 
 /// What `polyglow bench` is asked to do.
@@ -86,6 +88,11 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
             print(args, &report, print_searches)?;
         }
         Part::Data => print(args, &bench_data(&config, &mut trace)?, print_data)?,
+        Part::Embedding => {
+            let device = device::open(&config.device)?;
+            let report = bench_embedding(&config, &material(args, &config)?, &device, args.repetitions)?;
+            print(args, &report, print_embedding)?;
+        }
     }
     args.profile.as_ref().map_or(Ok(()), |path| trace.write(path))
 }
@@ -172,6 +179,16 @@ fn print_data(out: &mut dyn Write, report: &DataReport) -> io::Result<()> {
     let (rate, tokens) = (report.batches_per_second, report.target_tokens_per_second);
     writeln!(out, "batches     {rate:>10.0} batches/s, {tokens:.0} target tokens/s")?;
     print_memory(out, report.peak_memory)
+}
+
+fn print_embedding(out: &mut dyn Write, report: &EmbeddingReport) -> io::Result<()> {
+    let EmbeddingReport { device, vocab_size, d_model, lookups } = report;
+    writeln!(out, "{device}; {vocab_size} rows of {d_model}; forward and backward, in milliseconds\n")?;
+    for times in lookups {
+        let BatchShape { rows, src_len, .. } = times.batch;
+        writeln!(out, "{:>14} {:>8} {:>26}", format!("{rows}x{src_len}"), times.lookup, milliseconds(&times.time))?;
+    }
+    Ok(())
 }
 
 fn print_machine(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
