@@ -70,9 +70,7 @@ pub fn open(name: &str) -> anyhow::Result<Device> {
         let error = anyhow!("device `{name}`: nothing on this machine that the backend `{backend}` can use");
         return Err(with_hint(error, format!("`{backend}` needs {needs}; `polyglow devices` lists what is there")));
     }
-    let first = format!("{backend}:0");
-    let Some(index) = devices.iter().position(|found| found.name == name || (name == backend && found.name == first))
-    else {
+    let Some(index) = devices.iter().position(|found| is_called(found, name)) else {
         let names: Vec<_> = devices.iter().map(|found| format!("`{}`", found.name)).collect();
         return Err(usage(anyhow!("device `{name}`: there is only {}", names.join(", "))));
     };
@@ -97,6 +95,21 @@ pub fn list() -> Vec<DeviceInfo> {
         }
     }
     list
+}
+
+/// Whether a device has memory of its own, so that filling it harms nothing else on the machine.
+///
+/// # Errors
+/// The driver fails.
+pub fn has_own_memory(name: &str) -> anyhow::Result<bool> {
+    let backend = name.split_once(':').map_or(name, |(backend, _)| backend);
+    let is_separate = |found: &Found| found.kind == "discrete gpu" || matches!(backend, "cuda" | "rocm");
+    Ok(find(backend)?.iter().any(|found| is_called(found, name) && is_separate(found)))
+}
+
+/// Whether a device is meant by a name, which may be that of its backend alone.
+fn is_called(found: &Found, name: &str) -> bool {
+    found.name == name || found.name.strip_suffix(":0") == Some(name)
 }
 
 fn unknown(name: &str) -> anyhow::Error {
@@ -207,6 +220,13 @@ mod tests {
         assert_eq!(open("flex").expect("flex is in this build"), Device::flex());
         let list = list();
         assert!(list.iter().any(|info| info.name == "flex" && info.backend == "flex" && info.kind == "cpu"));
+    }
+
+    #[test]
+    fn a_cpu_shares_its_memory() {
+        for info in list().iter().filter(|info| info.kind == "cpu") {
+            assert!(!has_own_memory(&info.name).expect("it was listed a moment ago"), "{}", info.name);
+        }
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! What a config and its data come to, found out before training: a report, a trial step, and warnings.
 
+mod capacity;
 mod memory;
 mod report;
 mod text;
 mod trial;
 mod warning;
+
+use std::collections::BTreeSet;
 
 use anyhow::Context;
 use burn::tensor::Device;
@@ -17,6 +20,7 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{Transformer, TransformerConfig, parameter};
 use serde::Serialize;
 
+pub use capacity::find_max_tokens;
 pub use memory::{MemoryEstimate, peak_memory};
 pub use text::{SideStatistics, SplitReport};
 pub use trial::TrialReport;
@@ -24,7 +28,7 @@ pub use warning::Warning;
 
 use crate::config::Config;
 use crate::run_directory::{check_beam, model_config};
-use crate::train::{batching, last_step, training_device};
+use crate::train::{batching, last_step, planned_shape, training_device};
 use crate::workload::BatchShape;
 
 /// What is inspected: all that a training would start from.
@@ -89,6 +93,8 @@ impl VocabularyReport {
 pub struct BatchesReport {
     /// Batches in the first epoch.
     pub per_epoch: usize,
+    /// Different shapes among them.
+    pub shapes: usize,
     /// Steps in an epoch.
     pub steps_per_epoch: u64,
     /// Steps of the whole training, if patience does not end it earlier.
@@ -144,16 +150,13 @@ fn plan_batches(subject: &Subject<'_>, model: &TransformerConfig) -> anyhow::Res
     let plan = prefetch::plan(cache, &batching, 0)?;
     let (mut positions, mut tokens) = (0, 0);
     let mut largest: Option<(u64, usize, BatchShape)> = None;
+    let mut shapes = BTreeSet::new();
     for place in 0..plan.len() {
-        let lengths = plan.batch(place).iter().map(|&example| cache.lengths(example));
-        let padded = |len| batching.padded_len(batching.planned_len(len));
-        let shape = lengths.clone().fold(BatchShape::default(), |shape, (src, tgt)| BatchShape {
-            rows: shape.rows + 1,
-            src_len: shape.src_len.max(padded(src)),
-            tgt_len: shape.tgt_len.max(padded(tgt)),
-        });
+        let examples = plan.batch(place);
+        let shape = planned_shape(cache, &batching, examples);
+        shapes.insert(shape);
         positions += shape.positions();
-        tokens += lengths.map(|(src, tgt)| src + tgt + 2).sum::<usize>();
+        tokens += examples.iter().map(|&example| cache.lengths(example)).map(|(src, tgt)| src + tgt + 2).sum::<usize>();
         let bytes = memory::activations(model, shape, has_kernels(config));
         if largest.is_none_or(|(most, ..)| bytes > most) {
             largest = Some((bytes, place, shape));
@@ -163,6 +166,7 @@ fn plan_batches(subject: &Subject<'_>, model: &TransformerConfig) -> anyhow::Res
     let steps_per_epoch = plan.len().div_ceil(config.train.accumulate_steps) as u64;
     let report = BatchesReport {
         per_epoch: plan.len(),
+        shapes: shapes.len(),
         steps_per_epoch,
         steps: last_step(&config.train, plan.len()),
         padding: 1.0 - tokens as f64 / positions as f64,

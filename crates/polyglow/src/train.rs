@@ -3,6 +3,7 @@
 pub mod checkpoint;
 mod config;
 pub mod dashboard;
+mod max_tokens;
 pub mod metrics;
 mod monitor;
 mod optimizer;
@@ -24,6 +25,7 @@ use polyglow_data::tokenizer::Tokenizers;
 
 pub use checkpoint::{TextHashes, TrainState};
 pub use config::{BestMetric, BleuTokenizer, OptimizerKind, ScheduleKind, TrainConfig};
+pub use max_tokens::MaxTokens;
 pub use monitor::Interval;
 pub use optimizer::Optimizer;
 pub use progress::{Progress, Screen, TrainReport};
@@ -35,7 +37,7 @@ pub use stop::Stop;
 use crate::config::Config;
 use crate::failure::{self, usage, with_hint};
 use crate::run_directory::{Lock, RunDirectory};
-use crate::workload;
+use crate::workload::{self, BatchShape};
 
 /// Everything that a training is made from.
 pub struct Setup<'a> {
@@ -79,6 +81,10 @@ pub fn train(setup: &Setup<'_>, stop: &Stop, screen: Screen) -> anyhow::Result<(
     let mut session = Session::start(setup)?;
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
     let mut batches = BatchStream::start(Arc::clone(setup.cache), batching(setup.config), start)?;
+    match failure::catch_panic(|| session.warm_up(stop)) {
+        Ok(done) => done?,
+        Err(panic) => return Err(broken(&session, setup.device, &panic)),
+    }
     let mut progress = Progress::start(setup.run, session.state.step, session.last_step(), screen)?;
     // Burn has no errors of its own: a device that fails panics, in whatever is asked of it next.
     let steps = || steps(&setup.config.train, &mut session, &mut batches, &mut progress, stop);
@@ -163,12 +169,23 @@ pub fn training_device(config: &Config, device: &Device) -> anyhow::Result<Devic
 /// How the configuration wants examples put into batches.
 pub fn batching(config: &Config) -> BatchingConfig {
     BatchingConfig {
-        max_tokens: config.train.max_tokens,
+        max_tokens: config.train.max_tokens.tokens(),
         pad_multiple: pad_multiple(config),
         seed: config.seed,
         dropout: config.tokenizer.dropout,
         links: config.train.alignment_weight > 0.0,
     }
+}
+
+/// The shape of the batch that these examples are planned for.
+pub fn planned_shape(cache: &IdCache, batching: &BatchingConfig, examples: &[u32]) -> BatchShape {
+    let padded = |len| batching.padded_len(batching.planned_len(len));
+    let lengths = examples.iter().map(|&example| cache.lengths(example));
+    lengths.fold(BatchShape::default(), |shape, (src, tgt)| BatchShape {
+        rows: shape.rows + 1,
+        src_len: shape.src_len.max(padded(src)),
+        tgt_len: shape.tgt_len.max(padded(tgt)),
+    })
 }
 
 /// What padded lengths are multiples of: `train.pad_multiple`, or what suits the device.

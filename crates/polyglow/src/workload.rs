@@ -1,12 +1,19 @@
-//! What the device is busy with, for messages about a device that fails in the middle of it.
+//! Sizes of batches: what the device is busy with, for messages about a device that fails, and batches to try it with.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use polyglow_data::batch::Batch;
+use polyglow_data::example::Example;
+use polyglow_data::random::mix;
+use polyglow_data::special::SpecialIds;
 use serde::Serialize;
 
+/// The special tokens of random sentences, as in the vocabularies that are learned here.
+pub const SPECIAL: SpecialIds = SpecialIds::LEARNED;
+
 /// A batch, with its padding.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct BatchShape {
     /// Sentence pairs.
     pub rows: usize,
@@ -21,6 +28,16 @@ impl BatchShape {
     pub fn positions(&self) -> usize {
         self.rows * (self.src_len + self.tgt_len)
     }
+
+    /// Random sentences of these lengths, without padding.
+    pub fn random_batch(&self, vocab_size: usize) -> Batch {
+        let words = |side: u64, row: usize, len: usize| -> Vec<u32> {
+            (1..len).map(|place| word(&[side, row as u64, place as u64], vocab_size)).collect()
+        };
+        let example = |row: usize| Example { src: words(0, row, self.src_len), tgt: words(1, row, self.tgt_len) };
+        let examples: Vec<Example> = (0..self.rows).map(example).collect();
+        Batch::new(&examples, SPECIAL, SPECIAL, 1)
+    }
 }
 
 impl fmt::Display for BatchShape {
@@ -28,6 +45,12 @@ impl fmt::Display for BatchShape {
         let Self { rows, src_len, tgt_len } = self;
         write!(formatter, "{rows} pairs, padded to {src_len} source and {tgt_len} target tokens")
     }
+}
+
+/// An id that is no special token's, as a function of `key`; of a vocabulary without any other, the unknown word.
+pub fn word(key: &[u64], vocab_size: usize) -> u32 {
+    let words = (vocab_size as u64).saturating_sub(u64::from(SPECIAL.unk) + 1).max(1);
+    (SPECIAL.unk + 1 + (mix(key) % words) as u32).min(vocab_size as u32 - 1)
 }
 
 /// Rows, source and target positions. Not in a lock: it is also read where memory has run out, in any thread.

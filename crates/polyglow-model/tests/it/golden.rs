@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use polyglow_model::parameter::{self, ParamPath};
-use polyglow_model::{Precision, Activation, Norm, Position, TieEmbeddings, Transformer, TransformerConfig, cross_entropy};
+use polyglow_model::{
+    Activation, Norm, Position, Precision, TieEmbeddings, Transformer, TransformerConfig, cross_entropy,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 

@@ -9,8 +9,6 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::example::{Example, Filter};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch;
-use polyglow_data::random::mix;
-use polyglow_data::special::SpecialIds;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{TransformerConfig, Vocabulary};
 use tempfile::TempDir;
@@ -18,13 +16,10 @@ use tempfile::TempDir;
 use crate::config::Config;
 use crate::run_directory::model_config;
 use crate::train::batching;
-use crate::workload::BatchShape;
+use crate::workload::{BatchShape, SPECIAL};
 
 /// Lengths that are looked at in a corpus, from its shortest batches to its longest.
 const NUM_BUCKETS: usize = 5;
-
-/// The special tokens of random sentences, as in the vocabularies that are learned here.
-pub(super) const SPECIAL: SpecialIds = SpecialIds::LEARNED;
 
 /// A model's shape, and batches for it.
 pub struct Material {
@@ -53,7 +48,7 @@ impl Material {
             tgt_pad_id: SPECIAL.pad,
             max_len: longest,
         };
-        let batches = shapes.iter().map(|&shape| random_batch(shape, vocab_size)).collect();
+        let batches = shapes.iter().map(|shape| shape.random_batch(vocab_size)).collect();
         let model = TransformerConfig { precision: config.train.precision, ..config.model.transformer(vocabulary)? };
         Ok(Self { model, batches, cache: None, _directory: None })
     }
@@ -86,20 +81,4 @@ impl Material {
         let model = model_config(config, &tokenizers)?;
         Ok(Self { model, batches, cache: Some(Arc::new(cache)), _directory: Some(directory) })
     }
-}
-
-/// Sentences without padding.
-fn random_batch(shape: BatchShape, vocab_size: usize) -> Batch {
-    let words = |side: u64, row: usize, len: usize| -> Vec<u32> {
-        (1..len).map(|place| word(&[side, row as u64, place as u64], vocab_size)).collect()
-    };
-    let example = |row: usize| Example { src: words(0, row, shape.src_len), tgt: words(1, row, shape.tgt_len) };
-    let examples: Vec<Example> = (0..shape.rows).map(example).collect();
-    Batch::new(&examples, SPECIAL, SPECIAL, 1)
-}
-
-/// An id that is no special token's, as a function of `key`; of a vocabulary without any other, the unknown word.
-pub(super) fn word(key: &[u64], vocab_size: usize) -> u32 {
-    let words = (vocab_size as u64).saturating_sub(u64::from(SPECIAL.unk) + 1).max(1);
-    (SPECIAL.unk + 1 + (mix(key) % words) as u32).min(vocab_size as u32 - 1)
 }

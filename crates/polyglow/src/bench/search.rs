@@ -7,10 +7,10 @@ use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search}
 use polyglow_model::{Transformer, TransformerConfig};
 use serde::Serialize;
 
-use super::material::{SPECIAL, word};
 use super::{Machine, Spread, Trace};
 use crate::config::Config;
 use crate::inspection::peak_memory;
+use crate::workload::{SPECIAL, word};
 
 /// Source tokens of each sentence, with the end mark.
 const SRC_LEN: usize = 20;

@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::device;
-use crate::inspection::{Inspection, Subject, inspect};
+use crate::inspection::{Inspection, Subject, find_max_tokens, inspect};
+use crate::train::MaxTokens;
 
 /// What `polyglow check` is asked to do.
 #[derive(Clone, Debug)]
@@ -53,6 +54,9 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
     let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data));
     let (cache, _) = IdCache::open_or_build(&path, &train, &tokenizers, Some(&filter), &mut |_, _| {})?;
+    if config.train.max_tokens == MaxTokens::Auto {
+        config.train.max_tokens = MaxTokens::Tokens(find_max_tokens(&config, &tokenizers, &cache, &device)?);
+    }
     let subject = Subject { config: &config, train: &train, cache: &cache, tokenizers: &tokenizers, device: &device };
     let inspection = inspect(&subject)?;
     let mut out = io::stdout().lock();

@@ -19,10 +19,10 @@ use polyglow_data::tokenizer::{Stage, Tokenizers};
 use crate::activity::Activity;
 use crate::config::Config;
 use crate::evaluation::{Evaluation, evaluate};
-use crate::inspection::{Subject, inspect};
+use crate::inspection::{Subject, find_max_tokens, inspect};
 use crate::run_directory::{RunDirectory, check_beam, translator};
 use crate::train::metrics::Metrics;
-use crate::train::{self, Ending, Screen, Setup, Stop, TextHashes};
+use crate::train::{self, Ending, MaxTokens, Screen, Setup, Stop, TextHashes};
 use crate::{device, logging};
 
 use fork::Origin;
@@ -74,10 +74,16 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
         None => fork::check_is_no_fork(&run).map(|()| None)?,
     };
     let lock = run.lock()?;
-    settle_padding(&run, &mut config)?;
+    settle_batches(&run, &mut config)?;
     check_same_config(&run, &config)?;
     let prepared = prepare(&run, origin.as_ref(), &config, &text)?;
     let Prepared { tokenizers, cache, hashes } = &prepared;
+    if config.train.max_tokens == MaxTokens::Auto {
+        let found = find_max_tokens(&config, tokenizers, cache, &device)?;
+        tracing::info!("train.max_tokens = {found}, from here on");
+        config.train.max_tokens = MaxTokens::Tokens(found);
+        run.create(&config)?;
+    }
     if run.checkpoints(1).steps()?.is_empty() {
         let subject = Subject { config: &config, train: &text.train, cache, tokenizers, device: &device };
         say_and_keep(&run, &subject)?;
@@ -204,11 +210,15 @@ fn default_run(config: &Path) -> PathBuf {
     Path::new("runs").join(config.file_stem().unwrap_or_default())
 }
 
-/// Writes down what padded lengths are multiples of, since the order of the data depends on it: a run that goes on keeps
-/// it on any device.
-fn settle_padding(run: &RunDirectory, config: &mut Config) -> anyhow::Result<()> {
+/// Writes down what padded lengths are multiples of, and takes over a size of batches that was found before: the order of
+/// the data depends on both, and a run that goes on keeps them on any device.
+fn settle_batches(run: &RunDirectory, config: &mut Config) -> anyhow::Result<()> {
+    let old = if run.config_path().is_file() { Some(run.config()?.train) } else { None };
+    if config.train.max_tokens == MaxTokens::Auto {
+        config.train.max_tokens = old.as_ref().map_or(MaxTokens::Auto, |old| old.max_tokens);
+    }
     if config.train.pad_multiple.is_none() {
-        let old = if run.config_path().is_file() { run.config()?.train.pad_multiple } else { None };
+        let old = old.and_then(|old| old.pad_multiple);
         config.train.pad_multiple = Some(old.unwrap_or_else(|| train::pad_multiple(config)));
     }
     Ok(())

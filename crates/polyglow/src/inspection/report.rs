@@ -62,8 +62,9 @@ fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result 
     }
     writeln!(
         out,
-        "batches     {} an epoch, {:.1} % padding; {} steps are {:.1} epochs",
+        "batches     {} an epoch, of {} shapes, {:.1} % padding; {} steps are {:.1} epochs",
         batches.per_epoch,
+        batches.shapes,
         100.0 * batches.padding,
         batches.steps,
         batches.steps as f64 / batches.steps_per_epoch as f64

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use polyglow_model::Precision;
 use serde::Serialize;
 
 use super::BatchesReport;
@@ -49,6 +50,11 @@ pub(super) fn find(
     if !splits.iter().any(|split| split.name == "valid") {
         let message = "there is no `data.valid`".to_owned();
         let hint = "without it nothing tells when the model begins to learn by heart: no `best`, no patience";
+        warnings.push(Warning { message, hint: hint.to_owned() });
+    }
+    if config.train.precision == Precision::Bf16 && config.device == "flex" {
+        let message = "`train.precision = \"bf16\"` is only imitated on `flex`".to_owned();
+        let hint = "it shows how a loss falls with it; \"f32\" is much faster there";
         warnings.push(Warning { message, hint: hint.to_owned() });
     }
     let (warmup, steps) = (config.train.warmup_steps, batches.steps);

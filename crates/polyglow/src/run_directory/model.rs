@@ -60,7 +60,7 @@ pub fn translator<'a>(
     }
     check_beam(&config.search, &first.tokenizers)?;
     let members = models.iter().map(|model| Member { model: &model.model, src: &model.tokenizers.src }).collect();
-    let (max_tokens, pad_multiple) = (config.train.max_tokens, pad_multiple(config));
+    let (max_tokens, pad_multiple) = (config.train.max_tokens.tokens(), pad_multiple(config));
     Ok(Translator { members, tgt, search: &config.search, device, max_tokens, pad_multiple })
 }
 

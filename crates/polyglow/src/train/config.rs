@@ -3,6 +3,8 @@
 use polyglow_model::Precision;
 use serde::{Deserialize, Serialize};
 
+use super::max_tokens::MaxTokens;
+
 /// The update rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -68,8 +70,8 @@ pub enum BleuTokenizer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
-    /// Tokens in a micro-batch: rows times the longest padded side, source or target; default 4096.
-    pub max_tokens: usize,
+    /// Tokens in a micro-batch: rows times the longest padded side, source or target; or `"auto"`; default 4096.
+    pub max_tokens: MaxTokens,
     /// Padded lengths are rounded up to multiples of this, in tokens; default 1 on a CPU, 8 on a GPU, where every shape
     /// is compiled for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,7 +143,7 @@ impl From<BleuTokenizer> for polyglow_metrics::Tokenizer {
 impl Default for TrainConfig {
     fn default() -> Self {
         Self {
-            max_tokens: 4096,
+            max_tokens: MaxTokens::default(),
             pad_multiple: None,
             precision: Precision::default(),
             gradient_checkpointing: false,
@@ -185,7 +187,7 @@ impl TrainConfig {
         // TOML's integers have a sign, and a run that outlives this many steps needs no limit.
         const MOST: u64 = i64::MAX as u64;
         let counts = [
-            ("max_tokens", self.max_tokens as u64, 1),
+            ("max_tokens", self.max_tokens.tokens() as u64, 1),
             ("pad_multiple", self.pad_multiple.unwrap_or(1) as u64, 1),
             ("accumulate_steps", self.accumulate_steps as u64, 1),
             ("max_steps", self.max_steps.unwrap_or(1), 1),

@@ -1,6 +1,7 @@
 //! A training under way: the model, the optimizer, and where it stands.
 
 mod save;
+mod warm_up;
 
 use std::fs;
 use std::path::PathBuf;
@@ -206,7 +207,7 @@ impl<'a> Session<'a> {
             tgt: &setup.tokenizers.tgt,
             search: &search,
             device: setup.device,
-            max_tokens: config.max_tokens,
+            max_tokens: config.max_tokens.tokens(),
             pad_multiple: pad_multiple(setup.config),
         };
         let evaluation = evaluate(&translator, setup.valid, config.tokenize)?;

@@ -82,30 +82,8 @@ pub fn observed_step(
     let mut gradients = GradientSum::default();
     let (mut loss_sums, mut nll_sums) = (Vec::new(), Vec::new());
     for (micro_batch, batch) in window.iter().enumerate() {
-        workload::begin(BatchShape { rows: batch.batch_size, src_len: batch.src_len, tgt_len: batch.tgt_len });
-        device.seed(mix(&[config.seed, config.step, micro_batch as u64]));
-        let ids = |values: &[i32], len| upload(values.to_vec(), len, device);
-        let (src, tgt_in) = (ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
-        let targets = ids(&batch.tgt_out, batch.tgt_len).flatten(0, 1);
-        observe(Phase::Upload);
-        let criterion = |logits| cross_entropy(logits, targets, config.label_smoothing, model.config().tgt_pad_id);
-        let (LossOutput { loss_sum, nll_sum }, minimized) = match &batch.gold_attention {
-            Some(gold) if config.alignment_weight > 0.0 => {
-                let shape = [batch.batch_size, batch.tgt_len, batch.src_len];
-                let gold = Tensor::from_data(TensorData::new(gold.clone(), shape), device);
-                let (logits, attention) = model.forward_aligned(src, tgt_in);
-                let loss = criterion(logits);
-                let guided = alignment_loss(attention, gold) * config.alignment_weight;
-                let minimized = loss.loss_sum.clone() + guided;
-                (loss, minimized)
-            }
-            _ => {
-                let loss = criterion(model.forward(src, tgt_in));
-                let minimized = loss.loss_sum.clone();
-                (loss, minimized)
-            }
-        };
-        observe(Phase::Forward);
+        let seed = mix(&[config.seed, config.step, micro_batch as u64]);
+        let (LossOutput { loss_sum, nll_sum }, minimized) = forward(&model, batch, device, config, seed, observe);
         gradients.add(&model, minimized.backward());
         observe(Phase::Backward);
         loss_sums.push(loss_sum.inner());
@@ -125,4 +103,40 @@ pub fn observed_step(
         num_real_positions: window.iter().map(|batch| batch.num_source_tokens() + batch.num_target_tokens()).sum(),
     };
     (model, record)
+}
+
+/// The loss of one micro-batch, and what is to be differentiated, `[1]`: the same, or with guided alignment their sum.
+pub(super) fn forward(
+    model: &Transformer,
+    batch: &Batch,
+    device: &Device,
+    config: StepConfig,
+    seed: u64,
+    observe: &mut dyn FnMut(Phase),
+) -> (LossOutput, Tensor<1>) {
+    workload::begin(BatchShape { rows: batch.batch_size, src_len: batch.src_len, tgt_len: batch.tgt_len });
+    device.seed(seed);
+    let ids = |values: &[i32], len| upload(values.to_vec(), len, device);
+    let (src, tgt_in) = (ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
+    let targets = ids(&batch.tgt_out, batch.tgt_len).flatten(0, 1);
+    observe(Phase::Upload);
+    let criterion = |logits| cross_entropy(logits, targets, config.label_smoothing, model.config().tgt_pad_id);
+    let losses = match &batch.gold_attention {
+        Some(gold) if config.alignment_weight > 0.0 => {
+            let shape = [batch.batch_size, batch.tgt_len, batch.src_len];
+            let gold = Tensor::from_data(TensorData::new(gold.clone(), shape), device);
+            let (logits, attention) = model.forward_aligned(src, tgt_in);
+            let loss = criterion(logits);
+            let guided = alignment_loss(attention, gold) * config.alignment_weight;
+            let minimized = loss.loss_sum.clone() + guided;
+            (loss, minimized)
+        }
+        _ => {
+            let loss = criterion(model.forward(src, tgt_in));
+            let minimized = loss.loss_sum.clone();
+            (loss, minimized)
+        }
+    };
+    observe(Phase::Forward);
+    losses
 }

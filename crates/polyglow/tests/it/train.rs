@@ -391,3 +391,19 @@ fn the_validation_record_holds_what_evaluate_says() {
     let difference = scores["loss"].as_f64().expect("a number") - valid["loss"].as_f64().expect("a number");
     assert!(difference.abs() < 1e-6);
 }
+
+#[test]
+fn a_size_of_batches_that_was_looked_for_is_kept_by_the_run() {
+    let dir = directory();
+    let config = text(&dir.path().join("tiny.toml"));
+    succeed(&["check", &config, "--set", "train.max_tokens=auto"]);
+    let run = train(dir.path(), &["train.max_tokens=auto", "train.max_steps=3"]);
+    let kept = fs::read_to_string(run.join("config.toml")).expect("it was written");
+    // Flex computes in host memory, where nothing is tried; and this model needs next to none of it.
+    assert!(kept.contains("\nmax_tokens = 4096\n"), "{kept}");
+    train(dir.path(), &["train.max_tokens=auto", "train.max_steps=5"]);
+    train(dir.path(), &["train.max_tokens=4096", "train.max_steps=5"]);
+    let other = ["--set", "train.max_tokens=2048", "--set", "train.max_steps=5"];
+    let message = fail(2, &[&["train", &config, "--run", &text(&run)][..], &other].concat());
+    assert!(message.contains("`train.max_tokens = 4096`, now `2048`"), "{message}");
+}

@@ -1,0 +1,70 @@
+//! The forward and the backward pass, once for each shape of batch, before the first step: a GPU compiles and tunes its
+//! kernels then, and it is known at once whether its memory holds every batch.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use polyglow_data::prefetch;
+
+use super::Session;
+use crate::activity::Activity;
+use crate::train::step::forward;
+use crate::train::{StepConfig, Stop, batching, planned_shape};
+use crate::workload::{self, BatchShape};
+
+impl Session<'_> {
+    /// Makes the device ready for the shapes of this epoch; does nothing in host memory, where nothing is compiled.
+    ///
+    /// The results are thrown away, and each step seeds the device anew, so training goes on as if this had not been.
+    ///
+    /// # Errors
+    /// The text cannot be planned; the device fails, which may also be a panic.
+    pub fn warm_up(&self, stop: &Stop) -> anyhow::Result<()> {
+        let (Some(model), config) = (&self.model, self.setup.config) else { return Ok(()) };
+        if model.on_host() || self.ending().is_some() {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let shapes = self.shapes()?;
+        let vocab_size = model.config().src_vocab_size.min(model.config().tgt_vocab_size);
+        let step_config = StepConfig {
+            seed: config.seed,
+            step: 0,
+            lr: 0.0,
+            label_smoothing: config.train.label_smoothing,
+            alignment_weight: config.train.alignment_weight,
+        };
+        let mut activity = Activity::new();
+        for (number, shape) in shapes.iter().enumerate() {
+            if stop.asked() {
+                break;
+            }
+            activity.show(format!("making the device ready: batches of shape {} of {}", number + 1, shapes.len()));
+            let mut batch = shape.random_batch(vocab_size);
+            if config.train.alignment_weight > 0.0 {
+                batch.gold_attention = Some(vec![0.0; shape.rows * shape.tgt_len * shape.src_len]);
+            }
+            let (_, minimized) = forward(model, &batch, &self.device, step_config, config.seed, &mut |_| {});
+            drop(minimized.backward());
+            // Waits, so that the work of many shapes does not pile up in memory.
+            self.device.sync()?;
+        }
+        workload::end();
+        drop(activity);
+        let seconds = started.elapsed().as_secs_f64();
+        tracing::info!("the device is ready for {} shapes of batches after {seconds:.1} s", shapes.len());
+        Ok(())
+    }
+
+    /// The different shapes of the batches of this epoch, the largest first: what does not fit should fail soon.
+    fn shapes(&self) -> anyhow::Result<Vec<BatchShape>> {
+        let (cache, batching) = (self.setup.cache, batching(self.setup.config));
+        let plan = prefetch::plan(cache, &batching, self.state.epoch)?;
+        let shapes: BTreeSet<BatchShape> =
+            (0..plan.len()).map(|place| planned_shape(cache, &batching, plan.batch(place))).collect();
+        let mut shapes: Vec<BatchShape> = shapes.into_iter().collect();
+        shapes.sort_by_key(|shape| Reverse(shape.positions()));
+        Ok(shapes)
+    }
+}
