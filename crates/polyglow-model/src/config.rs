@@ -1,9 +1,17 @@
-//! The `[model]` section: sizes and variants of the Transformer, and the presets they start from.
+//! The `[model]` section: an architecture, its sizes and variants, and the presets they start from.
+
+mod rnn;
+mod transformer;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
-use crate::precision::Precision;
+use crate::model::ModelShape;
+use crate::recurrent::Cell;
+use crate::recurrent::attention::Score;
+
+pub use rnn::RnnConfig;
+pub use transformer::TransformerConfig;
 
 /// The architectures that can be trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +20,19 @@ pub enum Arch {
     /// The encoder-decoder Transformer (Vaswani et al., 2017).
     #[default]
     Transformer,
+    /// A recurrent encoder-decoder, with attention (Bahdanau et al., 2015; Luong et al., 2015) or without (Sutskever et
+    /// al., 2014).
+    Rnn,
+}
+
+impl Arch {
+    /// Its name in a config.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Transformer => "transformer",
+            Self::Rnn => "rnn",
+        }
+    }
 }
 
 /// A named set of sizes; every single one can be overridden by its own key.
@@ -82,7 +103,7 @@ pub enum TieEmbeddings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// The architecture; default `"transformer"`.
+    /// The architecture: `"transformer"` or `"rnn"`; default `"transformer"`.
     pub arch: Arch,
     /// Sizes to start from: `"tiny"`, `"small"`, `"base"` or `"big"`; default `"small"`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -117,47 +138,17 @@ pub struct ModelConfig {
     pub position: Position,
     /// Shared embedding matrices: `"none"`, `"decoder"` or `"all"`; default `"all"` (`"decoder"` suits separate vocabularies).
     pub tie_embeddings: TieEmbeddings,
-}
-
-/// A model's shape with nothing left open: what [`crate::Transformer::new`] builds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TransformerConfig {
-    /// Number of source token ids.
-    pub src_vocab_size: usize,
-    /// Number of target token ids.
-    pub tgt_vocab_size: usize,
-    /// The id that fills up short source rows; never attended to.
-    pub src_pad_id: u32,
-    /// The id that fills up short target rows; never attended to, and no target.
-    pub tgt_pad_id: u32,
-    /// Longest sequence with its end mark, in tokens; learned positions end here.
-    pub max_len: usize,
-    /// Width of every hidden state.
-    pub d_model: usize,
-    /// Width inside the feed-forward block.
-    pub d_ff: usize,
-    /// Attention heads.
-    pub num_heads: usize,
-    /// Layers of the encoder.
-    pub num_encoder_layers: usize,
-    /// Layers of the decoder.
-    pub num_decoder_layers: usize,
-    /// Dropout on sublayer outputs and embeddings, a probability.
-    pub dropout: f64,
-    /// Dropout on attention weights, a probability.
-    pub attention_dropout: f64,
-    /// Dropout after the feed-forward activation, a probability.
-    pub activation_dropout: f64,
-    /// Feed-forward non-linearity.
-    pub activation: Activation,
-    /// Place of layer normalization.
-    pub norm: Norm,
-    /// How positions enter.
-    pub position: Position,
-    /// Shared embedding matrices.
-    pub tie_embeddings: TieEmbeddings,
-    /// In what matrix products are computed while the model is trained.
-    pub precision: Precision,
+    /// What recurrent layers are made of: `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cell: Option<Cell>,
+    /// Where a recurrent decoder looks in the source: `"bahdanau"`, `"luong"`, `"luong_general"` or `"none"`; default
+    /// `"bahdanau"`. Only for `arch = "rnn"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attention: Option<Score>,
+    /// Whether what attention found is fed to the next position; default true where there is attention. Only for
+    /// `arch = "rnn"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_feeding: Option<bool>,
 }
 
 /// What the data decides about a model: vocabularies, the pad id, the longest sequence.
@@ -177,33 +168,69 @@ pub struct Vocabulary {
     pub max_len: usize,
 }
 
+impl Vocabulary {
+    /// How many ids both sides have.
+    pub fn smaller(&self) -> usize {
+        self.src_size.min(self.tgt_size)
+    }
+}
+
+/// What a preset decides.
+struct Sizes {
+    num_layers: usize,
+    d_model: usize,
+    d_ff: usize,
+    num_heads: usize,
+    dropout: f64,
+}
+
 impl Preset {
-    /// `(num_layers, d_model, d_ff, num_heads, dropout)`, with as many decoder as encoder layers.
-    fn sizes(self) -> (usize, usize, usize, usize, f64) {
-        match self {
+    /// With as many decoder as encoder layers.
+    fn sizes(self, arch: Arch) -> Sizes {
+        let (num_layers, d_model, d_ff, num_heads, dropout) = match self {
             Self::Tiny => (4, 128, 256, 4, 0.3),
             Self::Small => (3, 256, 1024, 4, 0.1),
             Self::Base => (6, 512, 2048, 8, 0.1),
             Self::Big => (6, 1024, 4096, 16, 0.3),
-        }
+        };
+        // A recurrent layer reads the whole sequence, so few are needed, and each costs `len` steps in a row.
+        let num_layers = match arch {
+            Arch::Transformer => num_layers,
+            Arch::Rnn => num_layers / 3,
+        };
+        Sizes { num_layers, d_model, d_ff, num_heads, dropout }
     }
 }
 
 impl ModelConfig {
-    /// Fills every key that a preset decides, so that the result says all it means.
+    fn sizes(&self) -> Sizes {
+        self.preset.unwrap_or(Preset::Small).sizes(self.arch)
+    }
+
+    /// Fills every key that a preset or the architecture decides, so that the result says all it means.
     #[must_use]
     pub fn resolve(&self) -> Self {
-        let preset = self.preset.unwrap_or(Preset::Small);
-        let (num_layers, d_model, d_ff, num_heads, dropout) = preset.sizes();
-        Self {
-            preset: Some(preset),
+        let Sizes { num_layers, d_model, d_ff, num_heads, dropout } = self.sizes();
+        let common = Self {
+            preset: Some(self.preset.unwrap_or(Preset::Small)),
             d_model: Some(self.d_model.unwrap_or(d_model)),
-            d_ff: Some(self.d_ff.unwrap_or(d_ff)),
-            num_heads: Some(self.num_heads.unwrap_or(num_heads)),
             num_encoder_layers: Some(self.num_encoder_layers.unwrap_or(num_layers)),
             num_decoder_layers: Some(self.num_decoder_layers.unwrap_or(num_layers)),
             dropout: Some(self.dropout.unwrap_or(dropout)),
             ..self.clone()
+        };
+        match self.arch {
+            Arch::Transformer => Self {
+                d_ff: Some(self.d_ff.unwrap_or(d_ff)),
+                num_heads: Some(self.num_heads.unwrap_or(num_heads)),
+                ..common
+            },
+            Arch::Rnn => Self {
+                cell: Some(self.cell.unwrap_or_default()),
+                attention: Some(self.attention.unwrap_or_default()),
+                input_feeding: Some(self.input_feeding()),
+                ..common
+            },
         }
     }
 
@@ -214,86 +241,57 @@ impl ModelConfig {
     pub fn validate(&self) -> Result<(), ModelError> {
         let vocabulary =
             Vocabulary { src_size: 8, tgt_size: 8, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8 };
-        self.transformer(vocabulary).map(|_| ())
+        self.shape(vocabulary).map(|_| ())
     }
 
     /// The complete shape of the model for the given vocabularies; products are f32.
     ///
     /// # Errors
-    /// [`ModelError::Config`] for a size of zero or beyond reason, heads that do not divide the width, a dropout
-    /// outside `[0, 1)`, or tied embeddings over vocabularies that are not shared.
-    pub fn transformer(&self, vocabulary: Vocabulary) -> Result<TransformerConfig, ModelError> {
-        let preset = self.preset.unwrap_or(Preset::Small);
-        let (num_layers, d_model, d_ff, num_heads, dropout) = preset.sizes();
-        let config = TransformerConfig {
-            src_vocab_size: vocabulary.src_size,
-            tgt_vocab_size: vocabulary.tgt_size,
-            src_pad_id: vocabulary.src_pad_id,
-            tgt_pad_id: vocabulary.tgt_pad_id,
-            max_len: vocabulary.max_len,
-            d_model: self.d_model.unwrap_or(d_model),
-            d_ff: self.d_ff.unwrap_or(d_ff),
-            num_heads: self.num_heads.unwrap_or(num_heads),
-            num_encoder_layers: self.num_encoder_layers.unwrap_or(num_layers),
-            num_decoder_layers: self.num_decoder_layers.unwrap_or(num_layers),
-            dropout: self.dropout.unwrap_or(dropout),
-            attention_dropout: self.attention_dropout,
-            activation_dropout: self.activation_dropout,
-            activation: self.activation,
-            norm: self.norm,
-            position: self.position,
-            tie_embeddings: self.tie_embeddings,
-            precision: Precision::F32,
-        };
-        config.validate()?;
-        if config.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
+    /// [`ModelError::Config`] for a size of zero or beyond reason, a dropout outside `[0, 1)`, sizes that do not fit each
+    /// other, tied embeddings over vocabularies that are not shared, and keys that the architecture does not have.
+    pub fn shape(&self, vocabulary: Vocabulary) -> Result<ModelShape, ModelError> {
+        if self.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
             return Err(ModelError::config(
                 "model.tie_embeddings",
                 "all",
                 "source and target have separate vocabularies; use `\"decoder\"`, or `tokenizer.shared = true`",
             ));
         }
-        Ok(config)
+        match self.arch {
+            Arch::Transformer => self.transformer(vocabulary).map(ModelShape::Transformer),
+            Arch::Rnn => self.rnn(vocabulary).map(ModelShape::Rnn),
+        }
     }
-}
 
-impl TransformerConfig {
-    fn validate(&self) -> Result<(), ModelError> {
-        const WIDEST: usize = 1 << 16;
-        let sizes = [
-            ("model.d_model", self.d_model, WIDEST),
-            ("model.d_ff", self.d_ff, WIDEST * 4),
-            ("model.num_heads", self.num_heads, self.d_model),
-            ("model.num_encoder_layers", self.num_encoder_layers, 1024),
-            ("model.num_decoder_layers", self.num_decoder_layers, 1024),
-        ];
-        if let Some((key, value, most)) = sizes.into_iter().find(|&(_, value, most)| value == 0 || value > most) {
-            return Err(ModelError::config(key, value, format!("must be from 1 to {most}")));
-        }
-        if !self.d_model.is_multiple_of(self.num_heads) {
-            let reason = format!("must divide `model.d_model = {}`", self.d_model);
-            return Err(ModelError::config("model.num_heads", self.num_heads, reason));
-        }
-        if !self.d_model.is_multiple_of(2) && self.position == Position::Sinusoidal {
-            return Err(ModelError::config("model.d_model", self.d_model, "must be even for sinusoidal positions"));
-        }
-        if !self.head_dim().is_multiple_of(2) && self.position == Position::Rotary {
-            let reason = format!("leaves {} numbers a head, which must be even for rotary positions", self.head_dim());
-            return Err(ModelError::config("model.num_heads", self.num_heads, reason));
-        }
-        let probabilities = [
-            ("model.dropout", self.dropout),
-            ("model.attention_dropout", self.attention_dropout),
-            ("model.activation_dropout", self.activation_dropout),
-        ];
-        match probabilities.into_iter().find(|(_, value)| !(0.0..1.0).contains(value)) {
-            Some((key, value)) => Err(ModelError::config(key, value, "must be a probability, at least 0 and below 1")),
+    /// Refuses keys that were given and do nothing in this architecture.
+    fn refuse(&self, keys: &[(&'static str, bool)]) -> Result<(), ModelError> {
+        match keys.iter().find(|(_, given)| *given) {
             None => Ok(()),
+            Some((key, _)) => {
+                let reason = format!("does nothing with `model.arch = \"{}\"`: leave it out", self.arch.name());
+                Err(ModelError::config(key, "...", reason))
+            }
         }
     }
-
-    /// Width of one attention head: `d_model / num_heads`.
-    pub fn head_dim(&self) -> usize {
-        self.d_model / self.num_heads
-    }
 }
+
+/// Checks a size.
+fn check_size(key: &'static str, value: usize, most: usize) -> Result<(), ModelError> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(ModelError::config(key, value, format!("must be from 1 to {most}")))
+}
+
+/// Checks a probability of dropping something.
+fn check_dropout(key: &'static str, value: f64) -> Result<(), ModelError> {
+    if (0.0..1.0).contains(&value) {
+        return Ok(());
+    }
+    Err(ModelError::config(key, value, "must be a probability, at least 0 and below 1"))
+}
+
+/// Numbers in the widest hidden state.
+const WIDEST: usize = 1 << 16;
+/// The most layers of a stack.
+const DEEPEST: usize = 1024;

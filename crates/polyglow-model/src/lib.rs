@@ -18,6 +18,7 @@ pub mod layer_norm;
 pub mod linear;
 pub mod loss;
 pub mod mask;
+mod model;
 pub mod parameter;
 pub mod position;
 mod precision;
@@ -28,12 +29,15 @@ mod rnn;
 pub mod search;
 mod transformer;
 
-pub use config::{Activation, Arch, ModelConfig, Norm, Position, Preset, TieEmbeddings, TransformerConfig, Vocabulary};
+pub use config::{
+    Activation, Arch, ModelConfig, Norm, Position, Preset, RnnConfig, TieEmbeddings, TransformerConfig, Vocabulary,
+};
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
 pub use loss::{LossOutput, alignment_loss, cross_entropy};
+pub use model::{Cache, Model, ModelShape};
 pub use precision::Precision;
-pub use rnn::{Rnn, RnnCache, RnnConfig};
+pub use rnn::{Rnn, RnnCache};
 pub use transformer::{AttentionMaps, Memory, Transformer};
 
 /// The device of the unit tests.

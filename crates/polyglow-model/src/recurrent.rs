@@ -26,7 +26,7 @@ pub enum Cell {
 
 impl Cell {
     /// How many blocks of the state's width a projection has.
-    fn gates(self) -> usize {
+    pub(crate) fn gates(self) -> usize {
         match self {
             Self::Gru => 3,
             Self::Lstm => 4,

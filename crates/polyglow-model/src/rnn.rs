@@ -4,45 +4,15 @@ use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor};
 
 use crate::cache::{Sentences, indices};
-use crate::config::TieEmbeddings;
+use crate::config::{RnnConfig, TieEmbeddings};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::init::ParamInit;
 use crate::linear::Linear;
 use crate::mask::padding_mask;
-use crate::recurrent::Cell;
-use crate::recurrent::attention::{Score, Source};
+use crate::recurrent::attention::Source;
 use crate::recurrent::decoder::{Progress, RecurrentDecoder};
 use crate::recurrent::encoder::RecurrentEncoder;
-
-/// A model's shape with nothing left open: what [`Rnn::new`] builds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RnnConfig {
-    /// Number of source token ids.
-    pub src_vocab_size: usize,
-    /// Number of target token ids.
-    pub tgt_vocab_size: usize,
-    /// The id that fills up short source rows.
-    pub src_pad_id: u32,
-    /// Longest sequence with its end mark, in tokens.
-    pub max_len: usize,
-    /// Width of every hidden state; in the encoder half of it for each direction.
-    pub d_model: usize,
-    /// Layers of the encoder.
-    pub num_encoder_layers: usize,
-    /// Layers of the decoder.
-    pub num_decoder_layers: usize,
-    /// Dropout on embeddings, between layers and on the output, a probability.
-    pub dropout: f64,
-    /// What the layers are made of.
-    pub cell: Cell,
-    /// Where the decoder looks.
-    pub attention: Score,
-    /// Whether the output before is fed to the lowest layer of the decoder; not without attention.
-    pub input_feeding: bool,
-    /// Shared embedding matrices.
-    pub tie_embeddings: TieEmbeddings,
-}
 
 /// A bidirectional recurrent encoder and a recurrent decoder with attention (Bahdanau et al., 2015; Luong et al., 2015),
 /// or without it (Sutskever et al., 2014).
@@ -83,13 +53,12 @@ struct Memory {
 impl Rnn {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
     pub fn new(config: &RnnConfig, seed: u64, device: &Device) -> Self {
-        let init = &mut ParamInit::new(seed, device);
-        let tied = config.tie_embeddings;
-        let d_model = config.d_model;
+        let init = &mut ParamInit::new(seed, device).with_precision(config.precision);
+        let RnnConfig { vocabulary, d_model, tie_embeddings: tied, .. } = *config;
         Self {
-            src_embedding: Embedding::new(config.src_vocab_size, d_model, init),
-            tgt_embedding: (tied != TieEmbeddings::All).then(|| Embedding::new(config.tgt_vocab_size, d_model, init)),
-            output: (tied == TieEmbeddings::None).then(|| Linear::without_bias(d_model, config.tgt_vocab_size, init)),
+            src_embedding: Embedding::new(vocabulary.src_size, d_model, init),
+            tgt_embedding: (tied != TieEmbeddings::All).then(|| Embedding::new(vocabulary.tgt_size, d_model, init)),
+            output: (tied == TieEmbeddings::None).then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
             encoder: RecurrentEncoder::new(config, init),
             decoder: RecurrentDecoder::new(config, init),
             dropout: Dropout::new(config.dropout, init),
@@ -109,7 +78,7 @@ impl Rnn {
     }
 
     fn encode(&self, src: Tensor<2, Int>) -> Memory {
-        let pad_mask: Tensor<4, Bool> = padding_mask(&src, self.config.src_pad_id);
+        let pad_mask: Tensor<4, Bool> = padding_mask(&src, self.config.vocabulary.src_pad_id);
         let embedded = self.dropout.forward(self.src_embedding.forward(src));
         let (states, summary) = self.encoder.forward(embedded, &pad_mask);
         let source = self.decoder.attention.as_ref().map(|attention| attention.read(&states, &pad_mask));

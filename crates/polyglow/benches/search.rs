@@ -10,7 +10,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow::allocator;
 use polyglow_data::random::mix;
 use polyglow_model::search::{Candidate, Incremental, Marks, NextToken, SearchConfig, Sentence, search};
-use polyglow_model::{Memory, ModelConfig, Preset, Transformer, Vocabulary};
+use polyglow_model::{Memory, Model, ModelConfig, Preset, Transformer, Vocabulary};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -60,7 +60,7 @@ fn main() {
         tgt_pad_id: 0,
         max_len: TGT_LEN + 1,
     };
-    let model = Transformer::new(&config.transformer(vocabulary).expect("the preset is valid"), 1, &device);
+    let model = config.shape(vocabulary).expect("the preset is valid").init(1, &device);
     let mut report = serde_json::Map::new();
     for batch in [1, 64] {
         let mut seconds: [Vec<f64>; 3] = Default::default();
@@ -86,7 +86,7 @@ fn main() {
 }
 
 /// Writes exactly `TGT_LEN` tokens for each of `batch` random sentences.
-fn run(model: &Transformer, device: &Device, batch: usize, beam_size: usize, cached: bool) {
+fn run(model: &Model, device: &Device, batch: usize, beam_size: usize, cached: bool) {
     let id = |index| 4 + (mix(&[1, index]) % (VOCAB_SIZE as u64 - 4)) as i32;
     let src: Vec<i32> = (0..(batch * SRC_LEN) as u64).map(id).collect();
     let src = Tensor::<2, Int>::from_data(TensorData::new(src, [batch, SRC_LEN]), device);
@@ -96,6 +96,7 @@ fn run(model: &Transformer, device: &Device, batch: usize, beam_size: usize, cac
     let found = if cached {
         search(&mut Incremental::new([(model, src)], &[0, MARKS.bos]), &sentences, &config, MARKS)
     } else {
+        let Model::Transformer(model) = model else { panic!("the default architecture") };
         let mut next = Uncached { model, memory: model.encode(src), rows: vec![Vec::new(); batch] };
         search(&mut next, &sentences, &config, MARKS)
     };

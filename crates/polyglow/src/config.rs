@@ -106,6 +106,10 @@ impl Config {
         let weight = self.train.alignment_weight;
         if weight > 0.0 {
             let key = format!("`train.alignment_weight = {weight}`");
+            anyhow::ensure!(
+                self.model.has_attention(),
+                "{key}: `model.attention = \"none\"` has no attention to guide"
+            );
             anyhow::ensure!(self.data.is_aligned(), "{key}: there are no `data.alignments` to learn from");
             anyhow::ensure!(
                 self.tokenizer.dropout == 0.0,

@@ -17,7 +17,7 @@ use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{Transformer, TransformerConfig, parameter};
+use polyglow_model::{ModelShape, parameter};
 use serde::Serialize;
 
 pub use capacity::find_max_tokens;
@@ -27,7 +27,7 @@ pub use trial::TrialReport;
 pub use warning::Warning;
 
 use crate::config::Config;
-use crate::run_directory::{check_beam, model_config};
+use crate::run_directory::{check_beam, model_shape};
 use crate::train::{batching, last_step, planned_shape, training_device};
 use crate::workload::BatchShape;
 
@@ -117,11 +117,11 @@ pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     let Subject { config, tokenizers, cache, device, .. } = *subject;
     check_beam(&config.search, tokenizers)?;
     let splits = text::read_splits(&config.data, subject.train, cache.report(), tokenizers)?;
-    let shape = model_config(config, tokenizers)?;
+    let shape = model_shape(config, tokenizers)?;
     let (batches, largest) = plan_batches(subject, &shape)?;
 
     let training = training_device(config, device)?;
-    let model = Transformer::new(&shape, config.seed, &training);
+    let model = shape.init(config.seed, &training);
     let parameters = parameter::count(&model);
     let memory = MemoryEstimate::new(&shape, &config.train, parameters, batches.largest, has_kernels(config));
     let BatchShape { rows, src_len, tgt_len } = batches.largest;
@@ -144,7 +144,7 @@ fn has_kernels(config: &Config) -> bool {
 }
 
 /// Plans the first epoch; also returns its largest batch.
-fn plan_batches(subject: &Subject<'_>, model: &TransformerConfig) -> anyhow::Result<(BatchesReport, Batch)> {
+fn plan_batches(subject: &Subject<'_>, model: &ModelShape) -> anyhow::Result<(BatchesReport, Batch)> {
     let Subject { config, cache, tokenizers, .. } = *subject;
     let batching = batching(config);
     let plan = prefetch::plan(cache, &batching, 0)?;

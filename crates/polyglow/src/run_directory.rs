@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::Transformer;
 use sha2::{Digest, Sha256};
 
 use crate::config::Config;
@@ -19,7 +18,7 @@ use crate::train::checkpoint::{Checkpoint, Checkpoints, hexadecimal};
 use crate::weights::Weights;
 
 pub use lock::Lock;
-pub use model::{TrainedModel, check_beam, load_weights, model_config, translator};
+pub use model::{TrainedModel, check_beam, load_weights, model_shape, translator};
 
 /// A run directory.
 ///
@@ -185,8 +184,8 @@ impl RunDirectory {
                 anyhow!("the tokenizer in `{}` is not the one that its model was trained with", self.root.display());
             return Err(with_hint(error, "bring the old `tokenizer.json` back"));
         }
-        let shape = model_config(&config, &tokenizers)?;
-        let model = load_weights(Transformer::new(&shape, config.seed, device), weights)?;
+        let shape = model_shape(&config, &tokenizers)?;
+        let model = load_weights(shape.init(config.seed, device), weights)?;
         Ok(TrainedModel { config, tokenizers, model, checkpoint: found })
     }
 

@@ -4,7 +4,7 @@ use anyhow::{Context, bail, ensure};
 use burn::tensor::Device;
 use polyglow_data::batch::SourceBatch;
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_model::Transformer;
+use polyglow_model::Model;
 use polyglow_model::search::{Hypothesis, Incremental, Marks, SearchConfig, Sentence, search};
 
 use crate::device::upload;
@@ -34,7 +34,7 @@ pub struct Translator<'a> {
 #[derive(Clone, Copy)]
 pub struct Member<'a> {
     /// The model.
-    pub model: &'a Transformer,
+    pub model: &'a Model,
     /// The source side's tokenizer.
     pub src: &'a Tokenizer,
 }
@@ -189,7 +189,7 @@ impl Translator<'_> {
 
     /// The most source tokens that all members can read, without the end mark; as many target tokens can be written.
     pub fn longest(&self) -> usize {
-        self.members.iter().map(|member| member.model.config().max_len - 1).min().unwrap_or(0)
+        self.members.iter().map(|member| member.model.vocabulary().max_len - 1).min().unwrap_or(0)
     }
 
     /// What is asked of the hypotheses for a line of `src_len` tokens.

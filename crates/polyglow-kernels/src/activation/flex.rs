@@ -153,7 +153,9 @@ impl Kernel for Forward<'_> {
             if !before.is_empty() {
                 before.copy_from_slice(values);
             }
-            values.iter_mut().for_each(|value| *value *= cumulative(*value));
+            for value in values.iter_mut() {
+                *value *= cumulative(*value);
+            }
         }
         if let Some(mask) = mask {
             values.iter_mut().zip(0u32..).for_each(|(value, place)| *value *= mask.at(place));
@@ -196,7 +198,7 @@ impl Kernel for GeluBack<'_> {
     /// `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`.
     #[inline(always)]
     fn run(self) {
-        const DENSITY: f32 = 0.398_942_28;
+        const DENSITY: f32 = 0.398_942_3;
         for (slope, x) in self.slopes.iter_mut().zip(self.before) {
             *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x);
         }

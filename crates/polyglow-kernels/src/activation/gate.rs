@@ -24,7 +24,7 @@ pub(super) fn gated(gate: Tensor<3>, inner: Tensor<3>, dropped: Option<Dropped>)
     let (gate, inner) = (Numbers::of(gate), Numbers::of(inner));
     let mut output = inner.slice().to_vec();
     let parts = output.par_chunks_mut(PART).zip(gate.slice().par_chunks(PART)).enumerate();
-    parts.for_each(|(part, (values, gate))| vectorized(Gate { values, gate, mask: mask_of(dropped, part) }));
+    parts.for_each(|(part, (values, gate))| vectorized(Gate { values, opening: gate, mask: mask_of(dropped, part) }));
     record(Gated, [gate_node, inner_node], (gate, inner, dropped), from_values(output, shape))
 }
 
@@ -69,7 +69,7 @@ fn sigmoid(x: f32) -> f32 {
 
 struct Gate<'a> {
     values: &'a mut [f32],
-    gate: &'a [f32],
+    opening: &'a [f32],
     mask: Option<Mask>,
 }
 
@@ -78,7 +78,7 @@ impl Kernel for Gate<'_> {
 
     #[inline(always)]
     fn run(self) {
-        for (value, gate) in self.values.iter_mut().zip(self.gate) {
+        for (value, gate) in self.values.iter_mut().zip(self.opening) {
             *value *= gate * sigmoid(*gate);
         }
         if let Some(mask) = self.mask {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::init::ParamInit;
 use crate::linear::Linear;
+use crate::precision::Precision;
 
 /// How the score of a source position is made from the decoder's state `q` and the encoder's output `m` there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,8 @@ pub struct SourceAttention {
     pub key: Option<Linear>,
     /// `v` of additive attention, `[d_model, 1]`.
     pub score: Option<Param<Tensor<2>>>,
+    #[module(skip)]
+    precision: Precision,
 }
 
 /// The source as attention sees it, the same for every target position.
@@ -62,18 +65,18 @@ impl Source {
 impl SourceAttention {
     /// The parameters that a score needs; none without attention.
     pub fn new(score: Score, d_model: usize, init: &mut ParamInit) -> Option<Self> {
+        let (mut query, mut key, mut mixed) = (None, None, None);
         match score {
-            Score::None => None,
-            Score::Luong => Some(Self { query: None, key: None, score: None }),
-            Score::LuongGeneral => {
-                Some(Self { query: None, key: Some(Linear::without_bias(d_model, d_model, init)), score: None })
+            Score::None => return None,
+            Score::Luong => {}
+            Score::LuongGeneral => key = Some(Linear::without_bias(d_model, d_model, init)),
+            Score::Bahdanau => {
+                query = Some(Linear::without_bias(d_model, d_model, init));
+                key = Some(Linear::new(d_model, d_model, init));
+                mixed = Some(init.xavier([d_model, 1], 1));
             }
-            Score::Bahdanau => Some(Self {
-                query: Some(Linear::without_bias(d_model, d_model, init)),
-                key: Some(Linear::new(d_model, d_model, init)),
-                score: Some(init.xavier([d_model, 1], 1)),
-            }),
         }
+        Some(Self { query, key, score: mixed, precision: init.precision() })
     }
 
     /// Prepares the encoder's output.
@@ -96,7 +99,7 @@ impl SourceAttention {
         let scores = self.scores(states, source);
         let mask = source.pad_mask.clone().expand(scores.dims());
         let weights = softmax(scores.mask_fill(mask, FORBIDDEN), 2);
-        (weights.clone().matmul(source.values.clone()), weights)
+        (self.precision.product(weights.clone(), source.values.clone()), weights)
     }
 
     fn scores(&self, states: Tensor<3>, source: &Source) -> Tensor<3> {
@@ -107,9 +110,9 @@ impl SourceAttention {
                 let queries: Tensor<4> = query.forward(states).unsqueeze_dim(2); // [batch, len, 1, d_model]
                 let keys: Tensor<4> = source.keys.clone().unsqueeze_dim(1); // [batch, 1, src_len, d_model]
                 let mixed = tanh(queries + keys).reshape([batch * len * src_len, d_model]);
-                mixed.matmul(score.val()).reshape([batch, len, src_len])
+                self.precision.product(mixed, score.val()).reshape([batch, len, src_len])
             }
-            _ => states.matmul(source.keys.clone().swap_dims(1, 2)),
+            _ => self.precision.product(states, source.keys.clone().swap_dims(1, 2)),
         }
     }
 }

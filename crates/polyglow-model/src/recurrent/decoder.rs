@@ -6,10 +6,10 @@ use burn::tensor::{Int, Tensor};
 
 use super::attention::{Source, SourceAttention};
 use super::{Cell, Direction, Recurrent, State, unstack};
+use crate::config::RnnConfig;
 use crate::dropout::Dropout;
 use crate::init::ParamInit;
 use crate::linear::Linear;
-use crate::rnn::RnnConfig;
 
 /// A stack of layers, what they look at, and what comes out.
 #[derive(Module, Debug)]

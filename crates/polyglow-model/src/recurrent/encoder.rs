@@ -4,9 +4,9 @@ use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
 use super::{Direction, Recurrent};
+use crate::config::RnnConfig;
 use crate::dropout::Dropout;
 use crate::init::ParamInit;
-use crate::rnn::RnnConfig;
 
 /// A stack of bidirectional layers.
 #[derive(Module, Debug)]

@@ -1,12 +1,11 @@
-//! The Transformer as a [`NextToken`]: cached decoding, with one read from the device per position.
+//! A model as a [`NextToken`]: cached decoding, with one read from the device per position.
 
-use burn::tensor::{Int, Tensor, TensorData, Transaction, activation::log_softmax};
+use burn::tensor::{Device, Int, Tensor, TensorData, Transaction, activation::log_softmax};
 use polyglow_kernels::log_sum_exp;
 use rayon::prelude::*;
 
 use super::{Candidate, NextToken};
-use crate::cache::DecoderCache;
-use crate::{Transformer, mean_of_probabilities};
+use crate::{Cache, Model, mean_of_probabilities};
 
 /// Of how many tokens of a vocabulary a row is read whole: sorting more than this share of it is no gain.
 const WHOLE: usize = 4;
@@ -24,8 +23,9 @@ pub struct Incremental<'a> {
 
 #[derive(Debug)]
 struct Member<'a> {
-    model: &'a Transformer,
-    cache: DecoderCache,
+    model: &'a Model,
+    cache: Cache,
+    device: Device,
 }
 
 impl<'a> Incremental<'a> {
@@ -36,8 +36,11 @@ impl<'a> Incremental<'a> {
     ///
     /// # Shapes
     /// - the source of each: `[rows, src_len]`, each row with its end mark and padding behind
-    pub fn new(members: impl IntoIterator<Item = (&'a Transformer, Tensor<2, Int>)>, forbidden: &[u32]) -> Self {
-        let read = |(model, src): (&'a Transformer, _)| Member { model, cache: model.start(&model.encode(src)) };
+    pub fn new(members: impl IntoIterator<Item = (&'a Model, Tensor<2, Int>)>, forbidden: &[u32]) -> Self {
+        let read = |(model, src): (&'a Model, Tensor<2, Int>)| {
+            let device = src.device();
+            Member { model, cache: model.start(src), device }
+        };
         Self { members: members.into_iter().map(read).collect(), forbidden: forbidden.to_vec() }
     }
 
@@ -47,9 +50,9 @@ impl<'a> Incremental<'a> {
     /// - output: `[rows, vocab_size]`
     fn logits(&mut self, newest: &[u32]) -> Tensor<2> {
         let newest: Vec<i32> = newest.iter().map(|&id| id as i32).collect();
-        let advance = |Member { model, cache }: &mut Member<'a>| {
+        let advance = |Member { model, cache, device }: &mut Member<'a>| {
             let ids = TensorData::new(newest.clone(), [newest.len(), 1]);
-            model.advance(Tensor::<2, Int>::from_data(ids, &cache.src_pad_mask.device()), cache)
+            model.advance(Tensor::<2, Int>::from_data(ids, &*device), cache)
         };
         match &mut self.members[..] {
             [alone] => advance(alone),

@@ -5,7 +5,7 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use polyglow_model::parameter::ParamPath;
-use polyglow_model::{Transformer, TransformerConfig, cross_entropy};
+use polyglow_model::{Model, ModelShape, Transformer, TransformerConfig, cross_entropy};
 
 #[cfg(any(feature = "ndarray", feature = "wgpu"))]
 use crate::distance;
@@ -74,8 +74,8 @@ fn search_equals_flex(device: &Device) {
     let plain = Sentence { max_len: 6, ..Sentence::default() };
     let wishes = Sentence { prefix: vec![5], constraints: vec![vec![6, 7]], number: 1, ..plain.clone() };
     let translate = |device: &Device, seeds: &[u64], config: &SearchConfig| {
-        let models: Vec<Transformer> =
-            seeds.iter().map(|&seed| Transformer::new(&variants()[0], seed, device)).collect();
+        let models: Vec<Model> =
+            seeds.iter().map(|&seed| ModelShape::Transformer(variants().remove(0)).init(seed, device)).collect();
         let members = models.iter().map(|model| (model, ids([[4, 5, 6, 2], [7, 8, 2, 0]], device)));
         let mut next = Incremental::new(members, &[0, 1]);
         let found = search(&mut next, &[plain.clone(), wishes.clone()], config, Marks { bos: 1, eos: 2 });

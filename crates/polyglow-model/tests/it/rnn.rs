@@ -4,7 +4,7 @@
 use burn::tensor::{Device, Tensor};
 use polyglow_model::recurrent::Cell;
 use polyglow_model::recurrent::attention::Score;
-use polyglow_model::{Rnn, RnnConfig, TieEmbeddings};
+use polyglow_model::{Precision, Rnn, RnnConfig, TieEmbeddings, Vocabulary};
 use serde::Deserialize;
 
 use crate::golden::{Case, cases, matrix};
@@ -30,10 +30,14 @@ fn golden() -> Vec<Case<CaseConfig>> {
 
 fn config(case: &CaseConfig) -> RnnConfig {
     RnnConfig {
-        src_vocab_size: case.src_vocab,
-        tgt_vocab_size: case.tgt_vocab,
-        src_pad_id: 0,
-        max_len: case.max_len,
+        vocabulary: Vocabulary {
+            src_size: case.src_vocab,
+            tgt_size: case.tgt_vocab,
+            shared: false,
+            src_pad_id: 0,
+            tgt_pad_id: 0,
+            max_len: case.max_len,
+        },
         d_model: case.d_model,
         num_encoder_layers: case.num_encoder_layers,
         num_decoder_layers: case.num_decoder_layers,
@@ -42,6 +46,7 @@ fn config(case: &CaseConfig) -> RnnConfig {
         attention: case.attention,
         input_feeding: case.input_feeding,
         tie_embeddings: case.tie_embeddings,
+        precision: Precision::F32,
     }
 }
 
@@ -87,7 +92,7 @@ fn the_future_does_not_change_the_past() {
     let device = device();
     for model in models(&device) {
         let logits = |last| values(forward(&model, ids([[4, 5, 6, 2]], &device), ids([[1, 7, last]], &device)));
-        let (first, second, past) = (logits(8), logits(9), 2 * model.config().tgt_vocab_size);
+        let (first, second, past) = (logits(8), logits(9), 2 * model.config().vocabulary.tgt_size);
         assert_eq!(first[..past], second[..past]);
         assert!(distance(&first[past..], &second[past..]) > 1e-3);
     }

@@ -7,7 +7,7 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontTransform, register_font};
-use polyglow_model::TransformerConfig;
+use polyglow_model::ModelShape;
 use polyglow_model::attention::AttentionKind;
 
 use super::{Map, PairAttention};
@@ -49,12 +49,12 @@ impl Selection {
     ///
     /// # Errors
     /// It has not (exit code 2).
-    pub fn check(&self, model: &TransformerConfig) -> anyhow::Result<()> {
-        let num_layers = match self.kind {
-            AttentionKind::Encoder => model.num_encoder_layers,
-            AttentionKind::Decoder | AttentionKind::Cross => model.num_decoder_layers,
-        };
-        for (name, asked, most) in [("layer", self.layer, num_layers), ("head", self.head, model.num_heads)] {
+    pub fn check(&self, model: &ModelShape) -> anyhow::Result<()> {
+        let (num_layers, num_heads) = model.attention(self.kind);
+        if num_layers == 0 {
+            return Err(usage(anyhow!("this model has no attention of that kind")));
+        }
+        for (name, asked, most) in [("layer", self.layer, num_layers), ("head", self.head, num_heads)] {
             if let Some(asked) = asked.filter(|asked| *asked > most) {
                 return Err(usage(anyhow!("there is no {name} {asked}; the last is {most}")));
             }

@@ -49,7 +49,7 @@ pub fn bench_embedding(
     device: &Device,
     rounds: u64,
 ) -> anyhow::Result<EmbeddingReport> {
-    let (vocab_size, d_model) = (material.model.src_vocab_size, material.model.d_model);
+    let (vocab_size, d_model) = (material.model.vocabulary().src_size, material.model.d_model());
     let training = training_device(config, device)?;
     let table = Tensor::<2>::ones([vocab_size, d_model], &training).require_grad();
     let mut lookups = Vec::new();

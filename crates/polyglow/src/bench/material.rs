@@ -10,11 +10,11 @@ use polyglow_data::example::{Example, Filter};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{TransformerConfig, Vocabulary};
+use polyglow_model::{ModelShape, Vocabulary};
 use tempfile::TempDir;
 
 use crate::config::Config;
-use crate::run_directory::model_config;
+use crate::run_directory::model_shape;
 use crate::train::batching;
 use crate::workload::{BatchShape, SPECIAL};
 
@@ -24,7 +24,7 @@ const NUM_BUCKETS: usize = 5;
 /// A model's shape, and batches for it.
 pub struct Material {
     /// The shape.
-    pub model: TransformerConfig,
+    pub model: ModelShape,
     /// One batch of each length, the shortest first.
     pub batches: Vec<Batch>,
     /// The corpus that the batches are from; none where they are random.
@@ -49,7 +49,7 @@ impl Material {
             max_len: longest,
         };
         let batches = shapes.iter().map(|shape| shape.random_batch(vocab_size)).collect();
-        let model = TransformerConfig { precision: config.train.precision, ..config.model.transformer(vocabulary)? };
+        let model = config.model.shape(vocabulary)?.with_precision(config.train.precision);
         Ok(Self { model, batches, cache: None, _directory: None })
     }
 
@@ -78,7 +78,7 @@ impl Material {
             Ok(Batch::new(&examples, src, tgt, batching.pad_multiple))
         };
         let batches = chosen.into_iter().map(batch).collect::<anyhow::Result<_>>()?;
-        let model = model_config(config, &tokenizers)?;
+        let model = model_shape(config, &tokenizers)?;
         Ok(Self { model, batches, cache: Some(Arc::new(cache)), _directory: Some(directory) })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
-use polyglow_model::{Transformer, TransformerConfig};
+use polyglow_model::{Model, ModelShape};
 use serde::Serialize;
 
 use super::{Machine, Spread, Trace};
@@ -56,14 +56,14 @@ pub struct SearchTimes {
 /// The device fails.
 pub fn bench_search(
     config: &Config,
-    shape: &TransformerConfig,
+    shape: &ModelShape,
     device: &Device,
     rounds: u64,
     trace: &mut Trace,
 ) -> anyhow::Result<SearchReport> {
     let machine = Machine::measure(&config.device, device)?;
-    let shape = TransformerConfig { max_len: shape.max_len.max(TGT_LEN + 1), ..shape.clone() };
-    let model = Transformer::new(&shape, config.seed, device);
+    let shape = shape.clone().with_room_for(TGT_LEN + 1);
+    let model = shape.init(config.seed, device);
     let ways = BATCHES.map(|batch| BEAMS.map(|beam_size| (batch, beam_size))).concat();
     let mut seconds = vec![Vec::new(); ways.len()];
     // The first round is not measured: memory is allocated and kernels are tuned in it.
@@ -87,8 +87,8 @@ pub fn bench_search(
 }
 
 /// Writes exactly [`TGT_LEN`] tokens for each of some random sentences.
-fn run(model: &Transformer, device: &Device, batch: usize, config: &SearchConfig) -> anyhow::Result<()> {
-    let id = |index| word(&[index], model.config().src_vocab_size) as i32;
+fn run(model: &Model, device: &Device, batch: usize, config: &SearchConfig) -> anyhow::Result<()> {
+    let id = |index| word(&[index], model.vocabulary().src_size) as i32;
     let src: Vec<i32> = (0..(batch * SRC_LEN) as u64).map(id).collect();
     let src = Tensor::<2, Int>::from_data(TensorData::new(src, [batch, SRC_LEN]), device);
     let sentence = Sentence { min_len: TGT_LEN + 1, max_len: TGT_LEN, ..Sentence::default() };

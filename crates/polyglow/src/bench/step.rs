@@ -6,7 +6,7 @@ use std::time::Instant;
 use burn::tensor::{Device, Transaction};
 use polyglow_data::batch::Batch;
 use polyglow_data::prefetch::{BatchStream, Position};
-use polyglow_model::{Activation, Transformer, TransformerConfig, parameter};
+use polyglow_model::{Model, ModelShape, parameter};
 use serde::Serialize;
 
 use super::{Machine, Material, Spread, Trace};
@@ -106,15 +106,15 @@ pub fn bench_step(
 /// The model under measurement.
 struct Subject {
     config: StepConfig,
-    shape: TransformerConfig,
+    shape: ModelShape,
     device: Device,
-    model: Option<Transformer>,
+    model: Option<Model>,
     optimizer: Optimizer,
 }
 
 impl Subject {
     fn new(config: &Config, material: &Material, device: &Device) -> Self {
-        let model = Transformer::new(&material.model, config.seed, device);
+        let model = material.model.init(config.seed, device);
         let train = &config.train;
         let step_config = StepConfig {
             seed: config.seed,
@@ -135,7 +135,7 @@ impl Subject {
     /// Makes a step; `make` is how.
     fn step(
         &mut self,
-        make: impl FnOnce(Transformer, &mut Optimizer, &Device, StepConfig) -> (Transformer, StepRecord),
+        make: impl FnOnce(Model, &mut Optimizer, &Device, StepConfig) -> (Model, StepRecord),
     ) -> anyhow::Result<StepRecord> {
         self.config.step += 1;
         let model = self.model.take().ok_or_else(|| anyhow::anyhow!("a step failed before this one"))?;
@@ -252,17 +252,7 @@ fn read(record: &StepRecord) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Floating-point operations of all matrix products of a step: two for each number that is multiplied, and the backward
-/// pass does twice what the forward pass does. Attention counts as a full rectangle, masked places included.
-fn flops(model: &TransformerConfig, batch: &BatchShape) -> f64 {
-    let [src_len, tgt_len] = [batch.src_len, batch.tgt_len].map(|len| len as f64);
-    let [src, tgt] = [src_len, tgt_len].map(|len| batch.rows as f64 * len);
-    let (d_model, vocab_size) = (model.d_model as f64, model.tgt_vocab_size as f64);
-    let inner = if model.activation == Activation::Swiglu { 3.0 } else { 2.0 } * model.d_ff as f64 * d_model;
-    let square = d_model * d_model;
-    let encoder = src * (4.0 * square + inner + 2.0 * d_model * src_len);
-    let decoder = tgt * (6.0 * square + inner + 2.0 * d_model * (tgt_len + src_len)) + src * 2.0 * square;
-    let layers = model.num_encoder_layers as f64 * encoder + model.num_decoder_layers as f64 * decoder;
-    let forward = 2.0 * (layers + tgt * d_model * vocab_size);
-    3.0 * forward
+/// Floating-point operations of all matrix products of a step: the backward pass does twice what the forward pass does.
+fn flops(model: &ModelShape, batch: &BatchShape) -> f64 {
+    3.0 * model.forward_flops([batch.rows, batch.src_len, batch.tgt_len])
 }

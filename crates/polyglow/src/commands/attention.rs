@@ -63,7 +63,7 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
     let models = args.model.load(&device)?;
     let translator = translator(&models, &config, &device)?;
-    args.selection.check(models[0].model.config())?;
+    args.selection.check(&models[0].model.shape())?;
     let tgt = match &args.tgt {
         Some(tgt) => tgt.clone(),
         None => translator.best(&[&args.src])?.swap_remove(0),

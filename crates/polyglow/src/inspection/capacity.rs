@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use burn::tensor::Device;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{Transformer, TransformerConfig, parameter};
+use polyglow_model::{ModelShape, parameter};
 
 use super::memory::MemoryEstimate;
 use super::{has_kernels, trial};
@@ -14,7 +14,7 @@ use crate::activity::Activity;
 use crate::config::Config;
 use crate::device::has_own_memory;
 use crate::failure::with_hint;
-use crate::run_directory::model_config;
+use crate::run_directory::model_shape;
 use crate::train::{MaxTokens, batching, planned_shape, training_device};
 use crate::workload::BatchShape;
 
@@ -42,7 +42,7 @@ pub fn find_max_tokens(
     cache: &IdCache,
     device: &Device,
 ) -> anyhow::Result<usize> {
-    let model = model_config(config, tokenizers)?;
+    let model = model_shape(config, tokenizers)?;
     let training = training_device(config, device)?;
     let every: Vec<u32> = (0..cache.len() as u32).collect();
     let longest = planned_shape(cache, &batching(config), &every);
@@ -50,17 +50,17 @@ pub fn find_max_tokens(
     let start = MaxTokens::default().tokens().max(least);
     let shape = |tokens: usize| BatchShape { rows: (tokens / least).max(1), ..longest };
     let found = if has_own_memory(&config.device)? {
-        let fresh = Transformer::new(&model, config.seed, &training);
+        let fresh = model.init(config.seed, &training);
         let mut activity = Activity::new();
         largest(least, start, |tokens| {
             activity.show(format!("looking for the largest batch: {tokens} tokens"));
-            let batch = shape(tokens).random_batch(model.src_vocab_size.min(model.tgt_vocab_size));
+            let batch = shape(tokens).random_batch(model.vocabulary().smaller());
             let fits = trial::run(config, fresh.clone(), &batch, &training);
             device.memory_cleanup();
             fits.map(drop)
         })
     } else {
-        let parameters = parameter::count(&Transformer::new(&model, config.seed, device));
+        let parameters = parameter::count(&model.init(config.seed, device));
         let room = available_memory().map_or(u64::MAX, |free| free / 2);
         Ok(halved(least, start, |tokens| estimate(config, &model, parameters, shape(tokens)) <= room))
     };
@@ -70,7 +70,7 @@ pub fn find_max_tokens(
     })
 }
 
-fn estimate(config: &Config, model: &TransformerConfig, parameters: usize, batch: BatchShape) -> u64 {
+fn estimate(config: &Config, model: &ModelShape, parameters: usize, batch: BatchShape) -> u64 {
     MemoryEstimate::new(model, &config.train, parameters, batch, has_kernels(config)).total
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use polyglow_model::{Activation, TransformerConfig};
+use polyglow_model::ModelShape;
 use serde::Serialize;
 
 use crate::train::TrainConfig;
@@ -16,13 +16,9 @@ const FLOAT: u64 = 4;
 /// With `P` parameters, `4 P` bytes each for the weights, the gradients (twice that where they are summed over
 /// micro-batches), both of Adam's moments, and the moving average of the weights where one is kept.
 ///
-/// To these come the activations that the forward pass keeps for the backward pass, in numbers of 4 bytes per position.
-/// Where the kernels of polyglow-kernels run: 8 `d_model` in an encoder layer and 12 in a decoder layer (inputs of
-/// projections, queries, keys, values, standardized sums); `d_ff`, or 4 of it with another activation than ReLU; an
-/// attention weight per head and key; and the target vocabulary once in the loss. Elsewhere 12 and 19 `d_model`, and one
-/// more for each dropout mask; 2 or 4 `d_ff`; 2 attention weights; and 3 times the vocabulary. To both come 2 `d_model`
-/// in the embedding. On the CPU the sum is within a third of the truth; a GPU adds what its kernels and its allocator
-/// need.
+/// To these come the activations that the forward pass keeps for the backward pass ([`ModelShape::activations`]), 4 bytes
+/// each. On the CPU the sum is within a third of the truth for a Transformer; a GPU adds what its kernels and its
+/// allocator need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryEstimate {
     /// The weights.
@@ -41,13 +37,7 @@ pub struct MemoryEstimate {
 
 impl MemoryEstimate {
     /// The estimate for a model with `parameters` trained values and this largest batch, with kernels or without.
-    pub fn new(
-        model: &TransformerConfig,
-        train: &TrainConfig,
-        parameters: usize,
-        largest: BatchShape,
-        kernels: bool,
-    ) -> Self {
+    pub fn new(model: &ModelShape, train: &TrainConfig, parameters: usize, largest: BatchShape, kernels: bool) -> Self {
         let weights = FLOAT * parameters as u64;
         let gradients = if train.accumulate_steps > 1 { 2 * weights } else { weights };
         let optimizer = 2 * weights;
@@ -58,27 +48,9 @@ impl MemoryEstimate {
     }
 }
 
-/// Bytes that the forward pass keeps for the backward pass, as [`MemoryEstimate`] explains.
-pub(super) fn activations(model: &TransformerConfig, batch: BatchShape, kernels: bool) -> u64 {
-    let count = |number: usize| number as u64;
-    let (src, tgt) = (count(batch.rows * batch.src_len), count(batch.rows * batch.tgt_len));
-    let (src_len, tgt_len) = (count(batch.src_len), count(batch.tgt_len));
-    let (d_model, d_ff, num_heads) = (count(model.d_model), count(model.d_ff), count(model.num_heads));
-    let mask = if model.dropout > 0.0 && !kernels { d_model } else { 0 };
-    let hidden = d_ff
-        * match model.activation {
-            Activation::Relu if kernels => 1,
-            Activation::Relu | Activation::Gelu if !kernels => 2,
-            _ => 4,
-        };
-    let heads = num_heads * if kernels { 1 } else { 2 + u64::from(model.attention_dropout > 0.0) };
-    let [of_encoder, of_decoder, of_vocabulary] = if kernels { [8, 12, 1] } else { [12, 19, 3] };
-    let encoder = src * (of_encoder * d_model + 2 * mask + hidden + heads * src_len);
-    let decoder = tgt * (of_decoder * d_model + 3 * mask + hidden + heads * (tgt_len + src_len)) + 2 * src * d_model;
-    let embeddings = (src + tgt) * (2 * d_model + mask);
-    let logits = of_vocabulary * tgt * count(model.tgt_vocab_size);
-    let layers = count(model.num_encoder_layers) * encoder + count(model.num_decoder_layers) * decoder;
-    FLOAT * (layers + embeddings + logits)
+/// Bytes that the forward pass keeps for the backward pass.
+pub(super) fn activations(model: &ModelShape, batch: BatchShape, kernels: bool) -> u64 {
+    FLOAT * model.activations([batch.rows, batch.src_len, batch.tgt_len], kernels)
 }
 
 /// The most memory that this process has ever taken, in bytes; none where the system does not tell.

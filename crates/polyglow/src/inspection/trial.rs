@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{anyhow, ensure};
 use burn::tensor::{Device, Transaction};
 use polyglow_data::batch::Batch;
-use polyglow_model::Transformer;
+use polyglow_model::Model;
 use serde::Serialize;
 
 use super::memory::peak_memory;
@@ -34,7 +34,7 @@ pub struct TrialReport {
 ///
 /// # Errors
 /// The step fails, which is mostly for lack of memory; its loss or its gradient is not finite.
-pub(super) fn run(config: &Config, model: Transformer, batch: &Batch, device: &Device) -> anyhow::Result<TrialReport> {
+pub(super) fn run(config: &Config, model: Model, batch: &Batch, device: &Device) -> anyhow::Result<TrialReport> {
     // Burn panics where a device has no memory left.
     catch_panic(|| run_unguarded(config, model, batch, device)).unwrap_or_else(|reason| {
         let error = anyhow!("a training step on the largest batch fails: {reason}");
@@ -42,10 +42,10 @@ pub(super) fn run(config: &Config, model: Transformer, batch: &Batch, device: &D
     })
 }
 
-fn run_unguarded(config: &Config, model: Transformer, batch: &Batch, device: &Device) -> anyhow::Result<TrialReport> {
+fn run_unguarded(config: &Config, model: Model, batch: &Batch, device: &Device) -> anyhow::Result<TrialReport> {
     let train = &config.train;
     let mut optimizer = Optimizer::new(train, &model);
-    let lr = Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), model.config().d_model).learning_rate(1);
+    let lr = Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), model.shape().d_model()).learning_rate(1);
     let TrainConfig { label_smoothing, alignment_weight, .. } = *train;
     let step_config = StepConfig { seed: config.seed, step: 1, lr, label_smoothing, alignment_weight };
     let micro_batches = train.accumulate_steps.min(2);

@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow, ensure};
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::search::SearchConfig;
-use polyglow_model::{Transformer, TransformerConfig, Vocabulary, parameter};
+use polyglow_model::{Model, ModelShape, Vocabulary, parameter};
 
 use super::RunDirectory;
 use crate::config::Config;
@@ -23,7 +23,7 @@ pub struct TrainedModel {
     /// Both sides' tokenizers.
     pub tokenizers: Tokenizers,
     /// The model, on a device that does not differentiate.
-    pub model: Transformer,
+    pub model: Model,
     /// The checkpoint that the weights came from.
     pub checkpoint: Checkpoint,
 }
@@ -80,7 +80,7 @@ pub fn check_beam(search: &SearchConfig, tokenizers: &Tokenizers) -> anyhow::Res
 ///
 /// # Errors
 /// A size does not fit, such as tied embeddings over separate vocabularies.
-pub fn model_config(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<TransformerConfig> {
+pub fn model_shape(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<ModelShape> {
     let vocabulary = Vocabulary {
         src_size: tokenizers.src.vocab_size(),
         tgt_size: tokenizers.tgt.vocab_size(),
@@ -90,14 +90,14 @@ pub fn model_config(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<
         // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
         max_len: batching(config).planned_len(config.data.max_len) + 1,
     };
-    Ok(TransformerConfig { precision: config.train.precision, ..config.model.transformer(vocabulary)? })
+    Ok(config.model.shape(vocabulary)?.with_precision(config.train.precision))
 }
 
 /// Gives every parameter its value from a file.
 ///
 /// # Errors
 /// A tensor is missing, left over, or of another shape.
-pub fn load_weights(model: Transformer, mut weights: Weights) -> anyhow::Result<Transformer> {
+pub fn load_weights(model: Model, mut weights: Weights) -> anyhow::Result<Model> {
     let model = parameter::replace(model, |name, shape| weights.take(name, shape))?;
     weights.finish()?;
     Ok(model)

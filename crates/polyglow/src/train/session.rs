@@ -12,7 +12,7 @@ use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::batch::Batch;
 use polyglow_data::prefetch::{self, BatchStream};
-use polyglow_model::Transformer;
+use polyglow_model::Model;
 
 use super::checkpoint::{Best, Checkpoints, TrainState};
 use super::config::BestMetric;
@@ -24,7 +24,7 @@ use super::step::{StepConfig, step};
 use super::{Ending, Setup, batching, last_step, pad_multiple, training_device};
 use crate::evaluation::{Scores, evaluate};
 use crate::failure::with_hint;
-use crate::run_directory::{load_weights, model_config};
+use crate::run_directory::{load_weights, model_shape};
 use crate::translate::{Member, Translator};
 use crate::workload;
 
@@ -37,7 +37,7 @@ pub struct Session<'a> {
     pub state: TrainState,
     setup: &'a Setup<'a>,
     device: Device,
-    model: Option<Transformer>,
+    model: Option<Model>,
     optimizer: Optimizer,
     schedule: Schedule,
     last_step: u64,
@@ -60,10 +60,10 @@ impl<'a> Session<'a> {
     pub fn start(setup: &'a Setup<'a>) -> anyhow::Result<Self> {
         let config = setup.config;
         let device = training_device(config, setup.device)?;
-        let shape = model_config(config, setup.tokenizers)?;
+        let shape = model_shape(config, setup.tokenizers)?;
         let checkpoints = setup.run.checkpoints(config.train.keep_last);
         checkpoints.tidy("step-")?;
-        let mut model = Transformer::new(&shape, config.seed, &device);
+        let mut model = shape.init(config.seed, &device);
         let mut optimizer = Optimizer::new(&config.train, &model);
         let (mut state, mut saved) = (TrainState::default(), None);
         if let Some(checkpoint) = checkpoints.newest()? {
@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
         state.text = Some(setup.text.clone());
         let epoch_len = prefetch::plan(setup.cache, &batching(config), 0)?.len();
         let last_step = last_step(&config.train, epoch_len);
-        let schedule = Schedule::new(&config.train, last_step, shape.d_model);
+        let schedule = Schedule::new(&config.train, last_step, shape.d_model());
         let untimed_tokens = state.interval.tokens;
         Ok(Self {
             state,

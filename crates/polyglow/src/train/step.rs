@@ -3,7 +3,7 @@
 use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_data::batch::Batch;
 use polyglow_data::random::mix;
-use polyglow_model::{LossOutput, Transformer, alignment_loss, cross_entropy};
+use polyglow_model::{LossOutput, Model, alignment_loss, cross_entropy};
 
 use super::optimizer::{GradientSum, Optimizer};
 use crate::device::upload;
@@ -61,24 +61,24 @@ pub enum Phase {
 /// Runs the micro-batches of a window and moves the weights once, by the gradient of the mean over all their target
 /// tokens together. Nothing is read from the device.
 pub fn step(
-    model: Transformer,
+    model: Model,
     optimizer: &mut Optimizer,
     window: &[Batch],
     device: &Device,
     config: StepConfig,
-) -> (Transformer, StepRecord) {
+) -> (Model, StepRecord) {
     observed_step(model, optimizer, window, device, config, &mut |_| {})
 }
 
 /// The same step, with `observe` called at the end of each of its parts, for measurements.
 pub fn observed_step(
-    model: Transformer,
+    model: Model,
     optimizer: &mut Optimizer,
     window: &[Batch],
     device: &Device,
     config: StepConfig,
     observe: &mut dyn FnMut(Phase),
-) -> (Transformer, StepRecord) {
+) -> (Model, StepRecord) {
     let mut gradients = GradientSum::default();
     let (mut loss_sums, mut nll_sums) = (Vec::new(), Vec::new());
     for (micro_batch, batch) in window.iter().enumerate() {
@@ -107,7 +107,7 @@ pub fn observed_step(
 
 /// The loss of one micro-batch, and what is to be differentiated, `[1]`: the same, or with guided alignment their sum.
 pub(super) fn forward(
-    model: &Transformer,
+    model: &Model,
     batch: &Batch,
     device: &Device,
     config: StepConfig,
@@ -120,15 +120,15 @@ pub(super) fn forward(
     let (src, tgt_in) = (ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
     let targets = ids(&batch.tgt_out, batch.tgt_len).flatten(0, 1);
     observe(Phase::Upload);
-    let criterion = |logits| cross_entropy(logits, targets, config.label_smoothing, model.config().tgt_pad_id);
+    let criterion = |logits| cross_entropy(logits, targets, config.label_smoothing, model.vocabulary().tgt_pad_id);
     let losses = match &batch.gold_attention {
         Some(gold) if config.alignment_weight > 0.0 => {
             let shape = [batch.batch_size, batch.tgt_len, batch.src_len];
             let gold = Tensor::from_data(TensorData::new(gold.clone(), shape), device);
             let (logits, attention) = model.forward_aligned(src, tgt_in);
             let loss = criterion(logits);
-            let guided = alignment_loss(attention, gold) * config.alignment_weight;
-            let minimized = loss.loss_sum.clone() + guided;
+            let guided = attention.map(|attention| alignment_loss(attention, gold) * config.alignment_weight);
+            let minimized = guided.into_iter().fold(loss.loss_sum.clone(), |sum, guided| sum + guided);
             (loss, minimized)
         }
         _ => {

@@ -6,7 +6,7 @@ use polyglow::train::{Optimizer, StepConfig, TrainConfig, step, training_device}
 use polyglow_data::batch::Batch;
 use polyglow_data::example::Example;
 use polyglow_data::special::SpecialIds;
-use polyglow_model::{ModelConfig, Precision, Transformer, TransformerConfig, Vocabulary, parameter};
+use polyglow_model::{ModelConfig, Precision, Vocabulary, parameter};
 
 const SPECIAL: SpecialIds = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
 
@@ -43,11 +43,10 @@ fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Vec<f32>, Vec<f64>) {
         tgt_pad_id: SPECIAL.pad,
         max_len: 8,
     };
-    let shape = config.transformer(vocabulary).expect("a valid shape");
-    let shape = TransformerConfig { precision: train.precision, ..shape };
+    let shape = config.shape(vocabulary).expect("a valid shape").with_precision(train.precision);
     let config = Config { train, ..Config::default() };
     let device = training_device(&config, &Device::flex()).expect("flex computes in every precision");
-    let mut model = Transformer::new(&shape, 1, &device);
+    let mut model = shape.init(1, &device);
     let mut optimizer = Optimizer::new(&config.train, &model);
     let lr = config.train.lr;
     let mut losses = Vec::new();

@@ -7,13 +7,13 @@ use std::path::{self, PathBuf};
 use anyhow::{Context, anyhow};
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{Transformer, parameter};
+use polyglow_model::parameter;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Difference};
 use crate::failure::{usage, with_hint};
 use crate::file;
-use crate::run_directory::{RunDirectory, load_weights, model_config};
+use crate::run_directory::{RunDirectory, load_weights, model_shape};
 use crate::train::checkpoint::{Checkpoint, Content};
 use crate::train::{Optimizer, TextHashes, TrainState};
 use crate::weights::Weights;
@@ -131,7 +131,7 @@ impl Origin {
         device: &Device,
     ) -> anyhow::Result<()> {
         let Self { found, weights, .. } = self;
-        let fresh = Transformer::new(&model_config(config, tokenizers)?, config.seed, &device.clone().autodiff());
+        let fresh = model_shape(config, tokenizers)?.init(config.seed, &device.clone().autodiff());
         let model = load_weights(fresh, weights)?;
         let optimizer = Optimizer::new(&config.train, &model);
         let content =

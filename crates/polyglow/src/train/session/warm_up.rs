@@ -27,7 +27,7 @@ impl Session<'_> {
         }
         let started = Instant::now();
         let shapes = self.shapes()?;
-        let vocab_size = model.config().src_vocab_size.min(model.config().tgt_vocab_size);
+        let vocab_size = model.vocabulary().smaller();
         let step_config = StepConfig {
             seed: config.seed,
             step: 0,

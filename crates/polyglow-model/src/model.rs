@@ -1,0 +1,239 @@
+//! A model of any architecture: the one place where they differ for whoever trains, translates and looks inside.
+
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor};
+
+use crate::attention::AttentionKind;
+use crate::cache::DecoderCache;
+use crate::config::{RnnConfig, TransformerConfig, Vocabulary};
+use crate::precision::Precision;
+use crate::recurrent::attention::Score;
+use crate::rnn::{Rnn, RnnCache};
+use crate::transformer::{AttentionMaps, Transformer};
+
+/// The complete shape of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelShape {
+    /// Of an encoder-decoder Transformer.
+    Transformer(TransformerConfig),
+    /// Of a recurrent encoder-decoder.
+    Rnn(RnnConfig),
+}
+
+/// A model of any architecture, from ids to scores of the next token.
+#[derive(Module, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one model in a program, or a few")]
+pub enum Model {
+    /// The encoder-decoder Transformer.
+    Transformer(Transformer),
+    /// The recurrent encoder-decoder.
+    Rnn(Rnn),
+}
+
+/// What [`Model::advance`] keeps between positions.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each member of an ensemble")]
+pub enum Cache {
+    /// Keys and values.
+    Transformer(DecoderCache),
+    /// States.
+    Rnn(RnnCache),
+}
+
+impl ModelShape {
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
+    pub fn init(&self, seed: u64, device: &Device) -> Model {
+        match self {
+            Self::Transformer(config) => Model::Transformer(Transformer::new(config, seed, device)),
+            Self::Rnn(config) => Model::Rnn(Rnn::new(config, seed, device)),
+        }
+    }
+
+    /// The same shape with products in another precision.
+    #[must_use]
+    pub fn with_precision(mut self, precision: Precision) -> Self {
+        match &mut self {
+            Self::Transformer(config) => config.precision = precision,
+            Self::Rnn(config) => config.precision = precision,
+        }
+        self
+    }
+
+    /// The same shape for sequences of at least this length, in tokens with the end mark.
+    #[must_use]
+    pub fn with_room_for(mut self, len: usize) -> Self {
+        let max_len = match &mut self {
+            Self::Transformer(config) => &mut config.max_len,
+            Self::Rnn(config) => &mut config.vocabulary.max_len,
+        };
+        *max_len = len.max(*max_len);
+        self
+    }
+
+    /// Width of every hidden state.
+    pub fn d_model(&self) -> usize {
+        match self {
+            Self::Transformer(config) => config.d_model,
+            Self::Rnn(config) => config.d_model,
+        }
+    }
+
+    /// What the data decided.
+    pub fn vocabulary(&self) -> Vocabulary {
+        match self {
+            Self::Transformer(config) => config.vocabulary(),
+            Self::Rnn(config) => config.vocabulary,
+        }
+    }
+
+    /// How many layers and heads have weights of a kind.
+    pub fn attention(&self, kind: AttentionKind) -> (usize, usize) {
+        match (self, kind) {
+            (Self::Transformer(config), AttentionKind::Encoder) => (config.num_encoder_layers, config.num_heads),
+            (Self::Transformer(config), _) => (config.num_decoder_layers, config.num_heads),
+            (Self::Rnn(config), AttentionKind::Cross) if config.attention != Score::None => (1, 1),
+            (Self::Rnn(_), _) => (0, 0),
+        }
+    }
+
+    /// Floating-point operations of the matrix products of a forward pass: two for each number that is multiplied.
+    ///
+    /// # Shapes
+    /// - `batch`: rows, source positions, target positions
+    pub fn forward_flops(&self, batch: [usize; 3]) -> f64 {
+        match self {
+            Self::Transformer(config) => config.forward_flops(batch),
+            Self::Rnn(config) => config.forward_flops(batch),
+        }
+    }
+
+    /// About how many numbers a forward pass keeps for the backward pass, with the kernels of polyglow-kernels or without.
+    ///
+    /// # Shapes
+    /// - `batch`: rows, source positions, target positions
+    pub fn activations(&self, batch: [usize; 3], kernels: bool) -> u64 {
+        match self {
+            Self::Transformer(config) => config.activations(batch, kernels),
+            Self::Rnn(config) => config.activations(batch, kernels),
+        }
+    }
+}
+
+impl Model {
+    /// The shape it was built with.
+    pub fn shape(&self) -> ModelShape {
+        match self {
+            Self::Transformer(model) => ModelShape::Transformer(model.config().clone()),
+            Self::Rnn(model) => ModelShape::Rnn(model.config().clone()),
+        }
+    }
+
+    /// What the data decided about it.
+    pub fn vocabulary(&self) -> Vocabulary {
+        match self {
+            Self::Transformer(model) => model.config().vocabulary(),
+            Self::Rnn(model) => model.config().vocabulary,
+        }
+    }
+
+    /// Whether it lives in host memory.
+    pub fn on_host(&self) -> bool {
+        match self {
+            Self::Transformer(model) => model.on_host(),
+            Self::Rnn(model) => model.on_host(),
+        }
+    }
+
+    /// Scores of the next token at every target position at once (teacher forcing).
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
+    pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
+        match self {
+            Self::Transformer(model) => model.forward(src, tgt_in),
+            Self::Rnn(model) => model.forward(src, tgt_in, &mut |_| {}),
+        }
+    }
+
+    /// [`Self::forward`], and where the highest layer looks in the source, averaged over heads; none without attention.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`
+    /// - output: `[batch * tgt_len, tgt_vocab_size]`, and the weights `[batch, tgt_len, src_len]`
+    pub fn forward_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Tensor<2>, Option<Tensor<3>>) {
+        match self {
+            Self::Transformer(model) => {
+                let (logits, weights) = model.forward_aligned(src, tgt_in);
+                (logits, Some(weights))
+            }
+            Self::Rnn(model) => {
+                let mut found = None;
+                let logits = model.forward(src, tgt_in, &mut |weights| found = Some(weights));
+                (logits, found)
+            }
+        }
+    }
+
+    /// The weights of every attention in [`Self::forward`]. The query at a target position is the one that predicts the
+    /// token after it.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`
+    pub fn attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> AttentionMaps {
+        match self {
+            Self::Transformer(model) => model.attention(src, tgt_in),
+            Self::Rnn(_) => {
+                let (_, weights) = self.forward_aligned(src, tgt_in);
+                let cross = weights.into_iter().map(|weights| weights.unsqueeze_dim(1)).collect();
+                AttentionMaps { cross, ..AttentionMaps::default() }
+            }
+        }
+    }
+
+    /// The weights of every layer's attention to the source in [`Self::forward`], from the lowest, averaged over heads.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch, tgt_len, src_len]` each
+    pub fn cross_attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        match self {
+            Self::Transformer(model) => model.cross_attention(src, tgt_in),
+            Self::Rnn(_) => self.forward_aligned(src, tgt_in).1.into_iter().collect(),
+        }
+    }
+
+    /// Reads the source, to [`Self::advance`] from.
+    ///
+    /// # Shapes
+    /// - `src`: `[rows, src_len]`
+    pub fn start(&self, src: Tensor<2, Int>) -> Cache {
+        match self {
+            Self::Transformer(model) => Cache::Transformer(model.start(&model.encode(src))),
+            Self::Rnn(model) => Cache::Rnn(model.start(src)),
+        }
+    }
+
+    /// Scores of the next token after one more token in every row; equal to the last position of [`Self::forward`].
+    ///
+    /// # Shapes
+    /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, tgt_vocab_size]`
+    ///
+    /// # Panics
+    /// The cache is another architecture's.
+    pub fn advance(&self, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2> {
+        match (self, cache) {
+            (Self::Transformer(model), Cache::Transformer(cache)) => model.advance(ids, cache),
+            (Self::Rnn(model), Cache::Rnn(cache)) => model.advance(ids, cache),
+            _ => panic!("a model goes on from its own cache"),
+        }
+    }
+}
+
+impl Cache {
+    /// Keeps the given rows, in the given order; a row may be named several times (a beam that splits) or not at all.
+    pub fn select(&mut self, rows: &[usize]) {
+        match self {
+            Self::Transformer(cache) => cache.select(rows),
+            Self::Rnn(cache) => cache.select(rows),
+        }
+    }
+}
