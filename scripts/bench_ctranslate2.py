@@ -14,8 +14,6 @@ import argparse
 import json
 import math
 import pathlib
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,10 +22,10 @@ import tomllib
 import ctranslate2
 import numpy as np
 from ctranslate2.specs import common_spec, transformer_spec
+from measurement import describe, in_turns, machine, ratio, read_lines, save, spread, translation, versions
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-ROUNDS = 3
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
 
 
@@ -94,21 +92,40 @@ def theirs(translator, sources, beam_size: int, max_tokens: int):
     return time.monotonic() - started, [result.hypotheses[0] for result in results]
 
 
-def ours(options, file: pathlib.Path, beam_size: int):
-    command = [options.program, "-q", "translate", str(options.run), str(file), "--beam-size", str(beam_size),
-               "--checkpoint", options.checkpoint]
-    started = time.monotonic()
-    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return time.monotonic() - started, output.splitlines()
-
-
 def bleu(hypotheses, reference):
-    if reference is None:
-        return ""
     import sacrebleu
 
-    lines = reference.read_text(encoding="utf-8").splitlines()
-    return f"  BLEU {sacrebleu.corpus_bleu(hypotheses, [lines], tokenize='none', force=True).score:.2f}"
+    return sacrebleu.corpus_bleu(hypotheses, [read_lines(reference)], tokenize="none", force=True).score
+
+
+def measure(options, tokenizer, translators, beam_size: int) -> dict:
+    """Rates and output of each way to translate, in turns, and how ours compares with the others."""
+    sources = [tokenizer.encode(line).tokens for line in read_lines(options.text)]
+    max_tokens = tomllib.loads((options.run / "config.toml").read_text())["train"]["max_tokens"]
+
+    def peer(translator):
+        def run():
+            seconds, hypotheses = theirs(translator, sources, beam_size, max_tokens)
+            ids = [[tokenizer.token_to_id(token) for token in tokens] for tokens in hypotheses]
+            return sum(map(len, hypotheses)) / seconds, tokenizer.decode_batch(ids)
+
+        return run
+
+    def ours():
+        seconds, lines = translation(options.program, options.run, options.text, options.threads, "--beam-size", beam_size,
+                                     "--checkpoint", options.checkpoint)
+        return sum(len(tokenizer.encode(line).tokens) for line in lines) / seconds, lines
+
+    found = in_turns(options.rounds, {kind: peer(translator) for kind, translator in translators.items()} | {"ours": ours})
+    rates = {kind: [rate for rate, _ in results] for kind, results in found.items()}
+    texts = {kind: results[-1][1] for kind, results in found.items()}
+    rows = {}
+    for kind, text in texts.items():
+        same = sum(left == right for left, right in zip(text, texts["ours"], strict=True)) / len(sources)
+        rows[kind] = {"rate": spread(rates[kind]), "ratio": ratio(rates["ours"], rates[kind]), "same_lines": same}
+        if options.ref:
+            rows[kind]["bleu"] = bleu(text, options.ref)
+    return rows
 
 
 def main() -> None:
@@ -119,43 +136,30 @@ def main() -> None:
     parser.add_argument("--checkpoint", default="best")
     parser.add_argument("--ref", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--json", metavar="FILE", help="write the figures here, too")
     options = parser.parse_args()
     tokenizer = Tokenizer.from_file(str(options.run / "tokenizer.json"))
-    lines = options.text.read_text(encoding="utf-8").splitlines()
-    sources = [tokenizer.encode(line).tokens for line in lines]
-    max_tokens = tomllib.loads((options.run / "config.toml").read_text())["train"]["max_tokens"]
+    result = machine(options.threads) | {"versions": versions("ctranslate2", "tokenizers"), "beams": {}}
+    print(describe(result))
     with tempfile.TemporaryDirectory() as directory:
-        directory = pathlib.Path(directory)
-        convert(options.run, options.checkpoint, directory / "model")
-        first = directory / "first"
-        first.write_text(lines[0] + "\n", encoding="utf-8")
+        model = pathlib.Path(directory) / "model"
+        convert(options.run, options.checkpoint, model)
         translators = {
             kind: ctranslate2.Translator(
-                str(directory / "model"), device="cpu", compute_type=kind, inter_threads=1, intra_threads=options.threads
+                str(model), device="cpu", compute_type=kind, inter_threads=1, intra_threads=options.threads
             )
             for kind in ("float32", "int8")
         }
         for beam_size in options.beams:
-            times = {kind: [] for kind in (*translators, "ours")}
-            texts, counts = {}, {}
-            for _ in range(ROUNDS):
-                for kind, translator in translators.items():
-                    seconds, hypotheses = theirs(translator, sources, beam_size, max_tokens)
-                    times[kind].append(seconds)
-                    counts[kind] = sum(len(tokens) for tokens in hypotheses)
-                    ids = [[tokenizer.token_to_id(token) for token in tokens] for tokens in hypotheses]
-                    texts[kind] = tokenizer.decode_batch(ids)
-                seconds, output = ours(options, options.text, beam_size)
-                start, _ = ours(options, first, beam_size)
-                times["ours"].append(seconds - start)
-                texts["ours"] = output
-                counts["ours"] = sum(len(tokenizer.encode(line).tokens) for line in output)
-            rate = {kind: counts[kind] / statistics.median(seconds) for kind, seconds in times.items()}
-            for kind in times:
-                same = sum(left == right for left, right in zip(texts[kind], texts["ours"])) / len(lines)
-                print(f"beam {beam_size}  {kind:8} {rate[kind]:8.0f} target tokens/s, {rate['ours'] / rate[kind]:.2f} of "
-                      f"it is our rate; {same:.1%} of lines as ours{bleu(texts[kind], options.ref)}")
+            rows = measure(options, tokenizer, translators, beam_size)
+            result["beams"][beam_size] = rows
+            for kind, row in rows.items():
+                score = f"  BLEU {row['bleu']:.2f}" if "bleu" in row else ""
+                print(f"beam {beam_size}  {kind:8} {row['rate']['median']:8.0f} target tokens/s, "
+                      f"{row['ratio']['median']:.2f} of it is our rate; {row['same_lines']:.1%} of lines as ours{score}")
+    save(result, options.json)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from contextlib import nullcontext
 
 import torch
 import torch.nn.functional as F
+from measurement import save
 from torch import Tensor, nn
 
 PAD, FIRST_WORD = 0, 4
@@ -256,6 +257,7 @@ def measure(options) -> dict:
         "load_average": load_average,
         "mode": "compile" if options.compile else "eager",
         "precision": "bf16" if options.bf16 else "tf32" if options.tf32 else "float32",
+        "preset": options.preset,
         "parameters": trainer.num_parameters,
         "pytorch": summary(seconds, options),
     }
@@ -313,7 +315,7 @@ def arguments() -> argparse.Namespace:
     run.add_argument("--steps", type=int, default=10, help="timed steps in a block")
     run.add_argument("--blocks", type=int, default=3, help="blocks of steps, with --ours run after each")
     run.add_argument("--ours", metavar="PROGRAM", help="the polyglow program to compare with, options may follow")
-    run.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    run.add_argument("--json", metavar="FILE", help="write the figures here, too")
     options = parser.parse_args()
     if options.preset:
         sizes = ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout")
@@ -329,10 +331,8 @@ def main() -> None:
     if options.tf32:
         torch.set_float32_matmul_precision("high")
     result = measure(options)
-    if options.json:
-        print(json.dumps(result))
-    else:
-        report(result, options)
+    report(result, options)
+    save(result, options.json)
 
 
 if __name__ == "__main__":
