@@ -17,6 +17,9 @@ use crate::config::Config;
 use crate::inspection::peak_memory;
 use crate::train::batching;
 
+/// Pairs that are encoded at a time, so that the memory does not grow with the text.
+const PAIRS_PER_CHUNK: usize = 8192;
+
 /// The way of a corpus from text to batches. Rates are of pairs, batches, or target tokens without padding a second.
 #[derive(Clone, Debug, Serialize)]
 pub struct DataReport {
@@ -40,6 +43,8 @@ pub struct DataReport {
     pub batches: usize,
     /// Reading ids and padding them, in the background thread alone.
     pub batches_per_second: f64,
+    /// The same in pairs that training keeps.
+    pub batched_pairs_per_second: f64,
     /// Target tokens in these batches.
     pub target_tokens_per_second: f64,
     /// The most memory of this process, in bytes; none where the system does not tell.
@@ -59,16 +64,17 @@ pub fn bench_data(config: &Config, trace: &mut Trace) -> anyhow::Result<DataRepo
     };
     let corpus = Corpus::open(&config.data, Split::Train)?;
     let begin = Instant::now();
-    let pairs: Vec<Pair> = corpus.pairs().collect::<Result<_, _>>()?;
+    let (mut pairs, mut bytes) = (0, 0);
+    for pair in corpus.pairs() {
+        let Pair { src, tgt } = pair?;
+        pairs += 1;
+        bytes += (src.len() + tgt.len() + 2) as u64;
+    }
     let read = timed("read", begin);
     let begin = Instant::now();
     let tokenizers = Tokenizers::train(&config.tokenizer, &corpus, &mut |_, _| {})?;
     let vocabulary_seconds = timed("vocabulary", begin);
-    let (src, tgt): (Vec<&str>, Vec<&str>) = pairs.iter().map(|pair| (&*pair.src, &*pair.tgt)).unzip();
-    let begin = Instant::now();
-    tokenizers.src.encode_batch(&src)?;
-    tokenizers.tgt.encode_batch(&tgt)?;
-    let encode = timed("encode", begin);
+    let encode = encode(&corpus, &tokenizers, &mut timed)?;
     let begin = Instant::now();
     let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data));
     let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
@@ -78,16 +84,18 @@ pub fn bench_data(config: &Config, trace: &mut Trace) -> anyhow::Result<DataRepo
     let plan_seconds = timed("plan", begin);
     let stream = BatchStream::start(Arc::new(cache), batching(config), Position::default())?;
     let begin = Instant::now();
-    let mut target_tokens = 0;
+    let (mut target_tokens, mut rows) = (0, 0);
     for batch in stream.take(batches) {
-        target_tokens += batch?.num_target_tokens();
+        let batch = batch?;
+        target_tokens += batch.num_target_tokens();
+        rows += batch.batch_size;
     }
     let stream = timed("batches", begin);
-    let count = pairs.len() as f64;
+    let count = pairs as f64;
     Ok(DataReport {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
-        pairs: pairs.len() as u64,
-        bytes: src.iter().chain(&tgt).map(|text| text.len() as u64 + 1).sum(),
+        pairs,
+        bytes,
         read_pairs_per_second: count / read,
         vocabulary_seconds,
         encode_pairs_per_second: count / encode,
@@ -95,7 +103,26 @@ pub fn bench_data(config: &Config, trace: &mut Trace) -> anyhow::Result<DataRepo
         plan_seconds,
         batches,
         batches_per_second: batches as f64 / stream,
+        batched_pairs_per_second: rows as f64 / stream,
         target_tokens_per_second: target_tokens as f64 / stream,
         peak_memory: peak_memory(),
     })
+}
+
+/// Seconds to encode both sides of all pairs, without reading them.
+fn encode(
+    corpus: &Corpus,
+    tokenizers: &Tokenizers,
+    timed: &mut impl FnMut(&'static str, Instant) -> f64,
+) -> anyhow::Result<f64> {
+    let (mut pairs, mut seconds) = (corpus.pairs().peekable(), 0.0);
+    while pairs.peek().is_some() {
+        let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
+        let (src, tgt): (Vec<&str>, Vec<&str>) = chunk.iter().map(|pair| (&*pair.src, &*pair.tgt)).unzip();
+        let begin = Instant::now();
+        tokenizers.src.encode_batch(&src)?;
+        tokenizers.tgt.encode_batch(&tgt)?;
+        seconds += timed("encode", begin);
+    }
+    Ok(seconds)
 }

@@ -176,8 +176,8 @@ fn print_data(out: &mut dyn Write, report: &DataReport) -> io::Result<()> {
     writeln!(out, "encode      {:>10.0} pairs/s", report.encode_pairs_per_second)?;
     writeln!(out, "cache       {:>10.0} pairs/s", report.cache_pairs_per_second)?;
     writeln!(out, "plan        {:>10.3} s for {batches} batches", report.plan_seconds)?;
-    let (rate, tokens) = (report.batches_per_second, report.target_tokens_per_second);
-    writeln!(out, "batches     {rate:>10.0} batches/s, {tokens:.0} target tokens/s")?;
+    let (rate, tokens) = (report.batched_pairs_per_second, report.target_tokens_per_second);
+    writeln!(out, "batches     {rate:>10.0} pairs/s, {tokens:.0} target tokens/s")?;
     print_memory(out, report.peak_memory)
 }
 

@@ -63,6 +63,9 @@ fn a_config_is_measured_on_its_own_text() {
     assert!(report["buckets"].as_array().is_some_and(|buckets| !buckets.is_empty()));
     let report = place.json(&["bench", "data", "tiny.toml", "--json"]);
     assert_eq!((report["pairs"].as_u64(), report["batches"].as_u64()), (Some(26), Some(2)));
+    let rate = |key: &str| report[key].as_f64().expect("a number");
+    let pairs_per_batch = rate("batched_pairs_per_second") / rate("batches_per_second");
+    assert!((pairs_per_batch - 13.0).abs() < 1e-9, "{pairs_per_batch}");
     let report =
         place.json(&["bench", "search", "tiny.toml", "--json", "--repetitions", "1", "--set", "search.beam_size=2"]);
     let ways: Vec<_> =
