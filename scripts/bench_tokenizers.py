@@ -90,6 +90,7 @@ def write_config(directory, run, sides, count):
 
 
 def measure(options, directory):
+    result = machine(options.threads)
     sides = [read_lines(f"{options.data}.{side}") for side in (options.src, options.tgt)]
     tokenizer = Tokenizer.from_file(str(options.run / "tokenizer.json"))
     tokenizer.encode_special_tokens = True
@@ -111,7 +112,7 @@ def measure(options, directory):
     found = in_turns(options.rounds, {name: theirs(encode) for name, encode in encoders.items()} | {"polyglow": ours})
     reports = found.pop("polyglow")
     rates = [report["encode_pairs_per_second"] for report in reports]
-    result = machine(options.threads) | {
+    result |= {
         "versions": versions("tokenizers", "sentencepiece"), "pairs": options.pairs, "same_ids": same_ids,
         "polyglow": spread(rates), "peers": {}, "ours": {},
     }
