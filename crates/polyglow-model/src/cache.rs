@@ -33,7 +33,7 @@ impl KeyValue {
         }
     }
 
-    fn select(&mut self, rows: &Tensor<1, Int>) {
+    pub(crate) fn select(&mut self, rows: &Tensor<1, Int>) {
         match self {
             Self::Heads { key, value } => {
                 *key = key.clone().select(0, rows.clone());

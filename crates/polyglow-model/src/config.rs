@@ -23,14 +23,38 @@ pub enum Arch {
     /// A recurrent encoder-decoder, with attention (Bahdanau et al., 2015; Luong et al., 2015) or without (Sutskever et
     /// al., 2014).
     Rnn,
+    /// A decoder-only Transformer, a language model of one-sided text (Radford et al., 2018).
+    Lm,
+    /// A recurrent language model, the network that predicts the next letter (Mikolov et al., 2010).
+    #[serde(rename = "rnn-lm")]
+    RnnLm,
+}
+
+/// What an architecture is trained for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// The target, given the source.
+    Translation,
+    /// The next token of a text that has only one side.
+    Language,
 }
 
 impl Arch {
+    /// What it is trained for.
+    pub fn task(self) -> Task {
+        match self {
+            Self::Transformer | Self::Rnn => Task::Translation,
+            Self::Lm | Self::RnnLm => Task::Language,
+        }
+    }
+
     /// Its name in a config.
     pub fn name(self) -> &'static str {
         match self {
             Self::Transformer => "transformer",
             Self::Rnn => "rnn",
+            Self::Lm => "lm",
+            Self::RnnLm => "rnn-lm",
         }
     }
 }
@@ -103,7 +127,7 @@ pub enum TieEmbeddings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// The architecture: `"transformer"` or `"rnn"`; default `"transformer"`.
+    /// The architecture: `"transformer"`, `"rnn"`, `"lm"` or `"rnn-lm"`; default `"transformer"`.
     pub arch: Arch,
     /// Sizes to start from: `"tiny"`, `"small"`, `"base"` or `"big"`; default `"small"`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -138,7 +162,7 @@ pub struct ModelConfig {
     pub position: Position,
     /// Shared embedding matrices: `"none"`, `"decoder"` or `"all"`; default `"all"` (`"decoder"` suits separate vocabularies).
     pub tie_embeddings: TieEmbeddings,
-    /// What recurrent layers are made of: `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"`.
+    /// What recurrent layers are made of: `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"` and `"rnn-lm"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
     /// Where a recurrent decoder looks in the source: `"bahdanau"`, `"luong"`, `"luong_general"` or `"none"`; default
@@ -195,8 +219,8 @@ impl Preset {
         };
         // A recurrent layer reads the whole sequence, so few are needed, and each costs `len` steps in a row.
         let num_layers = match arch {
-            Arch::Transformer => num_layers,
-            Arch::Rnn => num_layers / 3,
+            Arch::Transformer | Arch::Lm => num_layers,
+            Arch::Rnn | Arch::RnnLm => num_layers / 3,
         };
         Sizes { num_layers, d_model, d_ff, num_heads, dropout }
     }
@@ -214,17 +238,23 @@ impl ModelConfig {
         let common = Self {
             preset: Some(self.preset.unwrap_or(Preset::Small)),
             d_model: Some(self.d_model.unwrap_or(d_model)),
-            num_encoder_layers: Some(self.num_encoder_layers.unwrap_or(num_layers)),
             num_decoder_layers: Some(self.num_decoder_layers.unwrap_or(num_layers)),
             dropout: Some(self.dropout.unwrap_or(dropout)),
             ..self.clone()
         };
+        let common = match self.arch.task() {
+            Task::Translation => {
+                Self { num_encoder_layers: Some(self.num_encoder_layers.unwrap_or(num_layers)), ..common }
+            }
+            Task::Language => common,
+        };
         match self.arch {
-            Arch::Transformer => Self {
+            Arch::Transformer | Arch::Lm => Self {
                 d_ff: Some(self.d_ff.unwrap_or(d_ff)),
                 num_heads: Some(self.num_heads.unwrap_or(num_heads)),
                 ..common
             },
+            Arch::RnnLm => Self { cell: Some(self.cell.unwrap_or_default()), ..common },
             Arch::Rnn => Self {
                 cell: Some(self.cell.unwrap_or_default()),
                 attention: Some(self.attention.unwrap_or_default()),
@@ -250,7 +280,8 @@ impl ModelConfig {
     /// [`ModelError::Config`] for a size of zero or beyond reason, a dropout outside `[0, 1)`, sizes that do not fit each
     /// other, tied embeddings over vocabularies that are not shared, and keys that the architecture does not have.
     pub fn shape(&self, vocabulary: Vocabulary) -> Result<ModelShape, ModelError> {
-        if self.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
+        let both_sides = self.arch.task() == Task::Translation;
+        if both_sides && self.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
             return Err(ModelError::config(
                 "model.tie_embeddings",
                 "all",
@@ -260,6 +291,8 @@ impl ModelConfig {
         match self.arch {
             Arch::Transformer => self.transformer(vocabulary).map(ModelShape::Transformer),
             Arch::Rnn => self.rnn(vocabulary).map(ModelShape::Rnn),
+            Arch::Lm => self.lm(vocabulary).map(ModelShape::Lm),
+            Arch::RnnLm => self.rnn_lm(vocabulary).map(ModelShape::RnnLm),
         }
     }
 

@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
 use crate::attention::{AttentionKind, SelfAttention, Watch, reborrow};
+use crate::cache::KeyValue;
 use crate::config::{Norm, TransformerConfig};
 use crate::feed_forward::FeedForward;
 use crate::init::ParamInit;
@@ -34,10 +35,10 @@ pub struct EncoderLayer {
 }
 
 impl Encoder {
-    /// The configured number of layers.
-    pub fn new(config: &TransformerConfig, init: &mut ParamInit) -> Self {
+    /// So many layers of the configured kind.
+    pub fn new(config: &TransformerConfig, num_layers: usize, init: &mut ParamInit) -> Self {
         Self {
-            layers: (0..config.num_encoder_layers).map(|_| EncoderLayer::new(config, init)).collect(),
+            layers: (0..num_layers).map(|_| EncoderLayer::new(config, init)).collect(),
             norm: (config.norm == Norm::Pre).then(|| LayerNorm::new(config.d_model, init)),
         }
     }
@@ -55,7 +56,20 @@ impl Encoder {
         mut watch: Watch<'_>,
     ) -> Tensor<3> {
         let next = |hidden, layer: &EncoderLayer| layer.forward(hidden, mask, rotation, reborrow(&mut watch));
-        let output = self.layers.iter().fold(input, next);
+        self.finish(self.layers.iter().fold(input, next))
+    }
+
+    /// One more position, which may look at itself and at all of `past`; each layer's keys and values are added there.
+    ///
+    /// # Shapes
+    /// - `input`: `[rows, 1, d_model]`; output: as `input`
+    pub fn advance(&self, input: Tensor<3>, rotation: Option<&Rotation>, past: &mut [Option<KeyValue>]) -> Tensor<3> {
+        let next =
+            |hidden, (layer, past): (&EncoderLayer, &mut Option<KeyValue>)| layer.advance(hidden, rotation, past);
+        self.finish(self.layers.iter().zip(past).fold(input, next))
+    }
+
+    fn finish(&self, output: Tensor<3>) -> Tensor<3> {
         match &self.norm {
             Some(norm) => norm.forward(output),
             None => output,
@@ -85,6 +99,13 @@ impl EncoderLayer {
         let attended = self
             .self_attention_residual
             .forward(input, |x| self.self_attention.forward(x, mask, rotation, AttentionKind::Encoder, watch));
+        self.feed_forward_residual.forward(attended, |x| self.feed_forward.forward(x))
+    }
+
+    /// # Shapes
+    /// - `input`: `[rows, 1, d_model]`; output: as `input`
+    fn advance(&self, input: Tensor<3>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<3> {
+        let attended = self.self_attention_residual.forward(input, |x| self.self_attention.advance(x, rotation, past));
         self.feed_forward_residual.forward(attended, |x| self.feed_forward.forward(x))
     }
 }

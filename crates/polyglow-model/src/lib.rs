@@ -16,6 +16,7 @@ pub mod feed_forward;
 pub mod init;
 pub mod layer_norm;
 pub mod linear;
+mod lm;
 pub mod loss;
 pub mod mask;
 mod model;
@@ -26,6 +27,7 @@ pub mod random;
 pub mod recurrent;
 pub mod residual;
 mod rnn;
+mod rnn_lm;
 pub mod search;
 mod transformer;
 
@@ -34,10 +36,12 @@ pub use config::{
 };
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
+pub use lm::{LanguageModel, TextCache};
 pub use loss::{LossOutput, alignment_loss, cross_entropy};
 pub use model::{Cache, Model, ModelShape};
 pub use precision::Precision;
 pub use rnn::{Rnn, RnnCache};
+pub use rnn_lm::{RecurrentLanguageModel, States};
 pub use transformer::{AttentionMaps, Memory, Transformer};
 
 /// The device of the unit tests.

@@ -6,9 +6,11 @@ use burn::tensor::{Device, Int, Tensor};
 use crate::attention::AttentionKind;
 use crate::cache::DecoderCache;
 use crate::config::{RnnConfig, TransformerConfig, Vocabulary};
+use crate::lm::{LanguageModel, TextCache};
 use crate::precision::Precision;
 use crate::recurrent::attention::Score;
 use crate::rnn::{Rnn, RnnCache};
+use crate::rnn_lm::{self, RecurrentLanguageModel, States};
 use crate::transformer::{AttentionMaps, Transformer};
 
 /// The complete shape of a model.
@@ -18,6 +20,10 @@ pub enum ModelShape {
     Transformer(TransformerConfig),
     /// Of a recurrent encoder-decoder.
     Rnn(RnnConfig),
+    /// Of a decoder-only Transformer: its decoder layers, and the target's vocabulary for both sides.
+    Lm(TransformerConfig),
+    /// Of a recurrent language model, in the same way.
+    RnnLm(RnnConfig),
 }
 
 /// A model of any architecture, from ids to scores of the next token.
@@ -28,6 +34,10 @@ pub enum Model {
     Transformer(Transformer),
     /// The recurrent encoder-decoder.
     Rnn(Rnn),
+    /// The decoder-only Transformer, which takes no notice of a source.
+    Lm(LanguageModel),
+    /// The recurrent language model, which takes no notice of a source.
+    RnnLm(RecurrentLanguageModel),
 }
 
 /// What [`Model::advance`] keeps between positions.
@@ -38,6 +48,10 @@ pub enum Cache {
     Transformer(DecoderCache),
     /// States.
     Rnn(RnnCache),
+    /// Keys and values of a text.
+    Lm(TextCache),
+    /// States of a text.
+    RnnLm(States),
 }
 
 impl ModelShape {
@@ -46,6 +60,8 @@ impl ModelShape {
         match self {
             Self::Transformer(config) => Model::Transformer(Transformer::new(config, seed, device)),
             Self::Rnn(config) => Model::Rnn(Rnn::new(config, seed, device)),
+            Self::Lm(config) => Model::Lm(LanguageModel::new(config, seed, device)),
+            Self::RnnLm(config) => Model::RnnLm(RecurrentLanguageModel::new(config, seed, device)),
         }
     }
 
@@ -53,8 +69,8 @@ impl ModelShape {
     #[must_use]
     pub fn with_precision(mut self, precision: Precision) -> Self {
         match &mut self {
-            Self::Transformer(config) => config.precision = precision,
-            Self::Rnn(config) => config.precision = precision,
+            Self::Transformer(config) | Self::Lm(config) => config.precision = precision,
+            Self::Rnn(config) | Self::RnnLm(config) => config.precision = precision,
         }
         self
     }
@@ -63,8 +79,8 @@ impl ModelShape {
     #[must_use]
     pub fn with_room_for(mut self, len: usize) -> Self {
         let max_len = match &mut self {
-            Self::Transformer(config) => &mut config.max_len,
-            Self::Rnn(config) => &mut config.vocabulary.max_len,
+            Self::Transformer(config) | Self::Lm(config) => &mut config.max_len,
+            Self::Rnn(config) | Self::RnnLm(config) => &mut config.vocabulary.max_len,
         };
         *max_len = len.max(*max_len);
         self
@@ -73,16 +89,16 @@ impl ModelShape {
     /// Width of every hidden state.
     pub fn d_model(&self) -> usize {
         match self {
-            Self::Transformer(config) => config.d_model,
-            Self::Rnn(config) => config.d_model,
+            Self::Transformer(config) | Self::Lm(config) => config.d_model,
+            Self::Rnn(config) | Self::RnnLm(config) => config.d_model,
         }
     }
 
     /// What the data decided.
     pub fn vocabulary(&self) -> Vocabulary {
         match self {
-            Self::Transformer(config) => config.vocabulary(),
-            Self::Rnn(config) => config.vocabulary,
+            Self::Transformer(config) | Self::Lm(config) => config.vocabulary(),
+            Self::Rnn(config) | Self::RnnLm(config) => config.vocabulary,
         }
     }
 
@@ -92,7 +108,8 @@ impl ModelShape {
             (Self::Transformer(config), AttentionKind::Encoder) => (config.num_encoder_layers, config.num_heads),
             (Self::Transformer(config), _) => (config.num_decoder_layers, config.num_heads),
             (Self::Rnn(config), AttentionKind::Cross) if config.attention != Score::None => (1, 1),
-            (Self::Rnn(_), _) => (0, 0),
+            (Self::Lm(config), AttentionKind::Decoder) => (config.num_decoder_layers, config.num_heads),
+            (Self::Rnn(_) | Self::Lm(_) | Self::RnnLm(_), _) => (0, 0),
         }
     }
 
@@ -104,6 +121,8 @@ impl ModelShape {
         match self {
             Self::Transformer(config) => config.forward_flops(batch),
             Self::Rnn(config) => config.forward_flops(batch),
+            Self::Lm(config) => config.text_flops(batch),
+            Self::RnnLm(config) => config.forward_flops([batch[0], 0, batch[2]]),
         }
     }
 
@@ -115,6 +134,9 @@ impl ModelShape {
         match self {
             Self::Transformer(config) => config.activations(batch, kernels),
             Self::Rnn(config) => config.activations(batch, kernels),
+            // The layers are encoder layers, of the target's length.
+            Self::Lm(config) => config.activations([batch[0], 0, batch[2]], kernels),
+            Self::RnnLm(config) => config.activations([batch[0], 0, batch[2]], kernels),
         }
     }
 }
@@ -125,6 +147,8 @@ impl Model {
         match self {
             Self::Transformer(model) => ModelShape::Transformer(model.config().clone()),
             Self::Rnn(model) => ModelShape::Rnn(model.config().clone()),
+            Self::Lm(model) => ModelShape::Lm(model.config().clone()),
+            Self::RnnLm(model) => ModelShape::RnnLm(model.config().clone()),
         }
     }
 
@@ -133,6 +157,8 @@ impl Model {
         match self {
             Self::Transformer(model) => model.config().vocabulary(),
             Self::Rnn(model) => model.config().vocabulary,
+            Self::Lm(model) => model.config().vocabulary(),
+            Self::RnnLm(model) => model.config().vocabulary,
         }
     }
 
@@ -141,6 +167,8 @@ impl Model {
         match self {
             Self::Transformer(model) => model.on_host(),
             Self::Rnn(model) => model.on_host(),
+            Self::Lm(model) => model.on_host(),
+            Self::RnnLm(model) => model.on_host(),
         }
     }
 
@@ -152,6 +180,8 @@ impl Model {
         match self {
             Self::Transformer(model) => model.forward(src, tgt_in),
             Self::Rnn(model) => model.forward(src, tgt_in, &mut |_| {}),
+            Self::Lm(model) => model.forward(tgt_in, None),
+            Self::RnnLm(model) => model.forward(tgt_in),
         }
     }
 
@@ -171,6 +201,7 @@ impl Model {
                 let logits = model.forward(src, tgt_in, &mut |weights| found = Some(weights));
                 (logits, found)
             }
+            Self::Lm(_) | Self::RnnLm(_) => (self.forward(src, tgt_in), None),
         }
     }
 
@@ -187,6 +218,12 @@ impl Model {
                 let cross = weights.into_iter().map(|weights| weights.unsqueeze_dim(1)).collect();
                 AttentionMaps { cross, ..AttentionMaps::default() }
             }
+            Self::Lm(model) => {
+                let mut decoder = Vec::new();
+                model.forward(tgt_in, Some(&mut |_, weights| decoder.push(weights)));
+                AttentionMaps { decoder, ..AttentionMaps::default() }
+            }
+            Self::RnnLm(_) => AttentionMaps::default(),
         }
     }
 
@@ -198,17 +235,20 @@ impl Model {
         match self {
             Self::Transformer(model) => model.cross_attention(src, tgt_in),
             Self::Rnn(_) => self.forward_aligned(src, tgt_in).1.into_iter().collect(),
+            Self::Lm(_) | Self::RnnLm(_) => Vec::new(),
         }
     }
 
     /// Reads the source, to [`Self::advance`] from.
     ///
     /// # Shapes
-    /// - `src`: `[rows, src_len]`
+    /// - `src`: `[rows, src_len]`, of which a language model only looks at the number of rows
     pub fn start(&self, src: Tensor<2, Int>) -> Cache {
         match self {
             Self::Transformer(model) => Cache::Transformer(model.start(&model.encode(src))),
             Self::Rnn(model) => Cache::Rnn(model.start(src)),
+            Self::Lm(model) => Cache::Lm(model.start(src.dims()[0])),
+            Self::RnnLm(_) => Cache::RnnLm(None),
         }
     }
 
@@ -223,6 +263,8 @@ impl Model {
         match (self, cache) {
             (Self::Transformer(model), Cache::Transformer(cache)) => model.advance(ids, cache),
             (Self::Rnn(model), Cache::Rnn(cache)) => model.advance(ids, cache),
+            (Self::Lm(model), Cache::Lm(cache)) => model.advance(ids, cache),
+            (Self::RnnLm(model), Cache::RnnLm(states)) => model.advance(ids, states),
             _ => panic!("a model goes on from its own cache"),
         }
     }
@@ -230,10 +272,12 @@ impl Model {
 
 impl Cache {
     /// Keeps the given rows, in the given order; a row may be named several times (a beam that splits) or not at all.
-    pub fn select(&mut self, rows: &[usize]) {
+    pub fn select(&mut self, rows: &[usize], device: &Device) {
         match self {
             Self::Transformer(cache) => cache.select(rows),
             Self::Rnn(cache) => cache.select(rows),
+            Self::Lm(cache) => cache.select(rows, device),
+            Self::RnnLm(states) => rnn_lm::select(states, rows, device),
         }
     }
 }

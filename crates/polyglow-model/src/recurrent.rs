@@ -94,6 +94,11 @@ impl Recurrent {
         Self { input, hidden, width, cell }
     }
 
+    /// The state before the first position, all numbers 0, with the rows of `like`, `[rows, any]`.
+    pub fn begin(&self, like: &Tensor<2>) -> State {
+        State::zeros(self.cell, self.width, like)
+    }
+
     /// The state after one more position.
     ///
     /// # Shapes
@@ -136,7 +141,7 @@ impl Recurrent {
         direction: Direction,
     ) -> (Tensor<3>, State) {
         let positions = unstack(self.input.forward(input));
-        let mut state = start.unwrap_or_else(|| State::zeros(self.cell, self.width, &positions[0]));
+        let mut state = start.unwrap_or_else(|| self.begin(&positions[0]));
         let mut outputs = Vec::with_capacity(positions.len());
         let mut read = |(place, position)| {
             let next = self.step(position, &state);

@@ -71,7 +71,7 @@ impl Transformer {
                 .then(|| Linear::without_bias(config.d_model, config.tgt_vocab_size, init)),
             src_position: PositionEmbedding::new(config, init),
             tgt_position: PositionEmbedding::new(config, init),
-            encoder: Encoder::new(config, init),
+            encoder: Encoder::new(config, config.num_encoder_layers, init),
             decoder: Decoder::new(config, init),
             dropout: Dropout::new(config.dropout, init),
             on_host: init.on_host(),

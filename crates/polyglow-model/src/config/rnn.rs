@@ -76,6 +76,23 @@ impl ModelConfig {
     }
 }
 
+impl ModelConfig {
+    /// The complete shape of a recurrent language model over the target's vocabulary; products are f32.
+    ///
+    /// # Errors
+    /// As [`Self::rnn`]; encoder layers, attention or input feeding.
+    pub fn rnn_lm(&self, vocabulary: Vocabulary) -> Result<RnnConfig, ModelError> {
+        self.refuse(&[
+            ("model.num_encoder_layers", self.num_encoder_layers.is_some()),
+            ("model.attention", self.attention.is_some()),
+            ("model.input_feeding", self.input_feeding.is_some()),
+        ])?;
+        // An encoder layer that is not built, for the checks.
+        let config = Self { num_encoder_layers: Some(1), attention: Some(Score::None), ..self.clone() };
+        Ok(RnnConfig { num_encoder_layers: 0, ..config.rnn(vocabulary)? })
+    }
+}
+
 impl RnnConfig {
     fn validate(&self) -> Result<(), ModelError> {
         check_size("model.d_model", self.d_model, WIDEST)?;

@@ -86,6 +86,21 @@ impl ModelConfig {
     }
 }
 
+impl ModelConfig {
+    /// The complete shape of a language model over the target's vocabulary; products are f32.
+    ///
+    /// # Errors
+    /// As [`Self::transformer`]; encoder layers.
+    pub fn lm(&self, vocabulary: Vocabulary) -> Result<TransformerConfig, ModelError> {
+        self.refuse(&[("model.num_encoder_layers", self.num_encoder_layers.is_some())])?;
+        let one_side =
+            Vocabulary { src_size: vocabulary.tgt_size, src_pad_id: vocabulary.tgt_pad_id, shared: true, ..vocabulary };
+        // An encoder layer that is not built, for the checks.
+        let config = Self { num_encoder_layers: Some(1), ..self.clone() }.transformer(one_side)?;
+        Ok(TransformerConfig { num_encoder_layers: 0, ..config })
+    }
+}
+
 impl TransformerConfig {
     fn validate(&self) -> Result<(), ModelError> {
         check_size("model.d_model", self.d_model, WIDEST)?;
@@ -122,6 +137,13 @@ impl TransformerConfig {
         let decoder = tgt * (6.0 * square + inner + 2.0 * d_model * (tgt_len + src_len)) + src * 2.0 * square;
         let layers = self.num_encoder_layers as f64 * encoder + self.num_decoder_layers as f64 * decoder;
         2.0 * (layers + tgt * d_model * vocab_size)
+    }
+
+    /// The same of a language model, whose layers have no attention to a source.
+    pub(crate) fn text_flops(&self, [rows, _, len]: [usize; 3]) -> f64 {
+        let layers = Self { num_encoder_layers: self.num_decoder_layers, num_decoder_layers: 0, ..self.clone() };
+        let logits = 2.0 * (rows * len) as f64 * self.d_model as f64 * self.tgt_vocab_size as f64;
+        layers.forward_flops([rows, len, 0]) + logits
     }
 
     /// Numbers that a forward pass over `rows` sentences keeps for the backward pass, with the kernels of

@@ -76,7 +76,7 @@ impl NextToken for Incremental<'_> {
 
     fn select(&mut self, rows: &[usize]) {
         for member in &mut self.members {
-            member.cache.select(rows);
+            member.cache.select(rows, &member.device);
         }
     }
 }

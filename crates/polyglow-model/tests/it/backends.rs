@@ -5,11 +5,11 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use polyglow_model::parameter::ParamPath;
-use polyglow_model::{Model, ModelShape, Transformer, TransformerConfig, cross_entropy};
+use polyglow_model::{ModelShape, cross_entropy};
 
 #[cfg(any(feature = "ndarray", feature = "wgpu"))]
 use crate::distance;
-use crate::{ids, values, variants};
+use crate::{architectures, ids, values, variants};
 
 /// What a model computes on a device.
 #[derive(PartialEq)]
@@ -20,9 +20,14 @@ struct Computed {
     gradients: Vec<(String, Vec<f32>)>,
 }
 
-fn compute(config: &TransformerConfig, device: &Device) -> Computed {
+/// Variants of the Transformer, and of the other architectures.
+fn shapes() -> Vec<ModelShape> {
+    variants().into_iter().map(ModelShape::Transformer).chain(architectures::shapes()).collect()
+}
+
+fn compute(shape: &ModelShape, device: &Device) -> Computed {
     let device = device.clone().autodiff();
-    let model = Transformer::new(config, 3, &device);
+    let model = shape.init(3, &device);
     let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device);
     let tgt_in = ids([[1, 7, 8], [1, 9, 0]], &device);
     let tgt_out = ids([[7, 8, 2], [9, 2, 0]], &device);
@@ -57,8 +62,8 @@ impl ModuleVisitor for AllGradients<'_> {
 
 #[cfg(any(feature = "ndarray", feature = "wgpu"))]
 fn equals_flex(device: &Device) {
-    for config in variants() {
-        let (expected, found) = (compute(&config, &Device::flex()), compute(&config, device));
+    for shape in shapes() {
+        let (expected, found) = (compute(&shape, &Device::flex()), compute(&shape, device));
         assert!(distance(&expected.logits, &found.logits) < 1e-4);
         assert!((expected.loss - found.loss).abs() < 1e-4);
         for ((name, gradient), (_, other)) in expected.gradients.iter().zip(&found.gradients) {
@@ -70,12 +75,12 @@ fn equals_flex(device: &Device) {
 
 #[cfg(any(feature = "ndarray", feature = "wgpu"))]
 fn search_equals_flex(device: &Device) {
+    use polyglow_model::Model;
     use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sentence, search};
     let plain = Sentence { max_len: 6, ..Sentence::default() };
     let wishes = Sentence { prefix: vec![5], constraints: vec![vec![6, 7]], number: 1, ..plain.clone() };
-    let translate = |device: &Device, seeds: &[u64], config: &SearchConfig| {
-        let models: Vec<Model> =
-            seeds.iter().map(|&seed| ModelShape::Transformer(variants().remove(0)).init(seed, device)).collect();
+    let translate = |shape: &ModelShape, device: &Device, seeds: &[u64], config: &SearchConfig| {
+        let models: Vec<Model> = seeds.iter().map(|&seed| shape.init(seed, device)).collect();
         let members = models.iter().map(|model| (model, ids([[4, 5, 6, 2], [7, 8, 2, 0]], device)));
         let mut next = Incremental::new(members, &[0, 1]);
         let found = search(&mut next, &[plain.clone(), wishes.clone()], config, Marks { bos: 1, eos: 2 });
@@ -83,10 +88,13 @@ fn search_equals_flex(device: &Device) {
     };
     let beam = |beam_size| SearchConfig { beam_size, ..SearchConfig::default() };
     let sample = SearchConfig { method: SearchMethod::Sample, ..beam(3) };
-    for config in [beam(1), beam(3), sample] {
-        for seeds in [&[3][..], &[3, 4]] {
-            let expected: Vec<Vec<Vec<u32>>> = translate(&Device::flex(), seeds, &config);
-            assert_eq!(translate(device, seeds, &config), expected);
+    let shapes = shapes();
+    for shape in [&shapes[0], &shapes[shapes.len() - 1]] {
+        for config in [beam(1), beam(3), sample.clone()] {
+            for seeds in [&[3][..], &[3, 4]] {
+                let expected: Vec<Vec<Vec<u32>>> = translate(shape, &Device::flex(), seeds, &config);
+                assert_eq!(translate(shape, device, seeds, &config), expected);
+            }
         }
     }
 }
@@ -112,8 +120,8 @@ fn wgpu_equals_flex() {
 
 #[test]
 fn flex_equals_itself_bit_for_bit() {
-    for config in variants() {
+    for shape in shapes() {
         let device = Device::flex();
-        assert!(compute(&config, &device) == compute(&config, &device));
+        assert!(compute(&shape, &device) == compute(&shape, &device));
     }
 }

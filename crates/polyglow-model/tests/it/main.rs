@@ -1,5 +1,6 @@
 //! Integration tests of the model crate: values from PyTorch, and what must hold for any weights.
 
+mod architectures;
 mod backends;
 mod golden;
 mod properties;

@@ -103,7 +103,7 @@ fn a_row_in_a_batch_equals_a_batch_of_one() {
 fn without_positions_the_encoder_is_permutation_equivariant() {
     let device = device();
     let config = small_config();
-    let encoder = Encoder::new(&config, &mut ParamInit::new(4, &device));
+    let encoder = Encoder::new(&config, config.num_encoder_layers, &mut ParamInit::new(4, &device));
     let mask = padding_mask(&ids([[5, 6, 7]], &device), 0);
     let input = Tensor::<3>::from_data([[[0.1f32, 0.9, -0.3, 0.2, 0.5, -0.7, 0.4, 0.0]; 3]], &device)
         * Tensor::<3>::from_data([[[1.0f32], [-0.5], [2.0]]], &device);

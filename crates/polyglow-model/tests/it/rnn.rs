@@ -1,5 +1,4 @@
-//! The recurrent models: values from PyTorch's GRU and LSTM (written by `scripts/golden-rnn.py`), and what must hold for
-//! any weights.
+//! The recurrent models: values from PyTorch's GRU and LSTM (written by `scripts/golden-rnn.py`), and their attention.
 
 use burn::tensor::{Device, Tensor};
 use polyglow_model::recurrent::Cell;
@@ -8,7 +7,7 @@ use polyglow_model::{Precision, Rnn, RnnConfig, TieEmbeddings, Vocabulary};
 use serde::Deserialize;
 
 use crate::golden::{Case, cases, matrix};
-use crate::{device, distance, ids, values};
+use crate::{device, ids, values};
 
 #[derive(Deserialize)]
 struct CaseConfig {
@@ -70,60 +69,6 @@ fn logits_and_gradients_equal_pytorch() {
         let model = case.with_weights(Rnn::new(&config(&case.config), 1, &device));
         let logits = forward(&model, matrix(&case.src, &device), matrix(&case.tgt_in, &device));
         case.check_gradients(&model, logits);
-    }
-}
-
-#[test]
-fn padding_and_neighbors_change_nothing() {
-    let device = device();
-    for model in models(&device) {
-        let alone = values(forward(&model, ids([[4, 5, 2]], &device), ids([[1, 7, 8]], &device)));
-        let batch = forward(
-            &model,
-            ids([[4, 5, 2, 0, 0], [6, 7, 8, 9, 2]], &device),
-            ids([[1, 7, 8, 0], [1, 9, 10, 4]], &device),
-        );
-        assert!(distance(&alone, &values(batch)[..alone.len()]) < 1e-6);
-    }
-}
-
-#[test]
-fn the_future_does_not_change_the_past() {
-    let device = device();
-    for model in models(&device) {
-        let logits = |last| values(forward(&model, ids([[4, 5, 6, 2]], &device), ids([[1, 7, last]], &device)));
-        let (first, second, past) = (logits(8), logits(9), 2 * model.config().vocabulary.tgt_size);
-        assert_eq!(first[..past], second[..past]);
-        assert!(distance(&first[past..], &second[past..]) > 1e-3);
-    }
-}
-
-#[test]
-fn one_position_at_a_time_gives_what_all_at_once_give() {
-    let device = device();
-    for model in models(&device) {
-        let src = ids([[4, 5, 2, 0], [6, 7, 8, 2]], &device);
-        // The second sentence is written twice, as by a beam, once with another last word.
-        let rows = [[1, 7, 8], [1, 9, 10], [1, 9, 4]];
-        let mut cache = model.start(src.clone());
-        let mut steps = Vec::new();
-        for position in 0..3 {
-            let newest: Vec<i32> = rows.iter().map(|row| row[position]).collect();
-            let newest = if position == 0 { &newest[..2] } else { &newest[..] };
-            let newest = Tensor::<1, burn::tensor::Int>::from_data(newest, &device).reshape([newest.len(), 1]);
-            steps.push(model.advance(newest, &mut cache));
-            if position == 0 {
-                cache.select(&[0, 1, 1]);
-            }
-        }
-        let together = src.select(0, Tensor::from_data([0, 1, 1], &device));
-        let all = forward(&model, together, ids(rows, &device));
-        let [_, vocab_size] = all.dims();
-        let all = all.reshape([3, 3, vocab_size]);
-        for (position, step) in steps.into_iter().enumerate().skip(1) {
-            let expected: Tensor<2> = all.clone().narrow(1, position, 1).squeeze_dim(1);
-            assert!(distance(&values(step), &values(expected)) < 1e-5, "{:?}", model.config());
-        }
     }
 }
 

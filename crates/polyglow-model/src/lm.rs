@@ -1,0 +1,120 @@
+//! The decoder-only Transformer on one screen: what comes next in a text (Radford et al., 2018).
+
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor};
+
+use crate::attention::Watch;
+use crate::cache::{KeyValue, indices};
+use crate::config::{TieEmbeddings, TransformerConfig};
+use crate::dropout::Dropout;
+use crate::embedding::Embedding;
+use crate::encoder::Encoder;
+use crate::init::ParamInit;
+use crate::linear::Linear;
+use crate::mask::causal_padding_mask;
+use crate::position::{PositionEmbedding, Rotation};
+
+/// A language model: layers of self-attention that see the past only.
+#[derive(Module, Debug)]
+pub struct LanguageModel {
+    /// Vectors of the tokens; the output projection too, unless that is untied.
+    pub embedding: Embedding,
+    /// The output projection, unless it is tied.
+    pub output: Option<Linear>,
+    /// Where a token stands.
+    pub position: PositionEmbedding,
+    /// Layers as those of an encoder, under a mask that hides the future.
+    pub stack: Encoder,
+    dropout: Dropout,
+    on_host: bool,
+    #[module(skip)]
+    config: TransformerConfig,
+}
+
+/// Everything that [`LanguageModel::advance`] keeps between positions.
+#[derive(Clone, Debug)]
+pub struct TextCache {
+    /// Keys and values of each layer; nothing before the first position.
+    layers: Vec<Option<KeyValue>>,
+    /// Positions so far.
+    len: usize,
+    rows: usize,
+}
+
+impl LanguageModel {
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers are
+    /// the configured decoder layers.
+    pub fn new(config: &TransformerConfig, seed: u64, device: &Device) -> Self {
+        let init = &mut ParamInit::new(seed, device).with_precision(config.precision);
+        let (vocab_size, d_model) = (config.tgt_vocab_size, config.d_model);
+        let untied = config.tie_embeddings == TieEmbeddings::None;
+        Self {
+            embedding: Embedding::new(vocab_size, d_model, init),
+            output: untied.then(|| Linear::without_bias(d_model, vocab_size, init)),
+            position: PositionEmbedding::new(config, init),
+            stack: Encoder::new(config, config.num_decoder_layers, init),
+            dropout: Dropout::new(config.dropout, init),
+            on_host: init.on_host(),
+            config: config.clone(),
+        }
+    }
+
+    /// The shape it was built with.
+    pub fn config(&self) -> &TransformerConfig {
+        &self.config
+    }
+
+    /// Whether it lives in host memory.
+    pub fn on_host(&self) -> bool {
+        self.on_host
+    }
+
+    /// Scores of the next token at every position at once; shows the attention weights to `watch`.
+    ///
+    /// # Shapes
+    /// - `ids`: `[batch, len]`; output: `[batch * len, vocab_size]`
+    pub fn forward(&self, ids: Tensor<2, Int>, watch: Watch<'_>) -> Tensor<2> {
+        let mask = causal_padding_mask(&ids, self.config.tgt_pad_id);
+        let rotation = Rotation::new(&self.config, 0, ids.dims()[1], &ids.device());
+        let embedded = self.dropout.forward(self.position.add(self.embedding.forward(ids), 0));
+        self.logits(self.stack.forward(embedded, &mask, rotation.as_ref(), watch))
+    }
+
+    /// An empty cache to [`Self::advance`] from.
+    pub fn start(&self, rows: usize) -> TextCache {
+        TextCache { layers: vec![None; self.stack.layers.len()], len: 0, rows }
+    }
+
+    /// Scores of the next token after one more token in every row; equal to the last position of [`Self::forward`].
+    ///
+    /// # Shapes
+    /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, vocab_size]`
+    pub fn advance(&self, ids: Tensor<2, Int>, cache: &mut TextCache) -> Tensor<2> {
+        let rotation = Rotation::new(&self.config, cache.len, 1, &ids.device());
+        let embedded = self.position.add(self.embedding.forward(ids), cache.len);
+        cache.len += 1;
+        self.logits(self.stack.advance(embedded, rotation.as_ref(), &mut cache.layers))
+    }
+
+    /// # Shapes
+    /// - `hidden`: `[batch, len, d_model]`; output: `[batch * len, vocab_size]`
+    fn logits(&self, hidden: Tensor<3>) -> Tensor<2> {
+        let hidden = hidden.flatten(0, 1);
+        match &self.output {
+            Some(output) => output.rows(hidden),
+            None => self.embedding.logits(hidden),
+        }
+    }
+}
+
+impl TextCache {
+    /// Keeps the given rows, in the given order; a row may be named several times (a beam that splits) or not at all.
+    pub fn select(&mut self, rows: &[usize], device: &Device) {
+        if rows.iter().copied().eq(0..self.rows) {
+            return;
+        }
+        let kept = indices(rows, device);
+        self.layers.iter_mut().flatten().for_each(|layer| layer.select(&kept));
+        self.rows = rows.len();
+    }
+}

@@ -1,0 +1,100 @@
+//! The recurrent language model on one screen: the network that predicts the next letter (Mikolov et al., 2010).
+
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor};
+
+use crate::cache::indices;
+use crate::config::{RnnConfig, TieEmbeddings};
+use crate::dropout::Dropout;
+use crate::embedding::Embedding;
+use crate::init::ParamInit;
+use crate::linear::Linear;
+use crate::recurrent::{Direction, Recurrent, State};
+
+/// Recurrent layers that read a text from its beginning.
+#[derive(Module, Debug)]
+pub struct RecurrentLanguageModel {
+    /// Vectors of the tokens; the output projection too, unless that is untied.
+    pub embedding: Embedding,
+    /// The output projection, unless it is tied.
+    pub output: Option<Linear>,
+    /// From the lowest upwards.
+    pub layers: Vec<Recurrent>,
+    dropout: Dropout,
+    on_host: bool,
+    #[module(skip)]
+    config: RnnConfig,
+}
+
+/// One state a layer; nothing before the first position.
+pub type States = Option<Vec<State>>;
+
+impl RecurrentLanguageModel {
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers are
+    /// the configured decoder layers.
+    pub fn new(config: &RnnConfig, seed: u64, device: &Device) -> Self {
+        let init = &mut ParamInit::new(seed, device).with_precision(config.precision);
+        let RnnConfig { vocabulary, d_model, cell, .. } = *config;
+        let untied = config.tie_embeddings == TieEmbeddings::None;
+        Self {
+            embedding: Embedding::new(vocabulary.tgt_size, d_model, init),
+            output: untied.then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
+            layers: (0..config.num_decoder_layers).map(|_| Recurrent::new(cell, d_model, d_model, init)).collect(),
+            dropout: Dropout::new(config.dropout, init),
+            on_host: init.on_host(),
+            config: config.clone(),
+        }
+    }
+
+    /// The shape it was built with.
+    pub fn config(&self) -> &RnnConfig {
+        &self.config
+    }
+
+    /// Whether it lives in host memory.
+    pub fn on_host(&self) -> bool {
+        self.on_host
+    }
+
+    /// Scores of the next token at every position at once.
+    ///
+    /// # Shapes
+    /// - `ids`: `[batch, len]`; output: `[batch * len, vocab_size]`
+    pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<2> {
+        let embedded = self.dropout.forward(self.embedding.forward(ids));
+        let hidden = self
+            .layers
+            .iter()
+            .fold(embedded, |input, layer| self.dropout.forward(layer.run(input, &[], None, Direction::Forward).0));
+        self.logits(hidden.flatten(0, 1))
+    }
+
+    /// Scores of the next token after one more token in every row; equal to the last position of [`Self::forward`].
+    ///
+    /// # Shapes
+    /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, vocab_size]`
+    pub fn advance(&self, ids: Tensor<2, Int>, states: &mut States) -> Tensor<2> {
+        let mut hidden: Tensor<2> = self.embedding.forward(ids).squeeze_dim(1);
+        let states = states.get_or_insert_with(|| self.layers.iter().map(|layer| layer.begin(&hidden)).collect());
+        for (layer, state) in self.layers.iter().zip(states) {
+            *state = layer.step(layer.input.rows(hidden), state);
+            hidden = state.hidden.clone();
+        }
+        self.logits(hidden)
+    }
+
+    /// # Shapes
+    /// - `hidden`: `[rows, d_model]`; output: `[rows, vocab_size]`
+    fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
+        match &self.output {
+            Some(output) => output.rows(hidden),
+            None => self.embedding.logits(hidden),
+        }
+    }
+}
+
+/// Keeps the given rows, in the given order; a row may be named several times (a beam that splits) or not at all.
+pub(crate) fn select(states: &mut States, rows: &[usize], device: &Device) {
+    let rows = indices(rows, device);
+    states.iter_mut().flatten().for_each(|state| *state = state.select(&rows));
+}

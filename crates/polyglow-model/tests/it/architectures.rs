@@ -1,0 +1,147 @@
+//! What must hold for any weights of any architecture.
+
+use TieEmbeddings::{All, Decoder, None as Untied};
+use burn::tensor::{Device, Int, Tensor};
+use polyglow_model::recurrent::Cell;
+use polyglow_model::recurrent::attention::Score;
+use polyglow_model::{Activation, Arch, Model, ModelConfig, ModelShape, Norm, Position, TieEmbeddings, Vocabulary};
+use serde_json::json;
+
+use crate::{device, distance, ids, values};
+
+const VOCABULARY: Vocabulary =
+    Vocabulary { src_size: 13, tgt_size: 13, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 16 };
+
+/// Every architecture in variants that change its computation.
+fn configs() -> Vec<ModelConfig> {
+    let small =
+        ModelConfig { d_model: Some(8), num_decoder_layers: Some(2), dropout: Some(0.0), ..ModelConfig::default() };
+    let transformer = |arch, norm, position, activation, tie_embeddings| {
+        let encoder = (arch == Arch::Transformer).then_some(2);
+        let (d_ff, num_heads) = (Some(12), Some(2));
+        ModelConfig {
+            arch,
+            d_ff,
+            num_heads,
+            num_encoder_layers: encoder,
+            norm,
+            position,
+            activation,
+            tie_embeddings,
+            ..small.clone()
+        }
+    };
+    let rnn = |cell, attention, input_feeding| ModelConfig {
+        arch: Arch::Rnn,
+        num_encoder_layers: Some(2),
+        cell: Some(cell),
+        attention: Some(attention),
+        input_feeding: Some(input_feeding),
+        ..small.clone()
+    };
+    let rnn_lm =
+        |cell, tie_embeddings| ModelConfig { arch: Arch::RnnLm, cell: Some(cell), tie_embeddings, ..small.clone() };
+    vec![
+        transformer(Arch::Transformer, Norm::Post, Position::Sinusoidal, Activation::Relu, All),
+        transformer(Arch::Transformer, Norm::Pre, Position::Rotary, Activation::Swiglu, Untied),
+        transformer(Arch::Lm, Norm::Post, Position::Sinusoidal, Activation::Relu, All),
+        transformer(Arch::Lm, Norm::Pre, Position::Learned, Activation::Gelu, Untied),
+        transformer(Arch::Lm, Norm::Pre, Position::Rotary, Activation::Swiglu, Decoder),
+        rnn(Cell::Gru, Score::Bahdanau, true),
+        rnn(Cell::Lstm, Score::LuongGeneral, false),
+        rnn(Cell::Lstm, Score::None, false),
+        rnn_lm(Cell::Gru, All),
+        rnn_lm(Cell::Lstm, Untied),
+    ]
+}
+
+fn shape(config: &ModelConfig) -> ModelShape {
+    config.shape(VOCABULARY).unwrap_or_else(|error| panic!("{config:?}: {error}"))
+}
+
+/// Those that are not encoder-decoder Transformers.
+pub(crate) fn shapes() -> Vec<ModelShape> {
+    configs().iter().filter(|config| config.arch != Arch::Transformer).map(shape).collect()
+}
+
+fn models(device: &Device) -> Vec<(ModelConfig, Model)> {
+    configs().into_iter().map(|config| (config.clone(), shape(&config).init(3, device))).collect()
+}
+
+#[test]
+fn padding_and_neighbors_change_nothing() {
+    let device = device();
+    for (config, model) in models(&device) {
+        let alone = values(model.forward(ids([[4, 5, 2]], &device), ids([[1, 7, 8]], &device)));
+        let batch = model
+            .forward(ids([[4, 5, 2, 0, 0], [6, 7, 8, 9, 2]], &device), ids([[1, 7, 8, 0], [1, 9, 10, 4]], &device));
+        assert!(distance(&alone, &values(batch)[..alone.len()]) < 2e-6, "{config:?}");
+    }
+}
+
+#[test]
+fn the_future_does_not_change_the_past() {
+    let device = device();
+    for (config, model) in models(&device) {
+        let logits = |last| values(model.forward(ids([[4, 5, 6, 2]], &device), ids([[1, 7, last]], &device)));
+        let (first, second, past) = (logits(8), logits(9), 2 * VOCABULARY.tgt_size);
+        assert!(distance(&first[..past], &second[..past]) < 1e-6, "{config:?}");
+        assert!(distance(&first[past..], &second[past..]) > 1e-3, "{config:?}");
+    }
+}
+
+#[test]
+fn one_position_at_a_time_gives_what_all_at_once_give() {
+    let device = device();
+    for (config, model) in models(&device) {
+        let src = ids([[4, 5, 2, 0], [6, 7, 8, 2]], &device);
+        // The second sentence is written twice, as by a beam that splits after the first token.
+        let rows = [[1, 7, 8], [1, 9, 10], [1, 9, 4]];
+        let mut cache = model.start(src.clone());
+        let mut steps = Vec::new();
+        for position in 0..3 {
+            let newest: Vec<i32> = rows.iter().map(|row| row[position]).collect();
+            let newest = if position == 0 { &newest[..2] } else { &newest[..] };
+            let newest = Tensor::<1, Int>::from_data(newest, &device).reshape([newest.len(), 1]);
+            steps.push(model.advance(newest, &mut cache));
+            if position == 0 {
+                cache.select(&[0, 1, 1], &device);
+            }
+        }
+        let together = src.select(0, Tensor::from_data([0, 1, 1], &device));
+        let all = model.forward(together, ids(rows, &device)).reshape([3, 3, VOCABULARY.tgt_size]);
+        for (position, step) in steps.into_iter().enumerate().skip(1) {
+            let expected: Tensor<2> = all.clone().narrow(1, position, 1).squeeze_dim(1);
+            assert!(distance(&values(step), &values(expected)) < 1e-5, "{config:?}");
+        }
+    }
+}
+
+#[test]
+fn keys_of_another_architecture_are_refused_by_name() {
+    let refused = [
+        (json!({"arch": "rnn", "d_ff": 8}), "model.d_ff"),
+        (json!({"arch": "rnn", "norm": "pre"}), "model.norm"),
+        (json!({"cell": "gru"}), "model.cell"),
+        (json!({"arch": "lm", "num_encoder_layers": 1}), "model.num_encoder_layers"),
+        (json!({"arch": "rnn-lm", "attention": "luong"}), "model.attention"),
+        (json!({"arch": "rnn", "attention": "none", "input_feeding": true}), "model.input_feeding"),
+    ];
+    for (keys, key) in refused {
+        let config: ModelConfig = serde_json::from_value(keys).expect("the keys are known");
+        let error = config.validate().expect_err("a key does nothing").to_string();
+        assert!(error.contains(key), "{error}");
+    }
+}
+
+/// What a run writes down must be accepted when it is read again.
+#[test]
+fn a_resolved_config_is_valid_and_stays_as_it_is() {
+    for arch in ["transformer", "rnn", "lm", "rnn-lm"] {
+        let config: ModelConfig = serde_json::from_value(json!({"arch": arch})).expect("it is known");
+        let resolved = config.resolve();
+        resolved.validate().unwrap_or_else(|error| panic!("{arch}: {error}"));
+        assert_eq!(resolved.resolve(), resolved);
+        assert_eq!(resolved.arch.name(), arch);
+    }
+}
