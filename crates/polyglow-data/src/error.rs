@@ -150,6 +150,12 @@ pub enum DataError {
         /// What does not fit.
         problem: String,
     },
+    /// An n-gram model cannot be learned from these ids.
+    #[error("n-gram model: {problem}")]
+    Ngram {
+        /// What stands in the way.
+        problem: String,
+    },
     /// One pair alone is larger than a batch may be.
     #[error("{place} needs {tokens} positions on one side, more than `train.max_tokens` = {max_tokens}")]
     LargerThanBatch {

@@ -14,6 +14,7 @@ pub mod error;
 pub mod example;
 pub mod id_cache;
 pub mod lines;
+pub mod ngram;
 pub mod prefetch;
 pub mod random;
 pub mod special;

@@ -1,0 +1,113 @@
+//! The n-grams of one length, and what may follow each of them.
+
+use std::ops::Range;
+
+use super::count::{Counted, Packing, count_of};
+
+/// What is taken off the counts 1, 2, and 3 or more.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Discounts([f64; 3]);
+
+/// The n-grams of one length, sorted, so that those that extend the same shorter one lie together.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Level {
+    last_ids: Vec<u32>,
+    counts: Vec<u32>,
+    /// For each n-gram, and once more at the end: how many of the n-grams with one more id lie before those that extend it.
+    /// This and what follows is empty for the longest n-grams.
+    starts: Vec<u32>,
+    /// The counts of what extends an n-gram, added up.
+    totals: Vec<u32>,
+    /// The share of `totals` that the discounts take away.
+    left_over: Vec<f64>,
+}
+
+impl Discounts {
+    /// `D(c) = c - (c + 1) Y n(c + 1) / n(c)` with `Y = n(1) / (n(1) + 2 n(2))`, where `n(c)` n-grams have the count c.
+    pub(super) fn new(ngrams: &[Counted]) -> Self {
+        const FALLBACK: [f64; 3] = [0.5, 1.0, 1.5];
+        let mut with_count = [0.0; 5];
+        for &ngram in ngrams {
+            if let Some(number) = with_count.get_mut(count_of(ngram) as usize) {
+                *number += 1.0;
+            }
+        }
+        let [_, once, twice, ..] = with_count;
+        let discounts = [1, 2, 3].map(|count| {
+            let ratio = once / (once + 2.0 * twice) * with_count[count + 1] / with_count[count];
+            count as f64 - (count + 1) as f64 * ratio
+        });
+        // Where a number is 0, a discount is no number, or the probability of a count that does not occur is lost.
+        let are_fit = discounts.iter().zip(1..).all(|(discount, count)| (0.0..=f64::from(count)).contains(discount));
+        Self(if are_fit { discounts } else { FALLBACK })
+    }
+
+    fn of(&self, count: u32) -> f64 {
+        if count == 0 { 0.0 } else { self.0[count.min(3) as usize - 1] }
+    }
+}
+
+impl Level {
+    /// `longer` are the n-grams with one more id, and what is taken off their counts; none for the longest n-grams.
+    pub(super) fn new(ngrams: &[Counted], longer: Option<(&[Counted], Discounts)>, packing: &Packing) -> Self {
+        let mut level = Self {
+            last_ids: ngrams.iter().map(|&ngram| packing.last_id(ngram)).collect(),
+            counts: ngrams.iter().map(|&ngram| count_of(ngram)).collect(),
+            starts: Vec::new(),
+            totals: Vec::new(),
+            left_over: Vec::new(),
+        };
+        let Some((mut rest, discounts)) = longer else { return level };
+        level.starts.reserve_exact(ngrams.len() + 1);
+        level.starts.push(0);
+        level.totals.reserve_exact(ngrams.len());
+        level.left_over.reserve_exact(ngrams.len());
+        for &ngram in ngrams {
+            let num_children = rest.iter().take_while(|&&longer| packing.extends(longer, ngram)).count();
+            let (children, others) = rest.split_at(num_children);
+            level.add_children(children, &discounts);
+            rest = others;
+        }
+        level
+    }
+
+    fn add_children(&mut self, children: &[Counted], discounts: &Discounts) {
+        // Numbers of children are multiplied instead of adding discounts, so that long sums lose no precision.
+        let (mut total, mut with_count) = (0, [0.0; 4]);
+        for &child in children {
+            total += count_of(child);
+            with_count[count_of(child).min(3) as usize] += 1.0;
+        }
+        let taken: f64 = (1..4).map(|count| discounts.of(count) * with_count[count as usize]).sum();
+        self.starts.push(self.starts.last().map_or(0, |start| start + children.len() as u32));
+        self.totals.push(total);
+        self.left_over.push(if total == 0 { 1.0 } else { taken / f64::from(total) });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.last_ids.len()
+    }
+
+    pub(super) fn count(&self, place: usize) -> u32 {
+        self.counts[place]
+    }
+
+    /// Where the n-grams lie that extend the one at `place`.
+    pub(super) fn children(&self, place: usize) -> Range<usize> {
+        self.starts[place] as usize..self.starts[place + 1] as usize
+    }
+
+    /// The n-gram that ends in `id` among those at `places`, which extend the same shorter one.
+    pub(super) fn find(&self, places: Range<usize>, id: u32) -> Option<usize> {
+        self.last_ids[places.clone()].binary_search(&id).ok().map(|place| places.start + place)
+    }
+
+    /// The probability of what extends the n-gram at `place` with this `count`, from its probability in shorter context.
+    pub(super) fn interpolate(&self, place: usize, count: u32, discounts: &Discounts, shorter: f64) -> f64 {
+        let left_over = self.left_over[place] * shorter;
+        match self.totals[place] {
+            0 => left_over,
+            total => (f64::from(count) - discounts.of(count)) / f64::from(total) + left_over,
+        }
+    }
+}
