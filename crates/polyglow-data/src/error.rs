@@ -98,6 +98,16 @@ pub enum DataError {
         /// Columns on that line.
         found: usize,
     },
+    /// A line of a labelled file is not a label and a text, or has a label of its own.
+    #[error("`{path}` line {line}: {problem}", path = .path.display())]
+    Label {
+        /// File concerned.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A corpus or vocabulary holds no lines.
     #[error("`{path}` is empty: it has no line 1", path = .path.display())]
     Empty {
@@ -186,6 +196,7 @@ impl DataError {
             Self::Columns { .. } => {
                 "a TSV corpus has `source<TAB>target` on each line; `cut -f1,2` drops further columns"
             }
+            Self::Label { .. } => "each line has `label<TAB>text`, with the labels of the training text",
             Self::NothingKept { .. } => "raise `data.max_len` or `data.max_length_ratio`, or look at the text",
             Self::MissingSpecial { .. } => {
                 "add the token to the tokenizer's vocabulary, or let a new tokenizer be trained by leaving out `tokenizer.path`"

@@ -7,6 +7,7 @@ use crate::alignment::{Link, format_links};
 use crate::error::DataError;
 
 mod digits;
+pub mod labels;
 mod mini_en_de;
 mod random;
 
@@ -76,7 +77,7 @@ impl Toy {
     /// Generates all splits, in the order of [`Toy::splits`].
     pub fn generate(self) -> Vec<(&'static str, Vec<AlignedPair>)> {
         let mut splits = match self {
-            Self::MiniEnDe => mini_en_de::draw(),
+            Self::MiniEnDe => pairs(mini_en_de::draw()),
             Self::Digits => digits::draw(),
         };
         splits.sort_by_key(|(name, _)| self.splits().iter().position(|split| split == name));
@@ -90,15 +91,7 @@ impl Toy {
     /// [`DataError::Occupied`] if a file of that name holds something else, before anything is written;
     /// [`DataError::Io`] names the directory or the file that could not be written.
     pub fn write(self, dir: &Path) -> Result<(), DataError> {
-        fs::create_dir_all(dir).map_err(DataError::io(dir))?;
-        let files: Vec<(PathBuf, String)> =
-            self.files().into_iter().map(|(name, text)| (dir.join(name), text)).collect();
-        for (path, text) in &files {
-            if path.exists() && fs::read(path).map_err(DataError::io(path))? != text.as_bytes() {
-                return Err(DataError::Occupied { path: path.clone() });
-            }
-        }
-        files.iter().try_for_each(|(path, text)| fs::write(path, text).map_err(DataError::io(path)))
+        write_files(dir, self.files())
     }
 
     /// Names and contents of the corpus's files.
@@ -113,6 +106,24 @@ impl Toy {
         };
         self.generate().into_iter().flat_map(of_split).collect()
     }
+}
+
+fn pairs(splits: Vec<(&'static str, Vec<mini_en_de::Sentence>)>) -> Vec<(&'static str, Vec<AlignedPair>)> {
+    let of_split = |(split, sentences): (_, Vec<mini_en_de::Sentence>)| {
+        (split, sentences.into_iter().map(|sentence| sentence.pair).collect())
+    };
+    splits.into_iter().map(of_split).collect()
+}
+
+fn write_files(dir: &Path, files: Vec<(String, String)>) -> Result<(), DataError> {
+    fs::create_dir_all(dir).map_err(DataError::io(dir))?;
+    let files: Vec<(PathBuf, String)> = files.into_iter().map(|(name, text)| (dir.join(name), text)).collect();
+    for (path, text) in &files {
+        if path.exists() && fs::read(path).map_err(DataError::io(path))? != text.as_bytes() {
+            return Err(DataError::Occupied { path: path.clone() });
+        }
+    }
+    files.iter().try_for_each(|(path, text)| fs::write(path, text).map_err(DataError::io(path)))
 }
 
 fn lines(lines: impl Iterator<Item = impl AsRef<str>>) -> String {

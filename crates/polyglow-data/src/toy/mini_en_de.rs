@@ -11,6 +11,8 @@ use super::AlignedPair;
 use super::random::SplitMix64;
 use draft::{Combination, Draft, Phrase};
 use noun_phrase::Nesting;
+pub(super) use sentence::SentenceKind;
+pub(super) use verb_group::Tense;
 
 mod clause;
 mod draft;
@@ -49,27 +51,35 @@ const RECIPES: [Recipe; 5] = [
     Recipe { name: "train", seed: 2024, size: 20_000, nesting: Nesting::Flat, held_out: false, subordinators: 0..=2 },
 ];
 
+/// A sentence, and what the grammar knows about it.
+pub(super) struct Sentence {
+    pub(super) pair: AlignedPair,
+    pub(super) kind: SentenceKind,
+    /// That of the main clause. What somebody knows or believes is known or believed in the present.
+    pub(super) tense: Tense,
+}
+
 /// Draws all splits; an English sentence occurs once in the whole corpus.
-pub(super) fn draw() -> Vec<(&'static str, Vec<AlignedPair>)> {
+pub(super) fn draw() -> Vec<(&'static str, Vec<Sentence>)> {
     let mut seen = HashSet::new();
     RECIPES.iter().map(|recipe| (recipe.name, draw_split(recipe, &mut seen))).collect()
 }
 
-fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<AlignedPair> {
+fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<Sentence> {
     let mut random = SplitMix64::new(recipe.seed);
-    let mut pairs = Vec::with_capacity(recipe.size);
-    while pairs.len() < recipe.size {
+    let mut sentences = Vec::with_capacity(recipe.size);
+    while sentences.len() < recipe.size {
         let mut draft = Draft::new(&mut random);
-        let sentence = sentence::sentence(&mut draft, recipe.nesting);
+        let (kind, sentence) = sentence::sentence(&mut draft, recipe.nesting);
         if !recipe.accepts(&sentence, &draft.combinations) {
             continue;
         }
         let pair = sentence::aligned(&sentence);
         if seen.insert(pair.src.clone()) {
-            pairs.push(pair);
+            sentences.push(Sentence { pair, kind, tense: draft.tense });
         }
     }
-    pairs
+    sentences
 }
 
 impl Recipe {

@@ -6,6 +6,7 @@ mod batching;
 mod corpus;
 mod dropout;
 mod id_cache;
+mod labelled;
 mod ngram;
 mod prefetch;
 mod tokenizer;

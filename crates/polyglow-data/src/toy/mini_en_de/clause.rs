@@ -26,6 +26,9 @@ pub(super) enum ClauseKind {
 /// Draws a clause. A `Nested` one has a relative clause at its subject or its object (if it has one).
 pub(super) fn clause(draft: &mut Draft, kind: ClauseKind, nesting: Nesting) -> Phrase {
     let predicate = Predicate::draw(draft.random, kind);
+    if kind != ClauseKind::Subordinate {
+        draft.tense = predicate.tense;
+    }
     let adverb = adverb(draft, &predicate);
     let (on_subject, on_object) = match nesting {
         Nesting::Flat => (Nesting::Flat, Nesting::Flat),

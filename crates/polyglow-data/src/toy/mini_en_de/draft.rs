@@ -1,5 +1,6 @@
 //! The pieces a sentence is drawn from: words in two languages, tied by links.
 
+use super::verb_group::Tense;
 use crate::toy::random::SplitMix64;
 
 /// Ties words together: an English word and a German one that carry the same link translate each other.
@@ -39,12 +40,14 @@ pub(super) enum Combination {
 pub(super) struct Draft<'a> {
     pub(super) random: &'a mut SplitMix64,
     pub(super) combinations: Vec<Combination>,
+    /// When the main clause happens.
+    pub(super) tense: Tense,
     num_links: u32,
 }
 
 impl<'a> Draft<'a> {
     pub(super) const fn new(random: &'a mut SplitMix64) -> Self {
-        Self { random, combinations: Vec::new(), num_links: 0 }
+        Self { random, combinations: Vec::new(), tense: Tense::Present, num_links: 0 }
     }
 
     /// A link that no word carries yet.

@@ -7,7 +7,8 @@ use super::words::{CONDITIONS, REASONS, REPORTING, THAT};
 use crate::toy::AlignedPair;
 use crate::toy::random::SplitMix64;
 
-enum SentenceKind {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::toy) enum SentenceKind {
     /// "the dog sleeps ."
     Statement,
     /// "does the dog sleep ?"
@@ -21,6 +22,9 @@ enum SentenceKind {
 }
 
 impl SentenceKind {
+    pub(in crate::toy) const ALL: [Self; 5] =
+        [Self::Statement, Self::Question, Self::Reason, Self::Condition, Self::Report];
+
     fn draw(random: &mut SplitMix64) -> Self {
         match random.below(100) {
             0..45 => Self::Statement,
@@ -34,7 +38,7 @@ impl SentenceKind {
 
 /// Draws a sentence. In a `Nested` one every clause has a relative clause (where it has a place for one); in a `Flat`
 /// one only some sentences of a single clause have.
-pub(super) fn sentence(draft: &mut Draft, nesting: Nesting) -> Phrase {
+pub(super) fn sentence(draft: &mut Draft, nesting: Nesting) -> (SentenceKind, Phrase) {
     let kind = SentenceKind::draw(draft.random);
     let alone = if nesting == Nesting::Nested || draft.random.chance(18) { Nesting::Nested } else { Nesting::Flat };
     let mut sentence = match kind {
@@ -47,7 +51,7 @@ pub(super) fn sentence(draft: &mut Draft, nesting: Nesting) -> Phrase {
     let mark = if matches!(kind, SentenceKind::Question) { "?" } else { "." };
     sentence.append(draft.translated(mark, mark));
     sentence.german = merge_commas(sentence.german);
-    sentence
+    (kind, sentence)
 }
 
 /// A main clause and its reason: "... because ...", *... , weil ...*.

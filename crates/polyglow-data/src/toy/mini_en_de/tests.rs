@@ -9,8 +9,8 @@ const ARTICLES: [&str; 6] = ["the", "a", "an", "this", "these", "every"];
 
 #[test]
 fn only_test_comp_combines_held_out_words_and_it_always_does() {
-    for (split, pairs) in draw() {
-        for pair in pairs {
+    for (split, sentences) in draw() {
+        for Sentence { pair, .. } in sentences {
             let held_out = combinations(&pair.src).iter().any(is_held_out);
             assert_eq!(held_out, split == "test_comp", "{split}: {}", pair.src);
         }

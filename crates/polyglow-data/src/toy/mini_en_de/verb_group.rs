@@ -11,8 +11,8 @@ use super::words::{CAN, DO, HAVE, MUST, NOT, VERBS, WANT, WILL};
 use crate::toy::random::SplitMix64;
 
 /// When the clause happens. A modal verb counts as a tense here, for the two exclude each other.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Tense {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::toy) enum Tense {
     Present,
     Perfect,
     Future,
@@ -46,7 +46,7 @@ pub(super) struct VerbGroup {
 }
 
 impl Tense {
-    pub(super) const ALL: [Self; 4] = [Self::Present, Self::Perfect, Self::Future, Self::Modal];
+    pub(in crate::toy) const ALL: [Self; 4] = [Self::Present, Self::Perfect, Self::Future, Self::Modal];
 
     fn draw(random: &mut SplitMix64) -> Self {
         match random.below(100) {
