@@ -1,5 +1,7 @@
 //! Examples become rectangles of ids: the only padding, and the only shift between decoder input and output.
 
+use std::ops::Range;
+
 use crate::alignment::Link;
 use crate::example::Example;
 use crate::special::SpecialIds;
@@ -29,7 +31,7 @@ pub struct Batch {
     /// Where each target position should look, `[batch_size, tgt_len, src_len]` row by row: its linked source positions
     /// share 1, and what has no link has zeros. None where the text is not aligned.
     pub gold_attention: Option<Vec<f32>>,
-    /// The example behind each row, as an index into the id cache.
+    /// The example behind each row, the first one of a window, as an index into the id cache.
     pub example_indices: Vec<u32>,
     /// Epoch from which the batch is, counted from 0.
     pub epoch: u64,
@@ -37,6 +39,16 @@ pub struct Batch {
     pub position: usize,
     /// Batches in that epoch.
     pub epoch_len: usize,
+}
+
+/// Consecutive target positions of an example, as a part of a window of text. Its position `n` is where id `n` is to be
+/// predicted, or end of sentence if there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The ids of the whole example.
+    pub ids: Vec<u32>,
+    /// The positions, at most `ids.len() + 1` of them.
+    pub positions: Range<usize>,
 }
 
 /// Padded source sentences, for translation.
@@ -79,6 +91,29 @@ impl Batch {
             position: 0,
             epoch_len: 0,
         }
+    }
+
+    /// Pads windows of text, each a row of pieces. Sources are empty; place and origin are left at zero.
+    ///
+    /// At each position the input is the id before the one that is predicted, or begin of sentence: what [`Batch::new`]
+    /// does for whole examples, so that windows which cover a text predict the same ids, each once.
+    pub fn of_windows(windows: &[Vec<Piece>], special: SpecialIds, pad_multiple: usize) -> Self {
+        let lengths = windows.iter().map(|pieces| pieces.iter().map(|piece| piece.positions.len()).sum());
+        let lengths: Vec<usize> = lengths.collect();
+        let tgt_len = padded_len(lengths.iter().map(|&len| len.saturating_sub(1)), pad_multiple);
+        let (mut tgt_in, mut tgt_out) = (Vec::new(), Vec::new());
+        for pieces in windows {
+            let framed = pieces.iter().map(|piece| [&[special.bos], &*piece.ids, &[special.eos]].concat());
+            let framed: Vec<Vec<u32>> = framed.collect();
+            let moved = |by: usize| -> Vec<&[u32]> {
+                let ranges = pieces.iter().map(|Piece { positions, .. }| positions.start + by..positions.end + by);
+                framed.iter().zip(ranges).map(|(ids, range)| &ids[range]).collect()
+            };
+            push_row(&mut tgt_in, &moved(0), special.pad, tgt_len);
+            push_row(&mut tgt_out, &moved(1), special.pad, tgt_len);
+        }
+        let empty = Self::new(&vec![Example::default(); windows.len()], special, special, pad_multiple);
+        Self { tgt_in, tgt_out, tgt_lengths: lengths, tgt_len, ..empty }
     }
 
     /// Adds [`Self::gold_attention`] from the links of each row, which are between tokens and sorted by the target.
@@ -131,9 +166,9 @@ fn padded_len(lengths: impl Iterator<Item = usize>, pad_multiple: usize) -> usiz
     lengths.max().map_or(0, |longest| (longest + 1).next_multiple_of(pad_multiple.max(1)))
 }
 
-fn push_row(rows: &mut Vec<i32>, pieces: &[&[u32]], pad: u32, len: usize) {
+fn push_row<P: AsRef<[u32]>>(rows: &mut Vec<i32>, pieces: &[P], pad: u32, len: usize) {
     let end = rows.len() + len;
-    rows.extend(pieces.iter().copied().flatten().map(|&id| id as i32));
+    rows.extend(pieces.iter().flat_map(P::as_ref).map(|&id| id as i32));
     rows.resize(end, pad as i32);
 }
 
@@ -164,6 +199,30 @@ mod tests {
         assert_eq!(batch.num_source_tokens(), 7);
         assert_eq!(batch.num_target_tokens(), 6);
         assert_eq!(batch.num_positions(), 21);
+    }
+
+    #[test]
+    fn windows_over_whole_examples_are_the_examples() {
+        let whole = |ids: &[u32]| vec![Piece { ids: ids.to_vec(), positions: 0..ids.len() + 1 }];
+        let windows = [whole(&[20]), whole(&[21, 22]), whole(&[])];
+        let batch = Batch::of_windows(&windows, TGT, 4);
+        let expected = Batch::new(&examples(), SRC, TGT, 4);
+        assert_eq!((batch.tgt_in, batch.tgt_out), (expected.tgt_in, expected.tgt_out));
+        assert_eq!((batch.tgt_lengths, batch.tgt_len), (expected.tgt_lengths, expected.tgt_len));
+        assert_eq!((batch.src, batch.src_lengths), (vec![8, 9, 9, 9, 8, 9, 9, 9, 8, 9, 9, 9], vec![1, 1, 1]));
+    }
+
+    #[test]
+    fn a_window_goes_on_where_the_one_before_it_ended() {
+        let piece = |ids: &[u32], positions| Piece { ids: ids.to_vec(), positions };
+        let windows = [
+            vec![piece(&[20, 21], 0..3), piece(&[], 0..1), piece(&[22, 23, 24], 0..2)],
+            vec![piece(&[22, 23, 24], 2..4)],
+        ];
+        let batch = Batch::of_windows(&windows, TGT, 1);
+        assert_eq!(batch.tgt_in, [7, 20, 21, 7, 7, 22, 23, 24, 9, 9, 9, 9]);
+        assert_eq!(batch.tgt_out, [20, 21, 8, 8, 22, 23, 24, 8, 9, 9, 9, 9]);
+        assert_eq!(batch.tgt_lengths, [6, 2]);
     }
 
     #[test]

@@ -13,10 +13,12 @@ use crate::error::DataError;
 use crate::lines::Lines;
 use crate::toy::Toy;
 
+mod text;
+
 /// A sentence and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// Source sentence.
+    /// Source sentence; empty in text that has only one side.
     pub src: String,
     /// Target sentence.
     pub tgt: String,
@@ -34,6 +36,8 @@ pub struct Part {
     source: Source,
     weight: f64,
     alignments: Option<Alignments>,
+    /// Whether sources are left out.
+    is_text: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -47,6 +51,7 @@ enum Source {
     Embedded { name: String, pairs: Arc<Vec<Pair>> },
     TwoFiles { src: PathBuf, tgt: PathBuf },
     Tsv(PathBuf),
+    Text(PathBuf),
 }
 
 impl Corpus {
@@ -73,7 +78,7 @@ impl Corpus {
                 Source::TwoFiles { src: existing(&with_ending(&path, src))?, tgt: existing(&with_ending(&path, tgt))? }
             };
             let found = alignments.map(|path| alignment_file(&path)).transpose()?;
-            Ok(Part { source, weight, alignments: found.map(Alignments::File) })
+            Ok(Part { source, weight, alignments: found.map(Alignments::File), is_text: false })
         });
         Ok(Self { parts: parts.collect::<Result<_, _>>()? })
     }
@@ -131,7 +136,7 @@ impl Part {
     pub fn name(&self) -> String {
         match &self.source {
             Source::Embedded { name, .. } => name.clone(),
-            Source::TwoFiles { src: path, .. } | Source::Tsv(path) => path.display().to_string(),
+            Source::TwoFiles { src: path, .. } | Source::Tsv(path) | Source::Text(path) => path.display().to_string(),
         }
     }
 
@@ -140,11 +145,13 @@ impl Part {
     /// # Errors
     /// [`DataError::Io`] if a file cannot be opened. The stream itself yields errors for what is wrong inside.
     pub fn pairs(&self) -> Result<Pairs, DataError> {
-        Ok(Pairs(match &self.source {
+        let reader = match &self.source {
             Source::Embedded { pairs, .. } => Reader::Embedded { pairs: Arc::clone(pairs), next: 0 },
             Source::TwoFiles { src, tgt } => Reader::TwoFiles { src: Lines::open(src)?, tgt: Lines::open(tgt)? },
             Source::Tsv(path) => Reader::Tsv(Lines::open(path)?),
-        }))
+            Source::Text(path) => Reader::Text(Lines::open(path)?),
+        };
+        Ok(Pairs { reader, is_text: self.is_text })
     }
 
     /// Streams the word alignment of every pair; none if this part has no alignments.
@@ -185,6 +192,9 @@ impl Part {
     }
 
     fn add_to(&self, hash: &mut Sha256) -> Result<(), DataError> {
+        if self.is_text {
+            hash.update(b"one side");
+        }
         match &self.alignments {
             None => {}
             Some(Alignments::Embedded(_)) => hash.update(b"embedded alignments"),
@@ -210,6 +220,7 @@ impl Part {
                 hash.update(b"tsv");
                 add_file(hash, path)
             }
+            Source::Text(path) => add_file(hash, path),
         }
     }
 }
@@ -218,26 +229,35 @@ impl Part {
 pub type AlignmentStream = Box<dyn Iterator<Item = Result<Vec<Link>, DataError>> + Send>;
 
 /// The pairs of one part, in bounded memory.
-pub struct Pairs(Reader);
+pub struct Pairs {
+    reader: Reader,
+    is_text: bool,
+}
 
 enum Reader {
     Embedded { pairs: Arc<Vec<Pair>>, next: usize },
     TwoFiles { src: Lines, tgt: Lines },
     Tsv(Lines),
+    Text(Lines),
 }
 
 impl Iterator for Pairs {
     type Item = Result<Pair, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match &mut self.0 {
+        let mut next = match &mut self.reader {
             Reader::Embedded { pairs, next } => {
                 *next += 1;
                 pairs.get(*next - 1).cloned().map(Ok)
             }
             Reader::TwoFiles { src, tgt } => next_of_two(src, tgt).transpose(),
             Reader::Tsv(lines) => next_of_tsv(lines).transpose(),
+            Reader::Text(lines) => text::next(lines).transpose(),
+        };
+        if let (true, Some(Ok(pair))) = (self.is_text, &mut next) {
+            pair.src.clear();
         }
+        next
     }
 }
 
@@ -285,7 +305,7 @@ fn embedded(toy: Toy, split: Split, aligned: bool) -> Result<Part, DataError> {
     let alignments = alignments.map(|links| Alignments::Embedded(Arc::new(links)));
     let pairs = pairs.into_iter().map(|pair| Pair { src: pair.src, tgt: pair.tgt }).collect();
     let name = format!("{} {split}", toy.name());
-    Ok(Part { source: Source::Embedded { name, pairs: Arc::new(pairs) }, weight: 1.0, alignments })
+    Ok(Part { source: Source::Embedded { name, pairs: Arc::new(pairs) }, weight: 1.0, alignments, is_text: false })
 }
 
 /// Whether a path names a file with both sides.

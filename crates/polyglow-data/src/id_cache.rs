@@ -198,6 +198,38 @@ impl IdCache {
         self.blocks[block] + sum(&self.src_lens[between.clone()]) + sum(&self.tgt_lens[between]) + 2 * sum(links)
     }
 
+    /// How many target positions lie before those of `example`: a target has one more than ids, for its end.
+    ///
+    /// # Panics
+    /// If the corpus has sources or links, for then this is not known without reading all lengths.
+    pub(crate) fn positions_before(&self, example: u32) -> u64 {
+        assert!(self.is_text(), "positions are counted in text of one side");
+        let ids = if (example as usize) < self.len() { self.ids_before(example) } else { self.num_ids };
+        ids + u64::from(example)
+    }
+
+    /// The example that has the target position `position` of all, which must be less than those of all examples.
+    pub(crate) fn example_at(&self, position: u64) -> u32 {
+        let in_block = |block: usize| self.blocks[block] + (block * BLOCK) as u64;
+        let (mut first, mut after) = (0, self.blocks.len());
+        while after - first > 1 {
+            let middle = usize::midpoint(first, after);
+            if in_block(middle) <= position { first = middle } else { after = middle }
+        }
+        let mut end = in_block(first);
+        let lens = &self.tgt_lens[first * BLOCK..];
+        let before = lens.iter().take_while(|&&len| {
+            end += u64::from(len) + 1;
+            end <= position
+        });
+        (first * BLOCK + before.count()) as u32
+    }
+
+    /// Whether no example has a source.
+    pub fn is_text(&self) -> bool {
+        self.report.src.tokens == 0 && !self.is_aligned()
+    }
+
     /// Where `example` comes from: the name of its corpus, and its line there, counted from 1.
     ///
     /// # Errors

@@ -21,3 +21,4 @@ pub mod random;
 pub mod special;
 pub mod tokenizer;
 pub mod toy;
+pub mod window;

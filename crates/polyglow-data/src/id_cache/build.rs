@@ -64,6 +64,7 @@ fn write(
         num_ids: 0,
         lines: Vec::new(),
         aligned,
+        is_text: false,
     };
     builder.output.writer.write_all(&[0; HEADER_BYTES]).map_err(DataError::io(path))?;
     for part in corpus.parts() {
@@ -85,6 +86,8 @@ struct Builder<'a> {
     lines: Vec<u32>,
     /// Whether links are written: some part has alignments.
     aligned: bool,
+    /// Whether the part that is read has only one side.
+    is_text: bool,
 }
 
 /// A pair as ids, and the links between its tokens.
@@ -96,6 +99,7 @@ struct Encoded {
 impl Builder<'_> {
     fn add_part(&mut self, part: &Part, progress: &mut Progress) -> Result<(), DataError> {
         self.report.parts.push(PartReport { name: part.name(), pairs: 0, kept: 0 });
+        self.is_text = part.is_text();
         let mut pairs = part.pairs()?.peekable();
         let mut alignments = part.alignments()?;
         while pairs.peek().is_some() {
@@ -139,7 +143,9 @@ impl Builder<'_> {
         let part = report.parts.last_mut().expect("`add_part` begins a part before it adds to it");
         part.pairs += 1;
         let line = part.pairs;
-        let rejected = self.filter.and_then(|filter| filter.reject(src.len(), tgt.len()));
+        // Text of one side is compared with itself: it can be too long or empty, and its ratio is 1.
+        let other_len = if self.is_text { tgt.len() } else { src.len() };
+        let rejected = self.filter.and_then(|filter| filter.reject(other_len, tgt.len()));
         let (Ok(src_len), Ok(tgt_len)) = (u16::try_from(src.len()), u16::try_from(tgt.len())) else {
             // No model takes such a sentence, and two bytes per length keep the tables small.
             return report.leave_out(Reason::TooLong);

@@ -11,3 +11,4 @@ mod ngram;
 mod prefetch;
 mod tokenizer;
 mod toy;
+mod window;

@@ -84,7 +84,7 @@ fn sequences_shorter_than_the_order_can_be_learned_from() {
 fn padding_begin_of_sentence_and_strange_ids_are_never_next() {
     let model = train(&[&[A, B]], 3, 7);
     for id in [SPECIAL.pad, BOS, 7, u32::MAX] {
-        assert_eq!(model.log_prob(&[BOS, A], id), f64::NEG_INFINITY);
+        assert!(model.log_prob(&[BOS, A], id) < f64::MIN);
         assert!(model.log_prob(&[id, id, id], B).is_finite());
     }
 }

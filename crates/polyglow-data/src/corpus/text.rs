@@ -1,0 +1,49 @@
+//! Text that has only one side, as pairs with empty sources.
+
+use std::path::Path;
+
+use super::{Corpus, Pair, Part, Source, plain_or_compressed};
+use crate::error::DataError;
+use crate::lines::Lines;
+
+impl Corpus {
+    /// Opens a text file, plain or with `.gz`, of which every line is the target of a pair without a source.
+    ///
+    /// Blank lines stay, and divide documents: without a filter they become examples without ids.
+    ///
+    /// # Errors
+    /// [`DataError::MissingFile`] if there is no such file, under the name of the configuration's `key`.
+    pub fn open_text(key: &str, path: &Path) -> Result<Self, DataError> {
+        let missing = || DataError::MissingFile { key: key.to_owned(), path: path.to_owned() };
+        let source = Source::Text(plain_or_compressed(path).ok_or_else(missing)?);
+        Ok(Self { parts: vec![Part { source, weight: 1.0, alignments: None, is_text: true }] })
+    }
+
+    /// The target side alone: the same lines with empty sources, without alignments.
+    #[must_use]
+    pub fn target_side(self) -> Self {
+        let target = |part: Part| {
+            let source = match part.source {
+                Source::TwoFiles { tgt, .. } => Source::Text(tgt),
+                source => source,
+            };
+            Part { source, alignments: None, is_text: true, ..part }
+        };
+        Self { parts: self.parts.into_iter().map(target).collect() }
+    }
+}
+
+impl Part {
+    /// Whether this part has only one side.
+    pub fn is_text(&self) -> bool {
+        self.is_text
+    }
+}
+
+pub(super) fn next(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
+    match lines.next().transpose()? {
+        Some(tgt) => Ok(Some(Pair { src: String::new(), tgt })),
+        None if lines.line() == 0 => Err(DataError::Empty { path: lines.path().to_owned() }),
+        None => Ok(None),
+    }
+}

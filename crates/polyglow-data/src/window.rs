@@ -1,0 +1,121 @@
+//! Text as a stream that is cut into windows, for models that read on beyond the end of a line.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+use crate::batch::Piece;
+use crate::batching::{BatchingConfig, EpochPlan};
+use crate::error::DataError;
+use crate::id_cache::IdCache;
+use crate::random::{below, mix};
+
+/// Keeps the places of cuts apart from the other uses of the seed.
+const CUT: u64 = 4;
+
+/// How the text of an id cache, which has only one side, is cut into windows.
+///
+/// The stream is made of the target positions of all examples, in their order: each has one for every id and one for
+/// its end. So a model predicts the same ids as from whole examples, but sees those before its example, too. All windows
+/// have `context_len` positions, except the first and the last of each corpus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Windows {
+    context_len: u64,
+    /// Positions that the first window of each corpus lacks.
+    offset: u64,
+    /// Positions and windows of each corpus.
+    parts: Vec<(Range<u64>, Range<u32>)>,
+}
+
+impl Windows {
+    /// Cuts the text at multiples of `context_len`, which suits evaluation.
+    ///
+    /// # Errors
+    /// [`DataError::Config`] if the text has two sides, or more than 2^32 windows.
+    pub fn new(cache: &IdCache, context_len: NonZeroUsize) -> Result<Self, DataError> {
+        Self::with_offset(cache, context_len, 0)
+    }
+
+    /// Cuts the text for an epoch of training, each time somewhere else.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_epoch(cache: &IdCache, context_len: NonZeroUsize, seed: u64, epoch: u64) -> Result<Self, DataError> {
+        Self::with_offset(cache, context_len, below(mix(&[CUT, seed, epoch]), context_len.get() as u64))
+    }
+
+    fn with_offset(cache: &IdCache, context_len: NonZeroUsize, offset: u64) -> Result<Self, DataError> {
+        let wrong = |problem: &str| DataError::Config { key: "data.context_len", problem: problem.to_owned() };
+        if !cache.is_text() {
+            return Err(wrong("belongs to text of one side, but this text has sources"));
+        }
+        let (context_len, mut start) = (context_len.get() as u64, 0);
+        let parts = cache.parts().into_iter().map(|(examples, _)| {
+            let positions = cache.positions_before(examples.start)..cache.positions_before(examples.end);
+            let num_positions = positions.end - positions.start;
+            let count = if num_positions == 0 { 0 } else { (offset + num_positions).div_ceil(context_len) };
+            let windows = start..u32::try_from(u64::from(start) + count).ok()?;
+            start = windows.end;
+            Some((positions, windows))
+        });
+        let parts = parts.collect::<Option<_>>().ok_or_else(|| wrong("is so small that there are too many windows"))?;
+        Ok(Self { context_len, offset, parts })
+    }
+
+    /// Number of windows.
+    pub fn len(&self) -> usize {
+        self.parts.last().map_or(0, |(_, windows)| windows.end as usize)
+    }
+
+    /// Whether there is no window.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The positions of a window in the stream; empty if there is no such window.
+    pub fn positions(&self, window: u32) -> Range<u64> {
+        let part = self.parts.iter().find(|(_, windows)| windows.contains(&window));
+        let Some((positions, windows)) = part else { return 0..0 };
+        let start = u64::from(window - windows.start) * self.context_len;
+        let place = |from_cut: u64| (positions.start + from_cut.saturating_sub(self.offset)).min(positions.end);
+        place(start)..place(start + self.context_len)
+    }
+
+    /// The order in which an epoch reads the windows, as batches of at most `max_tokens` positions.
+    ///
+    /// # Errors
+    /// [`DataError::LargerThanBatch`] if `context_len`, padded, exceeds `max_tokens`.
+    pub fn plan(&self, cache: &IdCache, config: &BatchingConfig, epoch: u64) -> Result<EpochPlan, DataError> {
+        let weights = cache.parts().into_iter().map(|(_, weight)| weight);
+        let parts: Vec<_> = self.parts.iter().map(|(_, windows)| windows.clone()).zip(weights).collect();
+        let lengths = |window| {
+            let Range { start, end } = self.positions(window);
+            // A side of a batch has one position more than ids.
+            (0, (end - start) as usize - 1)
+        };
+        EpochPlan::new(lengths, &parts, config, epoch).map_err(|mut error| {
+            if let DataError::LargerThanBatch { example, place, .. } = &mut error {
+                *place = format!("window {example} of the text");
+            }
+            error
+        })
+    }
+
+    /// The pieces of the examples in a window, and the first of these examples.
+    ///
+    /// # Errors
+    /// As [`IdCache::example`].
+    pub fn read(&self, cache: &IdCache, window: u32) -> Result<(u32, Vec<Piece>), DataError> {
+        let Range { mut start, end } = self.positions(window);
+        let mut pieces = Vec::new();
+        let first = cache.example_at(start);
+        let mut example = first;
+        while start < end {
+            let ids = cache.example(example)?.tgt;
+            let before = cache.positions_before(example);
+            let until = end.min(before + ids.len() as u64 + 1);
+            pieces.push(Piece { ids, positions: (start - before) as usize..(until - before) as usize });
+            (start, example) = (until, example + 1);
+        }
+        Ok((first, pieces))
+    }
+}
