@@ -108,6 +108,16 @@ pub enum DataError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A line is not a word and its vector.
+    #[error("`{path}` line {line}: {problem}", path = .path.display())]
+    Vectors {
+        /// File concerned.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A corpus or vocabulary holds no lines.
     #[error("`{path}` is empty: it has no line 1", path = .path.display())]
     Empty {
@@ -197,6 +207,10 @@ impl DataError {
                 "a TSV corpus has `source<TAB>target` on each line; `cut -f1,2` drops further columns"
             }
             Self::Label { .. } => "each line has `label<TAB>text`, with the labels of the training text",
+            Self::Vectors { .. } => {
+                "each line has a word and its numbers, after a line `words numbers` (word2vec's text format) or without one \
+                 (GloVe's)"
+            }
             Self::NothingKept { .. } => "raise `data.max_len` or `data.max_length_ratio`, or look at the text",
             Self::MissingSpecial { .. } => {
                 "add the token to the tokenizer's vocabulary, or let a new tokenizer be trained by leaving out `tokenizer.path`"

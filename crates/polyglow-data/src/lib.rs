@@ -22,3 +22,4 @@ pub mod special;
 pub mod tokenizer;
 pub mod toy;
 pub mod window;
+pub mod word_vectors;

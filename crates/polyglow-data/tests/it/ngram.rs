@@ -1,4 +1,4 @@
-//! N-gram models against hand calculations, against `KenLM`, and against what a distribution must be.
+//! N-gram models against hand calculations, against KenLM, and against what a distribution must be.
 
 use std::collections::HashMap;
 

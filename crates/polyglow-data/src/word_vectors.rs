@@ -1,0 +1,207 @@
+//! Word vectors that others have trained: the text formats of word2vec and GloVe.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use crate::error::DataError;
+use crate::lines::Lines;
+
+const SEPARATORS: [char; 2] = [' ', '\t'];
+/// Of a field that is wrong, so much is shown.
+const SHOWN_CHARS: usize = 40;
+
+/// Words and vectors that a file may have, so that a wrong number in it cannot ask for all memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VectorLimits {
+    /// Most words. Of a longer file only the first ones are read, which are the most frequent.
+    pub max_words: usize,
+    /// Most numbers of a vector.
+    pub max_dim: usize,
+}
+
+/// A vector for each of some words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WordVectors {
+    /// The words, in the order of the file.
+    pub words: Vec<String>,
+    /// Numbers of a vector.
+    pub dim: usize,
+    /// The vectors, `[words, dim]` row by row.
+    pub values: Vec<f32>,
+    /// Lines that were skipped because their word has a vector already.
+    pub repeated: usize,
+}
+
+impl Default for VectorLimits {
+    /// A million words with 4096 numbers.
+    fn default() -> Self {
+        Self { max_words: 1_000_000, max_dim: 4096 }
+    }
+}
+
+impl WordVectors {
+    /// Reads a file, plain or gzip: a word and its numbers on each line, divided by single spaces or tabs.
+    ///
+    /// A first line of just two whole numbers is word2vec's header, the count of words and of numbers; GloVe's files have
+    /// none. As the last numbers of a line are the vector, a word may hold spaces, as some in GloVe's largest file do.
+    ///
+    /// # Errors
+    /// [`DataError::Vectors`] names the line that has too few numbers, or one that is none or not finite, or where the
+    /// file ends before the count of its header; [`DataError::Empty`] if there is no vector; and what [`Lines`] says.
+    pub fn read(path: &Path, limits: VectorLimits) -> Result<Self, DataError> {
+        Self::parse(Lines::open(path)?, limits)
+    }
+
+    /// Reads lines, for example of standard input.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(mut lines: Lines, limits: VectorLimits) -> Result<Self, DataError> {
+        let mut vectors = Self { words: Vec::new(), dim: 0, values: Vec::new(), repeated: 0 };
+        let mut known = HashSet::new();
+        let mut expected = None;
+        while let Some(line) = lines.next().transpose()? {
+            let wrong = |problem| DataError::Vectors { path: lines.path().to_owned(), line: lines.line(), problem };
+            // word2vec's own program leaves a space at the end of each line.
+            let line = line.trim_end_matches(SEPARATORS);
+            if lines.line() == 1 {
+                expected = header(line);
+                vectors.dim = expected.map_or_else(|| line.split(SEPARATORS).count() - 1, |(_, dim)| dim);
+                if vectors.dim == 0 || vectors.dim > limits.max_dim {
+                    let (dim, max_dim) = (vectors.dim, limits.max_dim);
+                    return Err(wrong(format!("a vector has 1 to {max_dim} numbers here, and not {dim}")));
+                }
+                if expected.is_some() {
+                    continue;
+                }
+            }
+            let word = vectors.push_numbers(line).map_err(wrong)?;
+            if known.insert(word.to_owned()) {
+                vectors.words.push(word.to_owned());
+            } else {
+                vectors.values.truncate(vectors.words.len() * vectors.dim);
+                vectors.repeated += 1;
+            }
+            if vectors.words.len() == limits.max_words {
+                return Ok(vectors);
+            }
+        }
+        let found = vectors.words.len() + vectors.repeated;
+        if let Some((count, _)) = expected.filter(|&(count, _)| count != found) {
+            let problem = format!("the file ends after {found} words, but its header promises {count}");
+            return Err(DataError::Vectors { path: lines.path().to_owned(), line: lines.line(), problem });
+        }
+        if vectors.words.is_empty() {
+            return Err(DataError::Empty { path: lines.path().to_owned() });
+        }
+        Ok(vectors)
+    }
+
+    /// The vector of the word at `place`.
+    ///
+    /// # Panics
+    /// If there is no such word.
+    pub fn vector(&self, place: usize) -> &[f32] {
+        &self.values[place * self.dim..(place + 1) * self.dim]
+    }
+
+    /// Appends the numbers at the end of `line`, and returns the word before them.
+    fn push_numbers<'a>(&mut self, line: &'a str) -> Result<&'a str, String> {
+        let start = self.values.len();
+        let mut fields = line.rsplitn(self.dim + 1, SEPARATORS);
+        for field in fields.by_ref().take(self.dim) {
+            match field.parse() {
+                Ok(value) if f32::is_finite(value) => self.values.push(value),
+                _ => return Err(self.problem(line, field)),
+            }
+        }
+        self.values[start..].reverse();
+        match fields.next() {
+            Some("") => Err("the word before the numbers is missing".to_owned()),
+            Some(word) => Ok(word),
+            None => Err(self.problem(line, "")),
+        }
+    }
+
+    fn problem(&self, line: &str, field: &str) -> String {
+        let (found, dim) = (line.split(SEPARATORS).count() - 1, self.dim);
+        if found < dim {
+            return format!("a word and {found} of {dim} numbers");
+        }
+        let end = field.char_indices().nth(SHOWN_CHARS).map_or(field.len(), |(end, _)| end);
+        format!("`{}` is no finite number", &field[..end])
+    }
+}
+
+/// The counts of words and of numbers of a vector, where `line` has these two alone.
+fn header(line: &str) -> Option<(usize, usize)> {
+    let (count, dim) = line.split_once(' ')?;
+    Some((count.parse().ok()?, dim.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    fn parse_limited(text: &str, limits: VectorLimits) -> Result<WordVectors, DataError> {
+        let lines = Lines::from_reader(Cursor::new(text.as_bytes().to_vec()), Path::new("vectors.txt"))?;
+        WordVectors::parse(lines, limits)
+    }
+
+    fn parse(text: &str) -> Result<WordVectors, DataError> {
+        parse_limited(text, VectorLimits::default())
+    }
+
+    #[test]
+    fn both_formats_hold_the_same_vectors() {
+        let glove = parse("the 1 -0.5 2e-3\ncat 4 5 6\n").unwrap();
+        assert_eq!(glove.words, ["the", "cat"]);
+        assert_eq!((glove.dim, glove.vector(0), glove.vector(1)), (3, &[1.0, -0.5, 0.002][..], &[4.0, 5.0, 6.0][..]));
+        // word2vec's own program leaves spaces at the ends of lines.
+        assert_eq!(parse("2 3\nthe 1 -0.5 2e-3 \ncat 4 5 6 \n").unwrap(), glove);
+        assert_eq!(parse("\u{feff}2 3\r\nthe\t1\t-0.5\t2e-3\r\ncat 4 5 6").unwrap(), glove);
+    }
+
+    #[test]
+    fn words_may_hold_spaces_and_look_like_numbers() {
+        let vectors = parse("the 1 2\n. . . 3 4\n0.5 5 6\nat name@domain.com 7 8\n").unwrap();
+        assert_eq!(vectors.words, ["the", ". . .", "0.5", "at name@domain.com"]);
+        assert_eq!(vectors.values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    }
+
+    #[test]
+    fn the_first_of_repeated_words_counts() {
+        let vectors = parse("3 1\na 1\na 2\nb 3\n").unwrap();
+        assert_eq!((vectors.words.len(), &vectors.values[..], vectors.repeated), (2, &[1.0, 3.0][..], 1));
+    }
+
+    #[test]
+    fn no_more_words_are_read_than_asked_for() {
+        let limits = VectorLimits { max_words: 1, max_dim: 2 };
+        assert_eq!(parse_limited("9 2\na 1 2\nb wrong\n", limits).unwrap().words, ["a"]);
+        let error = parse_limited("a 1 2 3\n", limits).unwrap_err().to_string();
+        assert_eq!(error, "`vectors.txt` line 1: a vector has 1 to 2 numbers here, and not 3");
+        assert!(parse_limited("1 99999999999\n", limits).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, problem) in [
+            ("a 1 2\nb 1\n", "line 2: a word and 1 of 2 numbers"),
+            ("a 1 2\n\n", "line 2: a word and 0 of 2 numbers"),
+            ("a 1 2\nb 1 x\n", "line 2: `x` is no finite number"),
+            ("a 1 2\nb nan 2\n", "line 2: `nan` is no finite number"),
+            ("a 1 2\nb 1e99 2\n", "line 2: `1e99` is no finite number"),
+            ("a 1 2\n 1 2\n", "line 2: the word before the numbers is missing"),
+            ("2 2\na 1 2\n", "line 2: the file ends after 1 words, but its header promises 2"),
+            ("0 0\n", "line 1: a vector has 1 to 4096 numbers here, and not 0"),
+            ("word\n", "line 1: a vector has 1 to 4096 numbers here, and not 0"),
+        ] {
+            assert_eq!(parse(text).unwrap_err().to_string(), format!("`vectors.txt` {problem}"), "{text}");
+        }
+        assert!(matches!(parse("").unwrap_err(), DataError::Empty { .. }));
+        assert!(matches!(parse("0 2\n").unwrap_err(), DataError::Empty { .. }));
+    }
+}
