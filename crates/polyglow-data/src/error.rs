@@ -118,6 +118,14 @@ pub enum DataError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A file or folder is not the images, or the labels of images, that it should be.
+    #[error("`{path}`: {problem}", path = .path.display())]
+    Image {
+        /// File or folder concerned.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A corpus or vocabulary holds no lines.
     #[error("`{path}` is empty: it has no line 1", path = .path.display())]
     Empty {

@@ -74,7 +74,7 @@ impl LabelledCorpus {
     /// [`DataError::Label`] names the first line that is not a label and a text, or whose label is not in `labels`;
     /// [`DataError::Empty`], [`DataError::Io`] and [`DataError::InvalidUtf8`] as their names say.
     pub fn read(path: &Path, labels: Option<&LabelSet>) -> Result<Self, DataError> {
-        let texts: Vec<LabelledText> = LabelledLines(Lines::open(path)?).collect::<Result<_, _>>()?;
+        let texts: Vec<LabelledText> = LabelledLines::open(path)?.collect::<Result<_, _>>()?;
         if texts.is_empty() {
             return Err(DataError::Empty { path: path.to_owned() });
         }
@@ -112,6 +112,11 @@ impl LabelledLines {
     /// [`DataError::Io`] if the file cannot be opened. The stream itself yields errors for what is wrong inside.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         Lines::open(path).map(Self)
+    }
+
+    /// Reads lines, for example of standard input.
+    pub fn new(lines: Lines) -> Self {
+        Self(lines)
     }
 }
 

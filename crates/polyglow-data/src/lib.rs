@@ -13,6 +13,7 @@ pub mod dropout;
 pub mod error;
 pub mod example;
 pub mod id_cache;
+pub mod image_set;
 pub mod labelled;
 pub mod lines;
 pub mod ngram;

@@ -104,7 +104,10 @@ pub fn read_text(reader: impl Read + Send + 'static, name: &Path) -> Result<Stri
 }
 
 /// Opens gzip, which is recognized by its first bytes, as the text that was compressed.
-fn decompress(reader: impl Read + Send + 'static, name: &Path) -> Result<Box<dyn BufRead + Send>, DataError> {
+pub(crate) fn decompress(
+    reader: impl Read + Send + 'static,
+    name: &Path,
+) -> Result<Box<dyn BufRead + Send>, DataError> {
     let mut plain = BufReader::with_capacity(BUFFER_BYTES, reader);
     let compressed = plain.fill_buf().map_err(DataError::io(name))?.starts_with(&GZIP_MAGIC);
     Ok(if compressed {

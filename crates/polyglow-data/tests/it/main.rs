@@ -6,6 +6,7 @@ mod batching;
 mod corpus;
 mod dropout;
 mod id_cache;
+mod image_set;
 mod labelled;
 mod ngram;
 mod prefetch;

@@ -1,0 +1,102 @@
+//! Labelled images as bytes: from folders of PNG and JPEG files, or from MNIST's files.
+
+use image::imageops::{FilterType, resize};
+use image::{ImageBuffer, Luma, Pixel, Rgb};
+
+use crate::labelled::LabelSet;
+
+pub mod folder;
+pub mod idx;
+
+/// Labelled images of one size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageSet {
+    /// Rows of pixels.
+    pub height: usize,
+    /// Pixels of a row.
+    pub width: usize,
+    /// Bytes of a pixel: 1 for gray, 3 for red, green and blue.
+    pub channels: usize,
+    /// What an image can be.
+    pub labels: LabelSet,
+    /// All images, `[images, height, width, channels]` row by row.
+    pub pixels: Vec<u8>,
+    /// The label of each image, as a place in `labels`.
+    pub label_ids: Vec<u32>,
+}
+
+/// One image of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageExample<'a> {
+    /// `[height, width, channels]` row by row.
+    pub pixels: &'a [u8],
+    /// A place in [`ImageSet::labels`].
+    pub label: u32,
+}
+
+/// How large images may be, so that a wrong file cannot ask for all memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageLimits {
+    /// Most pixels of a side.
+    pub max_side: u32,
+    /// Most bytes of a whole set in memory.
+    pub max_bytes: usize,
+}
+
+impl Default for ImageLimits {
+    /// 8192 pixels and 8 GiB.
+    fn default() -> Self {
+        Self { max_side: 8192, max_bytes: 8 << 30 }
+    }
+}
+
+impl ImageSet {
+    /// Number of images.
+    pub fn len(&self) -> usize {
+        self.label_ids.len()
+    }
+
+    /// Whether there is no image.
+    pub fn is_empty(&self) -> bool {
+        self.label_ids.is_empty()
+    }
+
+    /// The image number `index`.
+    ///
+    /// # Panics
+    /// If there is no such image.
+    pub fn example(&self, index: usize) -> ImageExample<'_> {
+        let bytes = self.height * self.width * self.channels;
+        ImageExample { pixels: &self.pixels[index * bytes..(index + 1) * bytes], label: self.label_ids[index] }
+    }
+
+    /// The same images at another size, without regard to their proportions.
+    ///
+    /// # Panics
+    /// If a side is 0, or the images have neither 1 nor 3 channels.
+    #[must_use]
+    pub fn resized(self, height: usize, width: usize) -> Self {
+        if (height, width) == (self.height, self.width) {
+            return self;
+        }
+        let from = (self.height, self.width);
+        let images = (0..self.len()).map(|index| self.example(index).pixels);
+        let pixels = match self.channels {
+            1 => images.flat_map(|pixels| resize_one::<Luma<u8>>(pixels, from, (height, width))).collect(),
+            3 => images.flat_map(|pixels| resize_one::<Rgb<u8>>(pixels, from, (height, width))).collect(),
+            channels => panic!("images have 1 or 3 channels, not {channels}"),
+        };
+        Self { height, width, pixels, ..self }
+    }
+}
+
+/// Resizes by triangles, which takes the mean of all pixels where it shrinks. Sizes are heights and widths.
+fn resize_one<P: Pixel<Subpixel = u8> + 'static>(
+    pixels: &[u8],
+    (height, width): (usize, usize),
+    to: (usize, usize),
+) -> Vec<u8> {
+    let image: ImageBuffer<P, &[u8]> = ImageBuffer::from_raw(width as u32, height as u32, pixels)
+        .expect("an image of a set has as many bytes as its size asks for");
+    resize(&image, to.1 as u32, to.0 as u32, FilterType::Triangle).into_raw()
+}

@@ -1,0 +1,162 @@
+//! Images in folders: the name of a folder is the label of what lies in it.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use image::{DynamicImage, ImageFormat, ImageReader, Limits, imageops::FilterType};
+use rayon::prelude::*;
+
+use super::{ImageLimits, ImageSet};
+use crate::error::DataError;
+use crate::labelled::LabelSet;
+
+const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
+/// Images that are decoded at a time, which bounds what they take beside the set.
+const CHUNK: usize = 256;
+
+/// What is made of images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FolderOptions {
+    /// Height and width to which all images are resized; without them, all must have the size of the first one.
+    pub size: Option<(usize, usize)>,
+    /// What a pixel is turned into; transparency is dropped.
+    pub channels: Channels,
+    /// How large images may be.
+    pub limits: ImageLimits,
+}
+
+/// What a pixel is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channels {
+    /// One byte.
+    Gray,
+    /// Red, green and blue.
+    Rgb,
+}
+
+impl Channels {
+    /// Bytes of a pixel.
+    pub const fn count(self) -> usize {
+        match self {
+            Self::Gray => 1,
+            Self::Rgb => 3,
+        }
+    }
+}
+
+/// Reads the PNG and JPEG files in the folders of `dir`, ordered by name. Other files, and names that begin with a dot,
+/// are passed over.
+///
+/// The labels are those of `labels`, of a training set, where they are given, and otherwise the names of the folders.
+///
+/// # Errors
+/// [`DataError::Image`] names the file that is no image, too large, or of another size than the first one; the folder
+/// that is none of the labels; and `dir` if there is no image in it, or more than the limits allow. [`DataError::Io`].
+pub fn read_folder(dir: &Path, options: &FolderOptions, labels: Option<&LabelSet>) -> Result<ImageSet, DataError> {
+    let folders: Vec<PathBuf> = entries(dir)?.into_iter().filter(|path| path.is_dir()).collect();
+    let labels = match labels {
+        Some(labels) => labels.clone(),
+        None => LabelSet::new(folders.iter().map(|folder| name(folder))),
+    };
+    let mut files = Vec::new();
+    for folder in &folders {
+        let unknown = || wrong(folder, "its name is none of the labels of the training set".to_owned());
+        let label = labels.id(&name(folder)).ok_or_else(unknown)?;
+        files.extend(entries(folder)?.into_iter().filter(|path| is_image(path)).map(|path| (path, label)));
+    }
+    if files.is_empty() {
+        return Err(wrong(dir, "there are no folders with PNG or JPEG files in it".to_owned()));
+    }
+    read_files(dir, &files, labels, options)
+}
+
+fn read_files(
+    dir: &Path,
+    files: &[(PathBuf, u32)],
+    labels: LabelSet,
+    options: &FolderOptions,
+) -> Result<ImageSet, DataError> {
+    let limits = options.limits;
+    let first = decode(&files[0].0, limits)?;
+    let (height, width) = options.size.unwrap_or((first.height() as usize, first.width() as usize));
+    let channels = options.channels.count();
+    let bytes = [height, width, channels].into_iter().try_fold(files.len(), usize::checked_mul);
+    let Some(bytes) = bytes.filter(|&bytes| (1..=limits.max_bytes).contains(&bytes)) else {
+        let (num_images, most) = (files.len(), limits.max_bytes);
+        let problem = format!("{num_images} images of {width}x{height} pixels do not fit into 1 to {most} bytes");
+        return Err(wrong(dir, problem));
+    };
+    let mut pixels = Vec::with_capacity(bytes);
+    for chunk in files.chunks(CHUNK) {
+        let images = chunk.par_iter().map(|(path, _)| {
+            let image = decode(path, limits)?;
+            let found = (image.height() as usize, image.width() as usize);
+            if options.size.is_none() && found != (height, width) {
+                let (found_height, found_width) = found;
+                let first = files[0].0.display();
+                let problem = format!("it has {found_width}x{found_height} pixels, and `{first}` has {width}x{height}");
+                return Err(wrong(path, problem));
+            }
+            Ok(convert(image, (height, width), options.channels))
+        });
+        for image in images.collect::<Result<Vec<_>, _>>()? {
+            pixels.extend(image);
+        }
+    }
+    let label_ids = files.iter().map(|(_, label)| *label).collect();
+    Ok(ImageSet { height, width, channels, labels, pixels, label_ids })
+}
+
+/// Decodes a file; its first bytes say what it is, not its name.
+fn decode(path: &Path, limits: ImageLimits) -> Result<DynamicImage, DataError> {
+    let file = BufReader::new(File::open(path).map_err(DataError::io(path))?);
+    let mut reader = ImageReader::new(file).with_guessed_format().map_err(DataError::io(path))?;
+    if !matches!(reader.format(), Some(ImageFormat::Png | ImageFormat::Jpeg)) {
+        // Another crate of the same program may have switched further formats on.
+        return Err(wrong(path, "it is neither PNG nor JPEG".to_owned()));
+    }
+    let mut decoding = Limits::default();
+    decoding.max_image_width = Some(limits.max_side);
+    decoding.max_image_height = Some(limits.max_side);
+    reader.limits(decoding);
+    reader.decode().map_err(|error| wrong(path, error.to_string()))
+}
+
+fn convert(image: DynamicImage, (height, width): (usize, usize), channels: Channels) -> Vec<u8> {
+    let image = if (image.height() as usize, image.width() as usize) == (height, width) {
+        image
+    } else {
+        image.resize_exact(width as u32, height as u32, FilterType::Triangle)
+    };
+    match channels {
+        Channels::Gray => image.into_luma8().into_raw(),
+        Channels::Rgb => image.into_rgb8().into_raw(),
+    }
+}
+
+/// What lies in a folder, ordered by name, which no file system promises.
+fn entries(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).map_err(DataError::io(dir))? {
+        let path = entry.map_err(DataError::io(dir))?.path();
+        if !name(&path).starts_with('.') {
+            paths.push(path);
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+fn is_image(path: &Path) -> bool {
+    path.is_file()
+        && path.extension().is_some_and(|found| ENDINGS.iter().any(|ending| found.eq_ignore_ascii_case(ending)))
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn wrong(path: &Path, problem: String) -> DataError {
+    DataError::Image { path: path.to_owned(), problem }
+}

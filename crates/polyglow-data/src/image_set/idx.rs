@@ -1,0 +1,109 @@
+//! MNIST's files: images and labels as arrays of bytes behind a short header, plain or gzip.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::{ImageLimits, ImageSet};
+use crate::error::DataError;
+use crate::labelled::LabelSet;
+use crate::lines::decompress;
+
+/// Code of the only type of values that is read.
+const BYTES: u8 = 8;
+/// An array of images has an axis of rows and one of columns, and one of channels where there are colors.
+const MOST_AXES: u8 = 4;
+
+/// An array as a file holds it.
+struct Array {
+    shape: Vec<usize>,
+    values: Vec<u8>,
+}
+
+/// Reads images and their labels, such as `train-images-idx3-ubyte.gz` and `train-labels-idx1-ubyte.gz`.
+///
+/// A file begins with two zeros, the type of its values (8, bytes) and the number of axes; the length of each axis
+/// follows in four bytes, highest first, and then the values. Labels are called by their numbers, with zeros in front
+/// where others have more digits. They are those of `labels`, of a training set, where they are given.
+///
+/// # Errors
+/// [`DataError::Image`] names the file and what is wrong with it: header, length, limits, or a label that is not in
+/// `labels`; [`DataError::Io`].
+pub fn read_idx(
+    images: &Path,
+    labels: &Path,
+    limits: ImageLimits,
+    known: Option<&LabelSet>,
+) -> Result<ImageSet, DataError> {
+    let Array { shape, values: pixels } = read(images, limits)?;
+    let (count, height, width, channels) = match *shape {
+        [count, height, width] => (count, height, width, 1),
+        [count, height, width, channels @ (1 | 3)] => (count, height, width, channels),
+        _ => {
+            return Err(wrong(
+                images,
+                format!("its axes {shape:?} are not images, rows, columns, and perhaps 3 colors"),
+            ));
+        }
+    };
+    if [height, width].iter().any(|&side| side == 0 || side > limits.max_side as usize) {
+        return Err(wrong(images, format!("a side has 1 to {} pixels, not {width}x{height}", limits.max_side)));
+    }
+    let Array { shape, values } = read(labels, limits)?;
+    if *shape != [count] {
+        return Err(wrong(labels, format!("its axes {shape:?} are not one label for each of {count} images")));
+    }
+    let (label_ids, labels) = number(&values, known, labels)?;
+    Ok(ImageSet { height, width, channels, labels, pixels, label_ids })
+}
+
+fn number(values: &[u8], known: Option<&LabelSet>, path: &Path) -> Result<(Vec<u32>, LabelSet), DataError> {
+    let digits = match known {
+        Some(known) => known.names().first().map_or(1, String::len),
+        None => values.iter().max().map_or(1, |largest| largest.to_string().len()),
+    };
+    let names: Vec<String> = (0..=u8::MAX).map(|value| format!("{value:0digits$}")).collect();
+    let labels = match known {
+        Some(known) => known.clone(),
+        None => LabelSet::new(values.iter().max().map_or(&names[..0], |&largest| &names[..=largest.into()]).to_vec()),
+    };
+    let ids: Vec<Option<u32>> = names.iter().map(|name| labels.id(name)).collect();
+    let id = |(place, &value): (usize, &u8)| {
+        let unknown = || wrong(path, format!("label {value} of image {} is not one of the training set", place + 1));
+        ids[usize::from(value)].ok_or_else(unknown)
+    };
+    Ok((values.iter().enumerate().map(id).collect::<Result<_, _>>()?, labels))
+}
+
+fn read(path: &Path, limits: ImageLimits) -> Result<Array, DataError> {
+    let mut reader = decompress(File::open(path).map_err(DataError::io(path))?, path)?;
+    let mut four = || {
+        let mut bytes = [0; 4];
+        reader.read_exact(&mut bytes).map_err(|_| wrong(path, "it ends within its header".to_owned()))?;
+        Ok(bytes)
+    };
+    let num_axes = match four()? {
+        [0, 0, BYTES, axes @ 1..=MOST_AXES] => axes,
+        [0, 0, code, 1..=MOST_AXES] => return Err(wrong(path, format!("its values are not bytes but of type {code}"))),
+        bytes => {
+            return Err(wrong(path, format!("it begins with {bytes:?}, and is no IDX file of 1 to {MOST_AXES} axes")));
+        }
+    };
+    let shape = (0..num_axes).map(|_| Ok(u32::from_be_bytes(four()?) as usize)).collect::<Result<Vec<_>, _>>()?;
+    let len = shape.iter().copied().try_fold(1, usize::checked_mul).filter(|&len| len <= limits.max_bytes);
+    let Some(len) = len else {
+        return Err(wrong(path, format!("its axes {shape:?} have more than {} values", limits.max_bytes)));
+    };
+    // The header is not believed before the values are there.
+    let mut values = Vec::new();
+    reader.take(len as u64 + 1).read_to_end(&mut values).map_err(DataError::io(path))?;
+    if values.len() != len {
+        let than = if values.len() < len { "fewer" } else { "more" };
+        return Err(wrong(path, format!("it has {than} values than the {len} of its axes {shape:?}")));
+    }
+    Ok(Array { shape, values })
+}
+
+fn wrong(path: &Path, problem: String) -> DataError {
+    DataError::Image { path: path.to_owned(), problem }
+}
