@@ -1,4 +1,4 @@
-//! Labelled images as bytes: from folders of PNG and JPEG files, or from MNIST's files.
+//! Labelled images as bytes: from folders of PNG and JPEG files, from MNIST's files, or drawn ([`crate::toy::shapes`]).
 
 use image::imageops::{FilterType, resize};
 use image::{ImageBuffer, Luma, Pixel, Rgb};

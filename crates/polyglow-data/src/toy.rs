@@ -10,6 +10,7 @@ mod digits;
 pub mod labels;
 mod mini_en_de;
 mod random;
+pub mod shapes;
 
 /// A corpus that ships as a generator, and therefore needs no download.
 ///

@@ -10,6 +10,7 @@ mod image_set;
 mod labelled;
 mod ngram;
 mod prefetch;
+mod shapes;
 mod tokenizer;
 mod toy;
 mod window;
