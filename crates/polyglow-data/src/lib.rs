@@ -3,6 +3,9 @@
 //! In the order in which data flows: [`config`] and [`corpus`] turn files into [`corpus::Pair`]s, [`tokenizer`] turns
 //! text into ids and back, [`id_cache`] keeps the ids of a corpus on disk, [`batching`] plans an epoch, [`batch`] pads
 //! and shifts, [`dropout`] varies BPE segmentations, and [`prefetch`] makes batches ahead of time in the background.
+//!
+//! Text of one side goes the same way, as lines or, by [`window`], as a stream. Beside it are what other tasks learn from,
+//! [`labelled`] text, an [`image_set`] and [`word_vectors`], and what language models are compared with, [`ngram`].
 
 pub mod alignment;
 pub mod batch;

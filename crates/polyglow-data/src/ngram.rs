@@ -18,8 +18,8 @@ use level::{Discounts, Level};
 /// All this is as in KenLM's `lmplz`, whose probabilities these are.
 ///
 /// The discounts of each length follow from how many n-grams have the counts 1 to 4 (equation 26 of the technical
-/// report). Small or artificial text may lack one of these; then the discounts are 0.5, 1 and 1.5, which
-/// `lmplz --discount_fallback` takes, too.
+/// report). Small or artificial text may lack one of these, or give a discount that is not positive; then
+/// the discounts are 0.5, 1 and 1.5, which `lmplz --discount_fallback` takes, too.
 ///
 /// A sequence stands between begin and end of sentence, of which only the end is predicted. In memory are about 8
 /// bytes for each of the longest n-grams and 24 for each shorter one.

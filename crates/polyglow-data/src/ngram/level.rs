@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use super::count::{Counted, Packing, count_of};
 
+/// The discounts where the numbers of n-grams give none.
+const FALLBACK: [f64; 3] = [0.5, 1.0, 1.5];
+
 /// What is taken off the counts 1, 2, and 3 or more.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Discounts([f64; 3]);
@@ -25,7 +28,6 @@ pub(super) struct Level {
 impl Discounts {
     /// `D(c) = c - (c + 1) Y n(c + 1) / n(c)` with `Y = n(1) / (n(1) + 2 n(2))`, where `n(c)` n-grams have the count c.
     pub(super) fn new(ngrams: &[Counted]) -> Self {
-        const FALLBACK: [f64; 3] = [0.5, 1.0, 1.5];
         let mut with_count = [0.0; 5];
         for &ngram in ngrams {
             if let Some(number) = with_count.get_mut(count_of(ngram) as usize) {
@@ -37,8 +39,10 @@ impl Discounts {
             let ratio = once / (once + 2.0 * twice) * with_count[count + 1] / with_count[count];
             count as f64 - (count + 1) as f64 * ratio
         });
-        // Where a number is 0, a discount is no number, or the probability of a count that does not occur is lost.
-        let are_fit = discounts.iter().zip(1..).all(|(discount, count)| (0.0..=f64::from(count)).contains(discount));
+        // Where a number is 0, a discount is none. A discount of 0 would leave nothing for what follows a context that has
+        // only such counts, and one above its count would take more than there is.
+        let are_fit =
+            discounts.iter().zip(1..).all(|(&discount, count)| discount > 0.0 && discount <= f64::from(count));
         Self(if are_fit { discounts } else { FALLBACK })
     }
 
@@ -109,5 +113,35 @@ impl Level {
             0 => left_over,
             total => (f64::from(count) - discounts.of(count)) / f64::from(total) + left_over,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The discounts where so many n-grams have the counts 1, 2, 3 and 4.
+    fn discounts(numbers: [usize; 4]) -> Discounts {
+        let counts = numbers.iter().zip(1..).flat_map(|(&number, count)| vec![count; number]);
+        Discounts::new(&counts.collect::<Vec<Counted>>())
+    }
+
+    #[test]
+    fn discounts_follow_from_counts_of_counts() {
+        // Y = 6/10.
+        let Discounts([one, two, more]) = discounts([6, 2, 1, 1]);
+        assert!((one - (1.0 - 2.0 * 0.6 * 2.0 / 6.0)).abs() < 1e-12, "{one}");
+        assert!((two - (2.0 - 3.0 * 0.6 / 2.0)).abs() < 1e-12, "{two}");
+        assert!((more - (3.0 - 4.0 * 0.6)).abs() < 1e-12, "{more}");
+        assert_eq!(discounts([6, 2, 1, 1]).of(7).to_bits(), more.to_bits());
+    }
+
+    #[test]
+    fn numbers_that_give_no_discounts_fall_back() {
+        // None of a count; a negative discount of 2; and one of exactly 0 for 3 and more.
+        for numbers in [[0, 2, 1, 1], [6, 0, 1, 1], [6, 2, 0, 1], [6, 1, 1, 1], [12, 2, 1, 1], [0; 4]] {
+            assert_eq!(discounts(numbers), Discounts(FALLBACK), "{numbers:?}");
+        }
+        assert_ne!(discounts([6, 2, 1, 0]), Discounts(FALLBACK));
     }
 }
