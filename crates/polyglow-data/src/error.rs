@@ -98,7 +98,7 @@ pub enum DataError {
         /// Columns on that line.
         found: usize,
     },
-    /// A line of a labelled file is not a label and a text, or has a label of its own.
+    /// A line of a labeled file is not a label and a text, or has a label of its own.
     #[error("`{path}` line {line}: {problem}", path = .path.display())]
     Label {
         /// File concerned.

@@ -1,14 +1,14 @@
-//! Labelled images as bytes: from folders of PNG and JPEG files, from MNIST's files, or drawn ([`crate::toy::shapes`]).
+//! Labeled images as bytes: from folders of PNG and JPEG files, from MNIST's files, or drawn ([`crate::toy::shapes`]).
 
 use image::imageops::{FilterType, resize};
 use image::{ImageBuffer, Luma, Pixel, Rgb};
 
-use crate::labelled::LabelSet;
+use crate::labeled::LabelSet;
 
 pub mod folder;
 pub mod idx;
 
-/// Labelled images of one size.
+/// Labeled images of one size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageSet {
     /// Rows of pixels.

@@ -5,7 +5,7 @@
 //! and shifts, [`dropout`] varies BPE segmentations, and [`prefetch`] makes batches ahead of time in the background.
 //!
 //! Text of one side goes the same way, as lines or, by [`window`], as a stream. Beside it are what other tasks learn from,
-//! [`labelled`] text, an [`image_set`] and [`word_vectors`], and what language models are compared with, [`ngram`].
+//! [`labeled`] text, an [`image_set`] and [`word_vectors`], and what language models are compared with, [`ngram`].
 
 pub mod alignment;
 pub mod batch;
@@ -17,7 +17,7 @@ pub mod error;
 pub mod example;
 pub mod id_cache;
 pub mod image_set;
-pub mod labelled;
+pub mod labeled;
 pub mod lines;
 pub mod ngram;
 pub mod prefetch;

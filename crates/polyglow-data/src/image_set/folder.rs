@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::{ImageLimits, ImageSet};
 use crate::error::DataError;
-use crate::labelled::LabelSet;
+use crate::labeled::LabelSet;
 
 const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
 /// Images that are decoded at a time, which bounds what they take beside the set.

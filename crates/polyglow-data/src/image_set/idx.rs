@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{ImageLimits, ImageSet};
 use crate::error::DataError;
-use crate::labelled::LabelSet;
+use crate::labeled::LabelSet;
 use crate::lines::decompress;
 
 /// Code of the only type of values that is read.

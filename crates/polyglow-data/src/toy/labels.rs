@@ -5,14 +5,14 @@ use std::path::Path;
 use super::mini_en_de::{self, Sentence, SentenceKind, Tense};
 use super::{Toy, lines, write_files};
 use crate::error::DataError;
-use crate::labelled::{LabelSet, LabelledText};
+use crate::labeled::{LabelSet, LabeledText};
 
 /// What is to be said about an English sentence of [`Toy::MiniEnDe`].
 ///
 /// The sentences, the splits and their order are those of the translation corpus. Its words tell the type of a
 /// sentence; the tense is that of the main clause, while other clauses have tenses of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LabelledToy {
+pub enum LabeledToy {
     /// `statement`, `question`, `reason` ("... because ..."), `condition` ("if ... , ...") or `report` ("she knows that
     /// ..."). The corpus is called `mini-en-de-types`.
     Types,
@@ -24,8 +24,8 @@ pub enum LabelledToy {
     TypesAndTenses,
 }
 
-impl LabelledToy {
-    /// Every labelled corpus.
+impl LabeledToy {
+    /// Every labeled corpus.
     pub const ALL: [Self; 3] = [Self::Types, Self::Tenses, Self::TypesAndTenses];
 
     /// Finds the corpus that a config or a command names, such as `mini-en-de-types`.
@@ -33,7 +33,7 @@ impl LabelledToy {
         Self::ALL.into_iter().find(|toy| toy.name() == name)
     }
 
-    /// The name by which [`LabelledToy::from_name`] finds the corpus.
+    /// The name by which [`LabeledToy::from_name`] finds the corpus.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Types => "mini-en-de-types",
@@ -55,10 +55,10 @@ impl LabelledToy {
         LabelSet::new(possible.map(|(kind, tense)| self.label(kind, tense)))
     }
 
-    /// Generates all splits, in the order of [`LabelledToy::splits`].
-    pub fn generate(self) -> Vec<(&'static str, Vec<LabelledText>)> {
+    /// Generates all splits, in the order of [`LabeledToy::splits`].
+    pub fn generate(self) -> Vec<(&'static str, Vec<LabeledText>)> {
         let of_sentence =
-            |Sentence { pair, kind, tense }| LabelledText { label: self.label(kind, tense), text: pair.src };
+            |Sentence { pair, kind, tense }| LabeledText { label: self.label(kind, tense), text: pair.src };
         let mut splits: Vec<_> = mini_en_de::draw()
             .into_iter()
             .map(|(split, sentences)| (split, sentences.into_iter().map(of_sentence).collect()))
@@ -72,8 +72,8 @@ impl LabelledToy {
     /// # Errors
     /// As [`Toy::write`].
     pub fn write(self, dir: &Path) -> Result<(), DataError> {
-        let file = |(split, texts): (&str, Vec<LabelledText>)| {
-            (format!("{split}.tsv"), lines(texts.iter().map(LabelledText::to_string)))
+        let file = |(split, texts): (&str, Vec<LabeledText>)| {
+            (format!("{split}.tsv"), lines(texts.iter().map(LabeledText::to_string)))
         };
         write_files(dir, self.generate().into_iter().map(file).collect())
     }

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::random::SplitMix64;
 use crate::image_set::ImageSet;
-use crate::labelled::LabelSet;
+use crate::labeled::LabelSet;
 use crate::random::mix;
 
 mod draw;

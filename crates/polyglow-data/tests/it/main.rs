@@ -7,7 +7,7 @@ mod corpus;
 mod dropout;
 mod id_cache;
 mod image_set;
-mod labelled;
+mod labeled;
 mod ngram;
 mod prefetch;
 mod shapes;

@@ -1,4 +1,4 @@
-//! Labelled text: files with `label<TAB>text` on each line, or an embedded corpus, as texts with numbered labels.
+//! Labeled text: files with `label<TAB>text` on each line, or an embedded corpus, as texts with numbered labels.
 
 use std::fmt;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use crate::config::{no_such_set, wrong};
 use crate::error::DataError;
 use crate::lines::Lines;
-use crate::toy::labels::LabelledToy;
+use crate::toy::labels::LabeledToy;
 
 /// A text and what it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LabelledText {
+pub struct LabeledText {
     /// Its label, never empty.
     pub label: String,
     /// The text, which may be empty.
@@ -25,27 +25,27 @@ pub struct LabelSet {
 
 /// A text with the id of its label.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LabelledExample {
-    /// A place in [`LabelledCorpus::labels`].
+pub struct LabeledExample {
+    /// A place in [`LabeledCorpus::labels`].
     pub label: u32,
     /// The text.
     pub text: String,
 }
 
-/// The labelled texts of one split, in the order of their lines.
+/// The labeled texts of one split, in the order of their lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LabelledCorpus {
+pub struct LabeledCorpus {
     /// What a text can be.
     pub labels: LabelSet,
     /// The texts.
-    pub examples: Vec<LabelledExample>,
+    pub examples: Vec<LabeledExample>,
 }
 
-/// The texts of a labelled file, in bounded memory.
+/// The texts of a labeled file, in bounded memory.
 ///
 /// A line has exactly one tab, between a label and a text. What [`Lines`] reads is read: gzip, byte-order mark, Windows
 /// line ends.
-pub struct LabelledLines(Lines);
+pub struct LabeledLines(Lines);
 
 impl LabelSet {
     /// Sorts `names` and drops those that are there already.
@@ -67,14 +67,14 @@ impl LabelSet {
     }
 }
 
-impl LabelledCorpus {
+impl LabeledCorpus {
     /// Reads a file. Its labels are those of the training text where they are given, and otherwise all that occur.
     ///
     /// # Errors
     /// [`DataError::Label`] names the first line that is not a label and a text, or whose label is not in `labels`;
     /// [`DataError::Empty`], [`DataError::Io`] and [`DataError::InvalidUtf8`] as their names say.
     pub fn read(path: &Path, labels: Option<&LabelSet>) -> Result<Self, DataError> {
-        let texts: Vec<LabelledText> = LabelledLines::open(path)?.collect::<Result<_, _>>()?;
+        let texts: Vec<LabeledText> = LabeledLines::open(path)?.collect::<Result<_, _>>()?;
         if texts.is_empty() {
             return Err(DataError::Empty { path: path.to_owned() });
         }
@@ -85,19 +85,19 @@ impl LabelledCorpus {
     ///
     /// # Errors
     /// [`DataError::Config`] if the corpus has no such split.
-    pub fn embedded(toy: LabelledToy, split: &str) -> Result<Self, DataError> {
+    pub fn embedded(toy: LabeledToy, split: &str) -> Result<Self, DataError> {
         let found = toy.generate().into_iter().find(|(name, _)| *name == split);
         let (_, texts) = found.ok_or_else(|| wrong("data.corpus", no_such_set(split, toy.splits())))?;
         Self::new(texts, Some(&toy.labels()), Path::new(toy.name()))
     }
 
-    fn new(texts: Vec<LabelledText>, labels: Option<&LabelSet>, path: &Path) -> Result<Self, DataError> {
+    fn new(texts: Vec<LabeledText>, labels: Option<&LabelSet>, path: &Path) -> Result<Self, DataError> {
         let labels = match labels {
             Some(labels) => labels.clone(),
             None => LabelSet::new(texts.iter().map(|text| text.label.clone())),
         };
-        let number = |(line, LabelledText { label, text })| match labels.id(&label) {
-            Some(label) => Ok(LabelledExample { label, text }),
+        let number = |(line, LabeledText { label, text })| match labels.id(&label) {
+            Some(label) => Ok(LabeledExample { label, text }),
             None => Err(unknown(path, line, &label, &labels)),
         };
         let examples = (1..).zip(texts).map(number).collect::<Result<_, _>>()?;
@@ -105,7 +105,7 @@ impl LabelledCorpus {
     }
 }
 
-impl LabelledLines {
+impl LabeledLines {
     /// Opens a file, plain or gzip.
     ///
     /// # Errors
@@ -120,8 +120,8 @@ impl LabelledLines {
     }
 }
 
-impl Iterator for LabelledLines {
-    type Item = Result<LabelledText, DataError>;
+impl Iterator for LabeledLines {
+    type Item = Result<LabeledText, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let line = match self.0.next()? {
@@ -130,7 +130,7 @@ impl Iterator for LabelledLines {
         };
         let problem = match *line.split('\t').collect::<Vec<_>>() {
             [label, text] if !label.trim().is_empty() => {
-                return Some(Ok(LabelledText { label: label.to_owned(), text: text.to_owned() }));
+                return Some(Ok(LabeledText { label: label.to_owned(), text: text.to_owned() }));
             }
             [_, _] => "nothing stands before the tab, where the label should be".to_owned(),
             ref columns => format!("{} tab-separated columns instead of a label and a text", columns.len()),
@@ -139,8 +139,8 @@ impl Iterator for LabelledLines {
     }
 }
 
-/// One line of a labelled file, without its end.
-impl fmt::Display for LabelledText {
+/// One line of a labeled file, without its end.
+impl fmt::Display for LabeledText {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         write!(formatter, "{}\t{}", self.label, self.text)
     }

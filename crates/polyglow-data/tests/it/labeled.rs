@@ -1,4 +1,4 @@
-//! Labelled text, from files and from the embedded corpora.
+//! Labeled text, from files and from the embedded corpora.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use flate2::{Compression, write::GzEncoder};
 use polyglow_data::error::DataError;
-use polyglow_data::labelled::{LabelSet, LabelledCorpus, LabelledExample, LabelledLines, LabelledText};
+use polyglow_data::labeled::{LabelSet, LabeledCorpus, LabeledExample, LabeledLines, LabeledText};
 use polyglow_data::toy::Toy;
-use polyglow_data::toy::labels::LabelledToy;
+use polyglow_data::toy::labels::LabeledToy;
 use tempfile::TempDir;
 
 fn file(bytes: &[u8]) -> (TempDir, PathBuf) {
@@ -18,16 +18,16 @@ fn file(bytes: &[u8]) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-fn read(bytes: &[u8], labels: Option<&LabelSet>) -> Result<LabelledCorpus, DataError> {
+fn read(bytes: &[u8], labels: Option<&LabelSet>) -> Result<LabeledCorpus, DataError> {
     let (_dir, path) = file(bytes);
-    LabelledCorpus::read(&path, labels)
+    LabeledCorpus::read(&path, labels)
 }
 
 #[test]
 fn labels_are_numbered_in_their_order_whatever_that_of_the_lines() {
     let corpus = read(b"pos\ta b\nneg\tc\npos\t\n", None).unwrap();
     assert_eq!(corpus.labels.names(), ["neg", "pos"]);
-    let example = |label, text: &str| LabelledExample { label, text: text.to_owned() };
+    let example = |label, text: &str| LabeledExample { label, text: text.to_owned() };
     assert_eq!(corpus.examples, [example(1, "a b"), example(0, "c"), example(1, "")]);
     assert_eq!(read(b"neg\tc\n", Some(&corpus.labels)).unwrap().examples, [example(0, "c")]);
 }
@@ -57,8 +57,8 @@ fn a_wrong_line_is_named_with_what_is_wrong() {
 #[test]
 fn the_embedded_sentences_are_those_of_the_translation_corpus() {
     let pairs = Toy::MiniEnDe.generate();
-    for toy in LabelledToy::ALL {
-        assert_eq!(LabelledToy::from_name(toy.name()), Some(toy));
+    for toy in LabeledToy::ALL {
+        assert_eq!(LabeledToy::from_name(toy.name()), Some(toy));
         for ((split, pairs), (same, texts)) in pairs.iter().zip(toy.generate()) {
             assert_eq!(*split, same);
             assert!(pairs.iter().map(|pair| &pair.src).eq(texts.iter().map(|text| &text.text)));
@@ -68,8 +68,8 @@ fn the_embedded_sentences_are_those_of_the_translation_corpus() {
 
 #[test]
 fn labels_say_what_words_and_marks_say_where_those_decide() {
-    let splits = LabelledToy::TypesAndTenses.generate();
-    for LabelledText { label, text } in splits.iter().flat_map(|(_, texts)| texts) {
+    let splits = LabeledToy::TypesAndTenses.generate();
+    for LabeledText { label, text } in splits.iter().flat_map(|(_, texts)| texts) {
         let words: HashSet<&str> = text.split(' ').collect();
         let (kind, tense) = label.split_once('-').unwrap();
         assert_eq!(kind == "question", words.contains("?"), "{label}: {text}");
@@ -99,7 +99,7 @@ fn labels_say_what_words_and_marks_say_where_those_decide() {
 
 #[test]
 fn every_label_occurs_in_training_and_no_other_does_anywhere() {
-    for toy in LabelledToy::ALL {
+    for toy in LabeledToy::ALL {
         let labels = toy.labels();
         for (split, texts) in toy.generate() {
             let mut counts = HashMap::new();
@@ -111,18 +111,18 @@ fn every_label_occurs_in_training_and_no_other_does_anywhere() {
             assert!(split != "train" || counts.values().all(|&count| count > 100), "{counts:?}");
         }
     }
-    assert_eq!(LabelledToy::ALL.map(|toy| toy.labels().names().len()), [5, 4, 17]);
+    assert_eq!(LabeledToy::ALL.map(|toy| toy.labels().names().len()), [5, 4, 17]);
 }
 
 #[test]
 fn written_files_are_read_back() {
     let dir = tempfile::tempdir().unwrap();
-    LabelledToy::Tenses.write(dir.path()).unwrap();
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), LabelledToy::Tenses.splits().len());
+    LabeledToy::Tenses.write(dir.path()).unwrap();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), LabeledToy::Tenses.splits().len());
     let path = dir.path().join("test_deep.tsv");
-    let read = LabelledCorpus::read(&path, None).unwrap();
-    assert_eq!(read, LabelledCorpus::embedded(LabelledToy::Tenses, "test_deep").unwrap());
-    assert_eq!(LabelledLines::open(&path).unwrap().count(), read.examples.len());
-    let error = LabelledCorpus::embedded(LabelledToy::Types, "dev").unwrap_err().to_string();
+    let read = LabeledCorpus::read(&path, None).unwrap();
+    assert_eq!(read, LabeledCorpus::embedded(LabeledToy::Tenses, "test_deep").unwrap());
+    assert_eq!(LabeledLines::open(&path).unwrap().count(), read.examples.len());
+    let error = LabeledCorpus::embedded(LabeledToy::Types, "dev").unwrap_err().to_string();
     assert!(error.contains("no set `dev`"), "{error}");
 }
