@@ -17,7 +17,7 @@ use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{ModelShape, parameter};
+use polyglow_model::{ModelShape, Precision, parameter};
 use serde::Serialize;
 
 pub use capacity::find_max_tokens;
@@ -28,7 +28,7 @@ pub use warning::Warning;
 
 use crate::config::Config;
 use crate::run_directory::{check_beam, model_shape};
-use crate::train::{batching, last_step, planned_shape, training_device};
+use crate::train::{TrainConfig, batching, last_step, planned_shape, training_device};
 use crate::workload::BatchShape;
 
 /// What is inspected: all that a training would start from.
@@ -138,9 +138,10 @@ pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     Ok(Inspection { device, splits, vocabulary, parameters, links, batches, memory, step, warnings })
 }
 
-/// Whether training runs the kernels of polyglow-kernels.
+/// Whether training runs the kernels of polyglow-kernels, most of which are of f32 and keep what they need.
 fn has_kernels(config: &Config) -> bool {
-    config.device == "flex"
+    let TrainConfig { precision, gradient_checkpointing, .. } = config.train;
+    config.device == "flex" && precision == Precision::F32 && !gradient_checkpointing
 }
 
 /// Plans the first epoch; also returns its largest batch.

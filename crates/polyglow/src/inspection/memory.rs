@@ -18,7 +18,8 @@ const FLOAT: u64 = 4;
 ///
 /// To these come the activations that the forward pass keeps for the backward pass ([`ModelShape::activations`]), 4 bytes
 /// each. On the CPU the sum is within a third of the truth for a Transformer; a GPU adds what its kernels and its
-/// allocator need.
+/// allocator need, and takes less with `train.precision = "bf16"` or `train.gradient_checkpointing`, of which this knows
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryEstimate {
     /// The weights.
