@@ -36,8 +36,7 @@ impl Precision {
         if !self.rounds(&left) {
             return left.matmul(right);
         }
-        let [left, right] = [left, right].map(|factor| factor.cast(FloatDType::BF16));
-        left.matmul(right).cast(FloatDType::F32)
+        rounded(left).matmul(rounded(right)).cast(FloatDType::F32)
     }
 
     /// `x W + b` for every row, without `b` where there is none; the sum is f32.
@@ -60,12 +59,16 @@ impl Precision {
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
     pub fn linear_transposed(self, input: Tensor<2>, weight: Tensor<2>) -> Tensor<2> {
-        if self.rounds(&input) {
-            self.product(input, weight.transpose())
-        } else {
-            polyglow_kernels::linear_transposed(input, weight)
+        if !self.rounds(&input) {
+            return polyglow_kernels::linear_transposed(input, weight);
         }
+        // Rounded as it lies, so that nothing is moved.
+        rounded(input).matmul(rounded(weight).transpose()).cast(FloatDType::F32)
     }
+}
+
+fn rounded<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    tensor.cast(FloatDType::BF16)
 }
 
 #[cfg(test)]
