@@ -20,6 +20,7 @@ mod dropout;
 mod embedding;
 #[cfg(feature = "flex")]
 mod flex;
+mod int8;
 mod layer_norm;
 mod linear;
 mod log_sum_exp;
@@ -36,6 +37,9 @@ pub use attention::{FORBIDDEN, cached_attention, caches_side_by_side, cross_atte
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped};
 pub use embedding::embedding;
+pub use int8::{
+    Int8Matrix, Int8Weights, MOST_INT8_INPUTS, has_int8_kernels, int8_embedding, int8_linear, int8_linear_relu,
+};
 pub use layer_norm::layer_norm;
-pub use linear::{linear, linear_transposed};
+pub use linear::{Layout, linear, linear_transposed};
 pub use log_sum_exp::log_sum_exp;

@@ -9,9 +9,8 @@ use burn::tensor::Tensor;
 pub(crate) use flex::{LinearState, Sizes};
 
 /// Which side of a weight matrix is which.
-#[cfg(feature = "flex")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub enum Layout {
     /// `[d_in, d_out]`.
     InOut,
     /// `[d_out, d_in]`.

@@ -1,0 +1,308 @@
+//! Products with weights of 8 bits, for a search in less time and memory.
+//!
+//! Each output has a scale of its own for its weights, and each row of inputs one that is found when it is multiplied; the
+//! sums are exact, and everything else stays in `f32` (Jacob et al., 2018, section 2, with zero as the zero point).
+
+#[cfg(feature = "flex")]
+mod product;
+#[cfg(feature = "flex")]
+mod simd;
+
+use std::sync::Arc;
+
+use burn::tensor::{Device, Int, Tensor, TensorData, activation};
+
+use crate::linear::Layout;
+
+/// Outputs that are computed side by side: as many sums as the widest vector holds.
+const PANEL: usize = 16;
+/// Inputs that one instruction multiplies.
+const GROUP: usize = 4;
+/// The largest weight.
+const MOST: f32 = 127.0;
+
+/// The most inputs whose sum of products is sure to fit into 32 bits.
+pub const MOST_INT8_INPUTS: usize = 65_000;
+
+/// A matrix as whole numbers, each output's with a scale.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Int8Weights {
+    /// From -127 to 127, in the layout of the matrix.
+    pub values: Vec<i8>,
+    /// What a weight of 1 stands for, by output.
+    pub scales: Vec<f32>,
+}
+
+impl Int8Weights {
+    /// The whole numbers nearest to a matrix, with scales that take the largest weight of each output to 127.
+    ///
+    /// # Shapes
+    /// - `values`: `shape`, which has the layout `layout`
+    ///
+    /// # Panics
+    /// There are not as many values as the shape says.
+    pub fn quantize(values: &[f32], shape: [usize; 2], layout: Layout) -> Self {
+        let output = Outputs::new(values.len(), shape, layout);
+        let mut scales = vec![0.0f32; output.count()];
+        for (place, value) in values.iter().enumerate() {
+            let scale = &mut scales[output.at(place)];
+            *scale = scale.max(value.abs() / MOST);
+        }
+        let whole = |(place, value): (usize, &f32)| {
+            let scale = scales[output.at(place)];
+            if scale > 0.0 { (value / scale).round_ties_even().clamp(-MOST, MOST) as i8 } else { 0 }
+        };
+        let values = values.iter().enumerate().map(whole).collect();
+        Self { values, scales }
+    }
+
+    /// The matrix that is meant, in the same layout.
+    ///
+    /// # Panics
+    /// There are not as many values or scales as the shape says.
+    pub fn dequantize(&self, shape: [usize; 2], layout: Layout) -> Vec<f32> {
+        let output = Outputs::new(self.values.len(), shape, layout);
+        assert_eq!(self.scales.len(), output.count(), "the scales of a matrix");
+        self.values.iter().enumerate().map(|(place, value)| f32::from(*value) * self.scales[output.at(place)]).collect()
+    }
+}
+
+/// Which output a place of a matrix belongs to.
+struct Outputs {
+    shape: [usize; 2],
+    layout: Layout,
+}
+
+impl Outputs {
+    fn new(len: usize, shape: [usize; 2], layout: Layout) -> Self {
+        assert_eq!(len, shape[0] * shape[1], "the values of a matrix");
+        Self { shape, layout }
+    }
+
+    fn count(&self) -> usize {
+        self.shape[usize::from(self.layout == Layout::InOut)]
+    }
+
+    fn at(&self, place: usize) -> usize {
+        let [_, columns] = self.shape;
+        if self.layout == Layout::InOut { place % columns } else { place / columns }
+    }
+}
+
+/// Four inputs' weights for each output of a panel, as an instruction multiplies them.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Group([i8; GROUP * PANEL]);
+
+/// A matrix of [`Int8Weights`], laid out for products. Its clones share it.
+#[derive(Clone, Debug)]
+pub struct Int8Matrix {
+    d_in: usize,
+    d_out: usize,
+    /// Panel by panel, and within one from the first input to the last; filled up with zeros.
+    bytes: Arc<[Group]>,
+    /// What a weight of 1 stands for.
+    scales: Arc<[[f32; PANEL]]>,
+    /// What sums come out too large by, because inputs are multiplied as numbers that are 128 too large.
+    #[cfg_attr(not(feature = "flex"), expect(dead_code, reason = "only the kernel multiplies such numbers"))]
+    excess: Arc<[[i32; PANEL]]>,
+}
+
+impl Int8Matrix {
+    /// Lays a matrix out.
+    ///
+    /// # Shapes
+    /// - `weights`: `shape`, which has the layout `layout`
+    ///
+    /// # Panics
+    /// There are not as many values or scales as the shape says, or more inputs than [`MOST_INT8_INPUTS`].
+    pub fn new(weights: &Int8Weights, shape: [usize; 2], layout: Layout) -> Self {
+        let output = Outputs::new(weights.values.len(), shape, layout);
+        let d_out = output.count();
+        let d_in = shape[usize::from(layout == Layout::OutIn)];
+        assert_eq!(weights.scales.len(), d_out, "the scales of a matrix");
+        assert!(d_in <= MOST_INT8_INPUTS, "the sums of {d_in} products of bytes do not fit into 32 bits");
+        let (groups, panels) = (d_in.div_ceil(GROUP), d_out.div_ceil(PANEL));
+        let mut bytes = vec![Group([0; GROUP * PANEL]); panels * groups];
+        let (mut scales, mut excess) = (vec![[0.0; PANEL]; panels], vec![[0; PANEL]; panels]);
+        scales.as_flattened_mut()[..d_out].copy_from_slice(&weights.scales);
+        for (place, &weight) in weights.values.iter().enumerate() {
+            let (row, column) = (place / shape[1], place % shape[1]);
+            let (input, output) = if layout == Layout::InOut { (row, column) } else { (column, row) };
+            let group = &mut bytes[output / PANEL * groups + input / GROUP];
+            group.0[output % PANEL * GROUP + input % GROUP] = weight;
+            excess[output / PANEL][output % PANEL] += 128 * i32::from(weight);
+        }
+        Self { d_in, d_out, bytes: bytes.into(), scales: scales.into(), excess: excess.into() }
+    }
+
+    fn groups(&self) -> usize {
+        self.d_in.div_ceil(GROUP)
+    }
+
+    /// The weights of an output, scaled.
+    fn output(&self, output: usize) -> impl Iterator<Item = f32> {
+        let (panel, lane) = (output / PANEL, output % PANEL);
+        let groups = &self.bytes[panel * self.groups()..][..self.groups()];
+        let scale = self.scales[panel][lane];
+        let weights = groups.iter().flat_map(move |group| group.0[lane * GROUP..][..GROUP].iter());
+        weights.take(self.d_in).map(move |weight| f32::from(*weight) * scale)
+    }
+}
+
+/// Whether products with 8-bit weights have a kernel on this device; elsewhere they take longer than others.
+pub fn has_int8_kernels(device: &Device) -> bool {
+    #[cfg(feature = "flex")]
+    if *device == Device::flex() {
+        return true;
+    }
+    let _ = device;
+    false
+}
+
+/// [`crate::linear`] with weights of 8 bits, and inputs that are rounded to as many. A row comes out the same in any batch.
+///
+/// # Shapes
+/// - `input`: `[rows, d_in]`; `bias`: `[d_out]`; output: `[rows, d_out]`
+pub fn int8_linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tensor<2> {
+    #[cfg(feature = "flex")]
+    if crate::flex::is_flex(&input) {
+        return product::linear(input, matrix, bias, product::Negative::Kept);
+    }
+    plain(input, matrix, bias)
+}
+
+/// `max(0, int8_linear)`.
+///
+/// # Shapes
+/// - as [`int8_linear`]
+pub fn int8_linear_relu(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tensor<2> {
+    #[cfg(feature = "flex")]
+    if crate::flex::is_flex(&input) {
+        return product::linear(input, matrix, bias, product::Negative::Zeroed);
+    }
+    activation::relu(plain(input, matrix, bias))
+}
+
+/// The weights of an output for each id, times `sqrt(d_in)`: an embedding, which may share its matrix with the output
+/// projection.
+///
+/// # Shapes
+/// - `ids`: `[batch, len]`; output: `[batch, len, d_in]`
+pub fn int8_embedding(matrix: &Int8Matrix, ids: Tensor<2, Int>) -> Tensor<3> {
+    let ([batch, len], device) = (ids.dims(), ids.device());
+    let (ids, factor) = (ids.into_data(), (matrix.d_in as f32).sqrt());
+    let values = ids.iter::<i64>().flat_map(|id| matrix.output(id as usize).map(|weight| weight * factor));
+    Tensor::from_data(TensorData::new(values.collect::<Vec<f32>>(), [batch, len, matrix.d_in]), &device)
+}
+
+fn plain(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tensor<2> {
+    let weights: Vec<f32> = (0..matrix.d_out).flat_map(|output| matrix.output(output)).collect();
+    let weights = Tensor::<2>::from_data(TensorData::new(weights, [matrix.d_out, matrix.d_in]), &input.device());
+    let output = input.matmul(weights.transpose());
+    match bias {
+        Some(bias) => output + bias.unsqueeze(),
+        None => output,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers between -1 and 1 that look random.
+    fn numbers(count: usize) -> Vec<f32> {
+        (0..count).map(|place| (place as f32 * 12.9898).sin()).collect()
+    }
+
+    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+        tensor.into_data().iter::<f32>().collect()
+    }
+
+    fn tensor<const D: usize>(values: &[f32], shape: [usize; D]) -> Tensor<D> {
+        Tensor::from_data(TensorData::new(values.to_vec(), shape), &Device::flex())
+    }
+
+    #[test]
+    fn weights_are_rounded_to_half_a_step_of_their_output() {
+        let mut matrix = numbers(15);
+        matrix[3..6].fill(0.0);
+        for (layout, count) in [(Layout::InOut, 3), (Layout::OutIn, 5)] {
+            let weights = Int8Weights::quantize(&matrix, [5, 3], layout);
+            assert_eq!(weights.scales.len(), count);
+            for (place, (meant, value)) in weights.dequantize([5, 3], layout).iter().zip(&matrix).enumerate() {
+                let scale = weights.scales[if layout == Layout::InOut { place % 3 } else { place / 3 }];
+                assert!((meant - value).abs() <= scale * 0.500_001, "{place}: {value} became {meant}");
+            }
+            assert!(weights.values.contains(&127) || weights.values.contains(&-127));
+        }
+        assert!(Int8Weights::quantize(&matrix, [5, 3], Layout::OutIn).scales[1].abs() < f32::MIN_POSITIVE);
+    }
+
+    #[test]
+    fn a_product_is_as_near_as_its_scales_allow() {
+        for (rows, d_in, d_out) in [(1, 1, 1), (5, 7, 33), (7, 128, 130), (100, 30, 17)] {
+            let (input, weight) = (numbers(rows * d_in), numbers(d_in * d_out));
+            let weights = Int8Weights::quantize(&weight, [d_in, d_out], Layout::InOut);
+            let matrix = Int8Matrix::new(&weights, [d_in, d_out], Layout::InOut);
+            let bias = numbers(d_out);
+            let output = |bias: Option<&[f32]>| {
+                let bias = bias.map(|bias| tensor(bias, [d_out]));
+                values(int8_linear(tensor(&input, [rows, d_in]), &matrix, bias))
+            };
+            let (output, biased) = (output(None), output(Some(&bias)));
+            for row in 0..rows {
+                let input = &input[row * d_in..][..d_in];
+                let step = input.iter().fold(0.0f32, |most, value| most.max(value.abs())) / 127.0;
+                for column in 0..d_out {
+                    let (mut exact, mut bound) = (0.0f64, 1e-6f64);
+                    for (value, weight) in input.iter().zip(weight[column..].iter().step_by(d_out)) {
+                        exact += f64::from(value * weight);
+                        let rounding = value.abs() * weights.scales[column] / 2.0
+                            + (weight.abs() + weights.scales[column]) * step / 2.0;
+                        bound += f64::from(rounding) * 1.000_01;
+                    }
+                    let found = output[row * d_out + column];
+                    assert!((f64::from(found) - exact).abs() <= bound, "{found}, {exact}, within {bound}");
+                    let error = biased[row * d_out + column] - (found + bias[column]);
+                    assert!(error.abs() < 1e-6, "{error}");
+                }
+            }
+            let rectified = int8_linear_relu(tensor(&input, [rows, d_in]), &matrix, Some(tensor(&bias, [d_out])));
+            assert_eq!(values(rectified), biased.iter().map(|value| value.max(0.0)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn without_a_kernel_only_the_inputs_are_more_exact() {
+        let (input, weight) = (numbers(3 * 20), numbers(20 * 18));
+        let matrix = Int8Matrix::new(&Int8Weights::quantize(&weight, [18, 20], Layout::OutIn), [18, 20], Layout::OutIn);
+        let (input, bias) = (tensor(&input, [3, 20]), tensor(&numbers(18), [18]));
+        let kernel = values(int8_linear(input.clone(), &matrix, Some(bias.clone())));
+        for (kernel, plain) in kernel.iter().zip(values(plain(input, &matrix, Some(bias)))) {
+            // A sum of 20 numbers below 1, each half a step of 1 / 127 away from its rounding.
+            assert!((kernel - plain).abs() < 20.0 / 254.0, "{kernel}, {plain}");
+        }
+    }
+
+    #[test]
+    fn an_embedding_is_a_row_of_the_matrix() {
+        let weights = Int8Weights::quantize(&numbers(40 * 6), [40, 6], Layout::OutIn);
+        let matrix = Int8Matrix::new(&weights, [40, 6], Layout::OutIn);
+        let ids = Tensor::<2, Int>::from_data([[17, 0, 39]], &Device::flex());
+        let meant = weights.dequantize([40, 6], Layout::OutIn);
+        let expected = [17, 0, 39].iter().flat_map(|id| meant[id * 6..][..6].iter().map(|value| value * 6f32.sqrt()));
+        assert_eq!(values(int8_embedding(&matrix, ids)), expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none_in_its_row_and_zeros_stay_zeros() {
+        let weights = Int8Weights::quantize(&numbers(5 * 20), [5, 20], Layout::InOut);
+        let matrix = Int8Matrix::new(&weights, [5, 20], Layout::InOut);
+        let input = [0.0, f32::NAN, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1e-38, 0.0, 0.0];
+        let output = values(int8_linear_relu(tensor(&input, [3, 5]), &matrix, None));
+        assert!(output[..20].iter().all(|value| value.is_nan()));
+        assert!(output[20..40].iter().all(|value| value.is_finite()));
+        assert!(output[40..].iter().all(|value| value.abs() < f32::MIN_POSITIVE));
+    }
+}

@@ -1,0 +1,238 @@
+//! Products of 8-bit integers on slices: exact sums in 32 bits, whatever the instruction set and the number of threads.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use burn::tensor::Tensor;
+use rayon::prelude::*;
+
+use super::{GROUP, Group, Int8Matrix, PANEL, simd};
+use crate::flex::{Numbers, close_plain, from_values, open_plain};
+use crate::vector::{Kernel, LANES, vectorized};
+
+/// Multiplications below which another thread would take longer to wake than to help.
+const PARALLEL: usize = 1 << 20;
+/// Rows from which on each task has all columns of some of them.
+const MANY: usize = 24;
+/// Rows that are multiplied at a time, and the most in a task.
+const ROWS: usize = 6;
+const BLOCK: usize = 48;
+/// Panels in a task where there are few rows.
+const FEW_PANELS: usize = 16;
+
+/// What becomes of negative outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Negative {
+    Kept,
+    Zeroed,
+}
+
+/// The functions of the module on flex without autodiff.
+pub(super) fn linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>, negative: Negative) -> Tensor<2> {
+    let [rows, d_in] = input.dims();
+    assert_eq!(matrix.d_in, d_in, "the input of a linear map");
+    let bias = bias.map(|bias| Numbers::of(open_plain(bias)));
+    let input = Rows::quantize(Numbers::of(open_plain(input)).slice(), d_in);
+    let finish = Finish { bias: bias.as_ref().map(Numbers::slice), negative };
+    close_plain(from_values(product(&input, matrix, finish), [rows, matrix.d_out]))
+}
+
+/// Rows as unsigned bytes: `value = scale * (byte - 128)`, with `|byte - 128| <= 127`.
+pub(super) struct Rows {
+    /// In groups, as an instruction multiplies them; a row is filled up with 128, which stands for zero.
+    pub(super) bytes: Vec<[u8; GROUP]>,
+    pub(super) scales: Vec<f32>,
+}
+
+impl Rows {
+    /// Each row with the scale that takes its largest number to 127.
+    pub(super) fn quantize(input: &[f32], d_in: usize) -> Self {
+        let (rows, groups) = (input.len() / d_in.max(1), d_in.div_ceil(GROUP));
+        let (mut bytes, mut scales) = (vec![[128; GROUP]; rows * groups], vec![0.0; rows]);
+        vectorized(Quantize { input, d_in, bytes: bytes.as_flattened_mut(), scales: &mut scales });
+        Self { bytes, scales }
+    }
+}
+
+struct Quantize<'a> {
+    input: &'a [f32],
+    d_in: usize,
+    bytes: &'a mut [u8],
+    scales: &'a mut [f32],
+}
+
+impl Kernel for Quantize<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        /// Adding it rounds to a whole number, which is then in the lowest bits.
+        const ROUND: f32 = 12_582_912.0;
+        /// A row without a larger number is zero for all that follows, and its inverse might be infinite.
+        const LEAST: f32 = 1e-30;
+        let width = self.d_in.next_multiple_of(GROUP).max(GROUP);
+        let rows = self.input.chunks_exact(self.d_in.max(1)).zip(self.bytes.chunks_exact_mut(width));
+        for ((input, bytes), scale) in rows.zip(self.scales) {
+            let largest = largest(input);
+            *scale = largest / 127.0;
+            let inverse = if largest > LEAST { 127.0 / largest } else { 0.0 };
+            for (byte, value) in bytes.iter_mut().zip(input) {
+                *byte = ((value * inverse + ROUND).to_bits() as u8).wrapping_add(128);
+            }
+        }
+    }
+}
+
+/// The largest absolute value; no number where one is none, so that the products are none either.
+#[inline(always)]
+fn largest(values: &[f32]) -> f32 {
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    let mut largest = [0u32; LANES];
+    // Without its sign, a number orders like its bits, and what is none is above all.
+    for chunk in chunks {
+        for (largest, value) in largest.iter_mut().zip(chunk) {
+            *largest = (*largest).max(value.abs().to_bits());
+        }
+    }
+    f32::from_bits(largest.into_iter().chain(rest.iter().map(|value| value.abs().to_bits())).max().unwrap_or(0))
+}
+
+/// What becomes of the sums on their way out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Finish<'a> {
+    pub(super) bias: Option<&'a [f32]>,
+    pub(super) negative: Negative,
+}
+
+/// Some rows times some panels, on one core.
+pub(super) struct Task<'a> {
+    pub(super) input: &'a [[u8; GROUP]],
+    pub(super) scales: &'a [f32],
+    pub(super) matrix: &'a Int8Matrix,
+    pub(super) panels: Range<usize>,
+    pub(super) finish: Finish<'a>,
+    /// The columns of these panels, all of which are written.
+    pub(super) output: &'a mut [MaybeUninit<f32>],
+}
+
+/// `input matrix`, scaled, with what follows it.
+pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> Vec<f32> {
+    let (rows, d_out) = (input.scales.len(), matrix.d_out);
+    let count = rows.checked_mul(d_out).expect("a product that memory can hold");
+    let mut output = Vec::with_capacity(count);
+    if count == 0 {
+        return output;
+    }
+    let threads = rayon::current_num_threads();
+    let place = &mut output.spare_capacity_mut()[..count];
+    if rows * matrix.bytes.len() * size_of::<Group>() < PARALLEL || threads == 1 {
+        run(input, 0..rows, matrix, 0..matrix.scales.len(), finish, place);
+    } else if rows >= MANY {
+        let block = rows.div_ceil(2 * threads).next_multiple_of(ROWS).min(BLOCK);
+        place.par_chunks_mut(block * d_out).enumerate().for_each(|(index, output)| {
+            let rows = index * block..rows.min((index + 1) * block);
+            run(input, rows, matrix, 0..matrix.scales.len(), finish, output);
+        });
+    } else {
+        by_columns(input, matrix, finish, place);
+    }
+    #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
+    // SAFETY: The vector has room for `count` numbers, and the tasks divide them all among themselves; each writes every
+    // number that it was given.
+    unsafe {
+        output.set_len(count);
+    }
+    output
+}
+
+/// Few rows: each task writes columns that lie together, which are then taken apart.
+fn by_columns(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>, output: &mut [MaybeUninit<f32>]) {
+    let (rows, columns) = (input.scales.len(), FEW_PANELS * PANEL);
+    let mut blocks = vec![MaybeUninit::new(0.0); output.len()];
+    blocks.par_chunks_mut(rows * columns).enumerate().for_each(|(block, output)| {
+        let panels = block * FEW_PANELS..matrix.scales.len().min((block + 1) * FEW_PANELS);
+        run(input, 0..rows, matrix, panels, finish, output);
+    });
+    for (block, values) in blocks.chunks(rows * columns).enumerate() {
+        let width = values.len() / rows;
+        for (output, values) in output.chunks_mut(matrix.d_out).zip(values.chunks(width)) {
+            output[block * columns..][..width].copy_from_slice(values);
+        }
+    }
+}
+
+/// Some rows times some panels, on this core.
+fn run(
+    input: &Rows,
+    rows: Range<usize>,
+    matrix: &Int8Matrix,
+    panels: Range<usize>,
+    finish: Finish<'_>,
+    output: &mut [MaybeUninit<f32>],
+) {
+    let groups = matrix.groups();
+    let (scales, input) = (&input.scales[rows.clone()], &input.bytes[rows.start * groups..rows.end * groups]);
+    simd::run(Task { input, scales, matrix, panels, finish, output });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Int8Weights, Layout};
+    use super::*;
+
+    fn matrix(d_in: usize, d_out: usize) -> (Int8Weights, Int8Matrix) {
+        let values = (0..d_in * d_out).map(|place| (place * 7919 % 255) as u8 as i8).map(|value| value.max(-127));
+        let weights = Int8Weights { values: values.collect(), scales: vec![1.0; d_out] };
+        let matrix = Int8Matrix::new(&weights, [d_in, d_out], Layout::InOut);
+        (weights, matrix)
+    }
+
+    /// Bytes of every size, the extremes among them.
+    fn rows(rows: usize, d_in: usize) -> Rows {
+        let input: Vec<f32> = (0..rows * d_in).map(|place| (place * 31 % 255) as f32 - 127.0).collect();
+        let mut rows = Rows::quantize(&input, d_in);
+        rows.scales.fill(1.0);
+        rows
+    }
+
+    #[test]
+    fn sums_are_those_of_whole_numbers_with_all_instructions() {
+        for (count, d_in, d_out) in [(1, 1, 1), (2, 3, 5), (6, 4, 16), (7, 33, 17), (13, 130, 65), (5, 512, 81)] {
+            let ((weights, matrix), rows) = (matrix(d_in, d_out), rows(count, d_in));
+            let mut expected = Vec::new();
+            for row in rows.bytes.chunks(d_in.div_ceil(GROUP)) {
+                for column in 0..d_out {
+                    let values = row.as_flattened().iter().zip(weights.values[column..].iter().step_by(d_out));
+                    let sum: i32 = values.map(|(value, weight)| (i32::from(*value) - 128) * i32::from(*weight)).sum();
+                    assert!(sum.abs() < 1 << 24, "a sum that `f32` holds exactly");
+                    expected.push(sum as f32);
+                }
+            }
+            for (place, run) in simd::all().into_iter().enumerate() {
+                let mut output = vec![MaybeUninit::new(f32::NAN); count * d_out];
+                let finish = Finish { bias: None, negative: Negative::Kept };
+                let (input, scales, panels) = (&*rows.bytes, &*rows.scales, 0..matrix.scales.len());
+                run(Task { input, scales, matrix: &matrix, panels, finish, output: &mut output });
+                #[expect(unsafe_code, reason = "what is written is to be read")]
+                // SAFETY: All of it was initialized above.
+                let output: Vec<f32> = output.iter().map(|value| unsafe { value.assume_init() }).collect();
+                assert_eq!(output, expected, "instructions {place}, {count} x {d_in} x {d_out}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_comes_out_the_same_alone_in_a_beam_and_in_a_batch() {
+        let (_, matrix) = matrix(40, 2000);
+        let input: Vec<f32> = (0..200 * 40).map(|place| (place as f32 * 0.37).sin()).collect();
+        let finish = Finish { bias: None, negative: Negative::Kept };
+        let product = |rows: Range<usize>| {
+            let input = &input[rows.start * 40..rows.end * 40];
+            product(&Rows::quantize(input, 40), &matrix, finish)
+        };
+        let all = product(0..200);
+        for rows in [0..1, 3..4, 5..25, 100..195] {
+            assert_eq!(product(rows.clone()), all[rows.start * 2000..rows.end * 2000], "{rows:?}");
+        }
+    }
+}

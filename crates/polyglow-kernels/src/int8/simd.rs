@@ -1,0 +1,132 @@
+//! The innermost loop, for each instruction set that has one for it. All give the same bits.
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::mem::MaybeUninit;
+
+use super::product::{Negative, Task};
+use super::{GROUP, Group, PANEL};
+
+/// The sums of a row and a panel.
+type Sums = [i32; PANEL];
+
+/// Goes through a task in tiles of `$row` rows, the numbers up to the largest, and `$panels` panels, or one at its end.
+///
+/// A macro, because only what stands inside of a function with a CPU's features is compiled for them.
+macro_rules! in_tiles {
+    ($task:ident, $tile:ident, [$($row:literal)+], $panels:literal) => {{
+        let most = [$($row),+].len();
+        let mut task = $task;
+        let mut panel = task.panels.start;
+        while panel < task.panels.end {
+            let wide = task.panels.end - panel >= $panels;
+            for row in (0..task.scales.len()).step_by(most) {
+                match (most.min(task.scales.len() - row), wide) {
+                    $(
+                        ($row, true) => $tile::<$row, $panels>(&mut task, row, panel),
+                        ($row, false) => $tile::<$row, 1>(&mut task, row, panel),
+                    )+
+                    _ => unreachable!("a tile has at least one row"),
+                }
+            }
+            panel += if wide { $panels } else { 1 };
+        }
+    }};
+}
+#[cfg(target_arch = "x86_64")]
+use in_tiles;
+
+impl<'a> Task<'a> {
+    /// Some rows' bytes, all of the same number of groups.
+    #[inline(always)]
+    fn rows<const ROWS: usize>(&self, first: usize) -> [&'a [[u8; GROUP]]; ROWS] {
+        let groups = self.matrix.groups();
+        let mut rows = [&self.input[..groups]; ROWS];
+        for (row, bytes) in (first..).zip(&mut rows) {
+            *bytes = &self.input[row * groups..][..groups];
+        }
+        rows
+    }
+
+    /// Some panels' weights, all of as many groups.
+    #[inline(always)]
+    fn columns<const PANELS: usize>(&self, first: usize) -> [&'a [Group]; PANELS] {
+        let groups = self.matrix.groups();
+        let mut panels = [&self.matrix.bytes[..groups]; PANELS];
+        for (panel, weights) in (first..).zip(&mut panels) {
+            *weights = &self.matrix.bytes[panel * groups..][..groups];
+        }
+        panels
+    }
+
+    /// Scales the sums of a row and of neighboring panels, and writes them where they belong.
+    #[inline(always)]
+    fn write<const PANELS: usize>(&mut self, row: usize, panel: usize, sums: &[Sums; PANELS]) {
+        let (first, column) = (self.panels.start * PANEL, panel * PANEL);
+        let width = self.matrix.d_out.min(self.panels.end * PANEL) - first;
+        let output = &mut self.output[row * width..][column - first..width];
+        // The last panel may be wider than what is left.
+        let len = output.len().min(PANELS * PANEL);
+        let (output, sums, row_scale) = (&mut output[..len], &sums.as_flattened()[..len], self.scales[row]);
+        let scales = &self.matrix.scales.as_flattened()[column..][..len];
+        let excess = &self.matrix.excess.as_flattened()[column..][..len];
+        let values = sums.iter().zip(excess).zip(scales);
+        let values = values.map(|((sum, excess), scale)| (sum - excess) as f32 * (row_scale * scale));
+        // Written so that what is no number stays none.
+        let rectified = |value: f32| if value < 0.0 { 0.0 } else { value };
+        let bias = self.finish.bias.map(|bias| &bias[column..][..len]);
+        match (bias, self.finish.negative) {
+            (None, Negative::Kept) => write(output, values),
+            (None, Negative::Zeroed) => write(output, values.map(rectified)),
+            (Some(bias), Negative::Kept) => write(output, values.zip(bias).map(|(value, bias)| value + bias)),
+            (Some(bias), Negative::Zeroed) => {
+                write(output, values.zip(bias).map(|(value, bias)| rectified(value + bias)));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn write(output: &mut [MaybeUninit<f32>], values: impl Iterator<Item = f32>) {
+    output.iter_mut().zip(values).for_each(|(output, value)| *output = MaybeUninit::new(value));
+}
+
+/// Runs a task with the best instructions that this CPU has.
+pub(super) fn run(task: Task<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(run) = x86::all().next() {
+        return run(task);
+    }
+    portable(task);
+}
+
+/// All ways to run a task on this CPU.
+#[cfg(test)]
+pub(super) fn all() -> Vec<fn(Task<'_>)> {
+    let mut all: Vec<fn(Task<'_>)> = vec![portable];
+    #[cfg(target_arch = "x86_64")]
+    all.extend(x86::all());
+    all
+}
+
+/// Whatever the machine: the compiler finds vectors where it can.
+fn portable(task: Task<'_>) {
+    in_tiles!(task, tile, [1], 2);
+}
+
+fn tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize, panel: usize) {
+    for (row, bytes) in (row..).zip(task.rows::<ROWS>(row)) {
+        for (panel, weights) in (panel..).zip(task.columns::<PANELS>(panel)) {
+            let mut sums = [0; PANEL];
+            for (values, weights) in bytes.iter().zip(weights) {
+                for (sum, weights) in sums.iter_mut().zip(weights.0.as_chunks::<GROUP>().0) {
+                    let products =
+                        values.iter().zip(weights).map(|(value, weight)| i32::from(*value) * i32::from(*weight));
+                    *sum += products.sum::<i32>();
+                }
+            }
+            task.write(row, panel, &[sums]);
+        }
+    }
+}

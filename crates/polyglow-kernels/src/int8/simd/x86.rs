@@ -1,0 +1,96 @@
+//! AVX-512 VNNI, its narrow form AVX-VNNI, and AVX2.
+
+use std::arch::is_x86_feature_detected as has;
+use std::arch::x86_64::{
+    __m256i, _mm256_add_epi32, _mm256_and_si256, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16, _mm256_set1_epi16,
+    _mm256_set1_epi32, _mm256_setzero_si256, _mm256_slli_epi16, _mm256_srai_epi16, _mm256_srli_epi16,
+    _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512,
+};
+
+use pulp::cast;
+
+use super::super::product::Task;
+use super::{Sums, in_tiles};
+
+/// What this CPU can multiply bytes with, the best first.
+pub(super) fn all() -> impl Iterator<Item = fn(Task<'_>)> {
+    let vnni = has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512vnni");
+    let avx2 = has!("avx2") && has!("fma");
+    #[expect(unsafe_code, reason = "only here is it known what the CPU can do")]
+    // SAFETY: A function is given out only where the CPU has the features that it is compiled for.
+    let ways: [(bool, fn(Task<'_>)); 3] = unsafe {
+        [
+            (vnni, |task| avx512_vnni(task)),
+            (avx2 && has!("avxvnni"), |task| avx_vnni(task)),
+            (avx2, |task| avx2_alone(task)),
+        ]
+    };
+    ways.into_iter().filter_map(|(here, run)| here.then_some(run))
+}
+
+/// A way through a task for the CPUs that have `$features`, with vectors that hold a group in `$width` parts.
+macro_rules! kernel {
+    ($features:literal, $run:ident, $tile:ident, $rows:tt, $panels:literal, $width:literal,
+     $zero:ident, $splat:ident, $add:ident) => {
+        #[target_feature(enable = $features)]
+        fn $run(task: Task<'_>) {
+            in_tiles!(task, $tile, $rows, $panels);
+        }
+
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn $tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize, panel: usize) {
+            let (mut rows, mut panels) = (task.rows::<ROWS>(row), task.columns::<PANELS>(panel));
+            let mut sums = [[[$zero(); $width]; PANELS]; ROWS];
+            // Loops, and no functions that take a closure: those would not be compiled for the same features.
+            let groups = rows[0].len();
+            for row in &mut rows {
+                *row = &row[..groups];
+            }
+            for panel in &mut panels {
+                *panel = &panel[..groups];
+            }
+            for group in 0..groups {
+                let mut weights = [[$zero(); $width]; PANELS];
+                for panel in 0..PANELS {
+                    weights[panel] = cast(panels[panel][group].0);
+                }
+                for row in 0..ROWS {
+                    let values = $splat(i32::from_ne_bytes(rows[row][group]));
+                    for panel in 0..PANELS {
+                        for part in 0..$width {
+                            sums[row][panel][part] = $add(sums[row][panel][part], values, weights[panel][part]);
+                        }
+                    }
+                }
+            }
+            for row_in_tile in 0..ROWS {
+                let numbers: [Sums; PANELS] = cast(sums[row_in_tile]);
+                task.write(row + row_in_tile, panel, &numbers);
+            }
+        }
+    };
+}
+
+kernel!(
+    "avx512f,avx512bw,avx512vl,avx512vnni", avx512_vnni, tile_avx512_vnni, [1 2 3 4 5 6], 4, 1,
+    _mm512_setzero_si512, _mm512_set1_epi32, _mm512_dpbusd_epi32
+);
+kernel!(
+    "avx2,fma,avxvnni", avx_vnni, tile_avx_vnni, [1 2 3 4 5 6], 1, 2,
+    _mm256_setzero_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32
+);
+kernel!("avx2,fma", avx2_alone, tile_avx2, [1 2 3], 1, 2, _mm256_setzero_si256, _mm256_set1_epi32, add_products);
+
+/// Adds four neighboring products to each sum, in 16 bits that hold a byte of either kind: the instruction for bytes alone
+/// would cut off sums of two products.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn add_products(sums: __m256i, values: __m256i, weights: __m256i) -> __m256i {
+    let even = _mm256_madd_epi16(
+        _mm256_and_si256(values, _mm256_set1_epi16(255)),
+        _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(weights)),
+    );
+    let odd = _mm256_madd_epi16(_mm256_srli_epi16::<8>(values), _mm256_srai_epi16::<8>(weights));
+    _mm256_add_epi32(sums, _mm256_add_epi32(even, odd))
+}
