@@ -1,17 +1,18 @@
 //! Token embeddings, scaled by `sqrt(d_model)` (Vaswani et al., 2017, section 3.4).
 
-use burn::module::{Module, Param};
+use burn::module::Module;
 use burn::tensor::{Int, Tensor};
-use polyglow_kernels::embedding;
+use polyglow_kernels::{embedding, int8_embedding, int8_linear};
 
 use crate::init::ParamInit;
 use crate::precision::Precision;
+use crate::weight::Weight;
 
 /// One trained vector per token id.
 #[derive(Module, Debug)]
 pub struct Embedding {
     /// `[vocab_size, d_model]`.
-    pub weight: Param<Tensor<2>>,
+    pub weight: Weight,
     on_host: bool,
     #[module(skip)]
     precision: Precision,
@@ -46,7 +47,7 @@ pub fn lookup(table: Tensor<2>, ids: Tensor<2, Int>, scale: f64, how: Lookup) ->
 impl Embedding {
     /// Normal with standard deviation `d_model^-0.5`, so that scaled embeddings have variance 1.
     pub fn new(vocab_size: usize, d_model: usize, init: &mut ParamInit) -> Self {
-        let weight = init.normal([vocab_size, d_model], (d_model as f64).powf(-0.5));
+        let weight = Weight::Float(init.normal([vocab_size, d_model], (d_model as f64).powf(-0.5)));
         Self { weight, on_host: init.on_host(), precision: init.precision() }
     }
 
@@ -55,8 +56,11 @@ impl Embedding {
     /// # Shapes
     /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
-        let [_, d_model] = self.weight.dims();
-        let table = self.weight.val();
+        let table = match &self.weight {
+            Weight::Float(weight) => weight.val(),
+            Weight::Int8(weight) => return int8_embedding(weight.matrix(), ids),
+        };
+        let [_, d_model] = table.dims();
         // By Burn's sources; `polyglow bench embedding` measures both.
         let how = if self.on_host || !table.is_autodiff() { Lookup::Rows } else { Lookup::Numbers };
         lookup(table, ids, (d_model as f64).sqrt(), how)
@@ -67,7 +71,10 @@ impl Embedding {
     /// # Shapes
     /// - `hidden`: `[rows, d_model]`; output: `[rows, vocab_size]`
     pub fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
-        self.precision.linear_transposed(hidden, self.weight.val())
+        match &self.weight {
+            Weight::Float(weight) => self.precision.linear_transposed(hidden, weight.val()),
+            Weight::Int8(weight) => int8_linear(hidden, weight.matrix(), None),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The position-wise feed-forward block (Vaswani et al., 2017, section 3.3).
 
-use burn::module::{Module, Param};
+use burn::module::Module;
 use burn::tensor::{Tensor, activation};
 
 use crate::config::{Activation, TransformerConfig};
@@ -58,15 +58,8 @@ impl FeedForward {
             Activation::Gelu => polyglow_kernels::Activation::Gelu,
             _ => polyglow_kernels::Activation::Relu,
         };
-        let [batch, len, d_model] = input.dims();
-        let (weight, bias) = (self.inner.weight.val(), self.inner.bias.as_ref().map(Param::val));
-        if let (Some(bias), false) = (bias, self.inner.rounds(&input)) {
-            let flat = input.clone().reshape([batch * len, d_model]);
-            let dropped = self.dropout.draw(&input);
-            if let Some(active) = polyglow_kernels::activated_linear(&flat, &weight, &bias, kind, dropped) {
-                let [_, d_ff] = active.dims();
-                return active.reshape([batch, len, d_ff]);
-            }
+        if let Some(active) = self.inner.activated(&input, kind, self.dropout.draw(&input)) {
+            return active;
         }
         let inner = self.inner.forward(input); // [batch, len, d_ff]
         self.dropout.forward(match kind {

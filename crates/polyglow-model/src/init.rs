@@ -15,15 +15,22 @@ pub struct ParamInit {
     device: Device,
     on_host: bool,
     precision: Precision,
-    seed: u64,
+    /// None where all values are zeros.
+    seed: Option<u64>,
     next_id: u64,
 }
 
 impl ParamInit {
     /// Starts at parameter 0 of a model that will live on `device`.
     pub fn new(seed: u64, device: &Device) -> Self {
+        Self { seed: Some(seed), ..Self::zeros(device) }
+    }
+
+    /// Starts at parameter 0 of a model whose values come from elsewhere: until then they are zeros, which take no time to
+    /// draw.
+    pub fn zeros(device: &Device) -> Self {
         let on_host = device.memory_pool_usage().is_none();
-        Self { device: device.clone(), on_host, precision: Precision::F32, seed, next_id: 0 }
+        Self { device: device.clone(), on_host, precision: Precision::F32, seed: None, next_id: 0 }
     }
 
     /// The same for layers that compute their products in another precision.
@@ -68,9 +75,14 @@ impl ParamInit {
     }
 
     fn draw<const D: usize>(&mut self, shape: [usize; D], value: impl Fn(&mut Random) -> f64) -> Param<Tensor<D>> {
-        let mut random = Random::new(&[self.seed, self.next_id]);
         let count = shape.iter().product();
-        let values: Vec<f32> = (0..count).map(|_| value(&mut random) as f32).collect();
+        let values: Vec<f32> = match self.seed {
+            Some(seed) => {
+                let mut random = Random::new(&[seed, self.next_id]);
+                (0..count).map(|_| value(&mut random) as f32).collect()
+            }
+            None => vec![0.0; count],
+        };
         let tensor = Tensor::from_data(TensorData::new(values, shape), &self.device);
         let mut param = Param::from_tensor(tensor);
         param.id = ParamId::from(self.next_id);

@@ -23,6 +23,7 @@ mod model;
 pub mod parameter;
 pub mod position;
 mod precision;
+pub mod quantization;
 pub mod random;
 pub mod recurrent;
 pub mod residual;
@@ -30,6 +31,7 @@ mod rnn;
 mod rnn_lm;
 pub mod search;
 mod transformer;
+pub mod weight;
 
 pub use config::{
     Activation, Arch, ModelConfig, Norm, Position, Preset, RnnConfig, TieEmbeddings, TransformerConfig, Vocabulary,

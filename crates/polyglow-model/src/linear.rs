@@ -2,15 +2,17 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
+use polyglow_kernels::{Activation, Dropped, activated_linear, int8_linear, int8_linear_relu};
 
 use crate::init::ParamInit;
 use crate::precision::Precision;
+use crate::weight::Weight;
 
 /// `x W + b` over the last axis.
 #[derive(Module, Debug)]
 pub struct Linear {
     /// `[d_in, d_out]`.
-    pub weight: Param<Tensor<2>>,
+    pub weight: Weight,
     /// `[d_out]`; the projection to the vocabulary has none.
     pub bias: Option<Param<Tensor<1>>>,
     #[module(skip)]
@@ -25,13 +27,14 @@ impl Linear {
 
     /// `blocks` projections to `d_out` side by side in one matrix `[d_in, blocks * d_out]`, each initialized as if alone.
     pub fn fused(d_in: usize, d_out: usize, blocks: usize, init: &mut ParamInit) -> Self {
-        let weight = init.xavier([d_in, blocks * d_out], d_out);
+        let weight = Weight::Float(init.xavier([d_in, blocks * d_out], d_out));
         Self { weight, bias: Some(init.constant(blocks * d_out, 0.0)), precision: init.precision() }
     }
 
     /// The same projection without a bias.
     pub fn without_bias(d_in: usize, d_out: usize, init: &mut ParamInit) -> Self {
-        Self { weight: init.xavier([d_in, d_out], d_out), bias: None, precision: init.precision() }
+        let weight = Weight::Float(init.xavier([d_in, d_out], d_out));
+        Self { weight, bias: None, precision: init.precision() }
     }
 
     /// Applies the projection to every position at once.
@@ -40,10 +43,10 @@ impl Linear {
     /// - `input`: `[batch, len, d_in]`; output: `[batch, len, d_out]`
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
         let [batch, len, d_in] = input.dims();
-        let [_, d_out] = self.weight.dims();
         // One matrix product over all positions: a batched one would run row block by row block on the CPU.
-        let flat = input.reshape([batch * len, d_in]);
-        self.rows(flat).reshape([batch, len, d_out])
+        let output = self.rows(input.reshape([batch * len, d_in]));
+        let [_, d_out] = output.dims();
+        output.reshape([batch, len, d_out])
     }
 
     /// The same for rows.
@@ -51,11 +54,33 @@ impl Linear {
     /// # Shapes
     /// - `input`: `[rows, d_in]`; output: `[rows, d_out]`
     pub fn rows(&self, input: Tensor<2>) -> Tensor<2> {
-        self.precision.linear(input, self.weight.val(), self.bias.as_ref().map(Param::val))
+        match &self.weight {
+            Weight::Float(weight) => self.precision.linear(input, weight.val(), self.bias()),
+            Weight::Int8(weight) => int8_linear(input, weight.matrix(), self.bias()),
+        }
     }
 
-    /// Whether the factors of its product with this input are rounded.
-    pub(crate) fn rounds<const D: usize>(&self, input: &Tensor<D>) -> bool {
-        self.precision.rounds(input)
+    /// `dropout(activation(forward))` in one operation; none where there is none for these weights and their device.
+    ///
+    /// # Shapes
+    /// - as [`Self::forward`]
+    pub fn activated(&self, input: &Tensor<3>, activation: Activation, dropped: Option<Dropped>) -> Option<Tensor<3>> {
+        let [batch, len, d_in] = input.dims();
+        let rows = || input.clone().reshape([batch * len, d_in]);
+        let output = match (&self.weight, self.bias()) {
+            (Weight::Int8(weight), bias) if activation == Activation::Relu && dropped.is_none() => {
+                int8_linear_relu(rows(), weight.matrix(), bias)
+            }
+            (Weight::Float(weight), Some(bias)) if !self.precision.rounds(input) => {
+                activated_linear(&rows(), &weight.val(), &bias, activation, dropped)?
+            }
+            _ => return None,
+        };
+        let [_, d_out] = output.dims();
+        Some(output.reshape([batch, len, d_out]))
+    }
+
+    fn bias(&self) -> Option<Tensor<1>> {
+        self.bias.as_ref().map(Param::val)
     }
 }

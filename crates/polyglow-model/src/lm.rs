@@ -45,7 +45,12 @@ impl LanguageModel {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers are
     /// the configured decoder layers.
     pub fn new(config: &TransformerConfig, seed: u64, device: &Device) -> Self {
-        let init = &mut ParamInit::new(seed, device).with_precision(config.precision);
+        Self::build(config, ParamInit::new(seed, device))
+    }
+
+    /// The same with other initial values.
+    pub(crate) fn build(config: &TransformerConfig, init: ParamInit) -> Self {
+        let init = &mut init.with_precision(config.precision);
         let (vocab_size, d_model) = (config.tgt_vocab_size, config.d_model);
         let untied = config.tie_embeddings == TieEmbeddings::None;
         Self {

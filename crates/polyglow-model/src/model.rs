@@ -6,6 +6,7 @@ use burn::tensor::{Device, Int, Tensor};
 use crate::attention::AttentionKind;
 use crate::cache::DecoderCache;
 use crate::config::{RnnConfig, TransformerConfig, Vocabulary};
+use crate::init::ParamInit;
 use crate::lm::{LanguageModel, TextCache};
 use crate::precision::Precision;
 use crate::recurrent::attention::Score;
@@ -57,11 +58,20 @@ pub enum Cache {
 impl ModelShape {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
     pub fn init(&self, seed: u64, device: &Device) -> Model {
+        self.build(ParamInit::new(seed, device))
+    }
+
+    /// A model whose parameters are zeros, until they are replaced by those of a file.
+    pub fn blank(&self, device: &Device) -> Model {
+        self.build(ParamInit::zeros(device))
+    }
+
+    fn build(&self, init: ParamInit) -> Model {
         match self {
-            Self::Transformer(config) => Model::Transformer(Transformer::new(config, seed, device)),
-            Self::Rnn(config) => Model::Rnn(Rnn::new(config, seed, device)),
-            Self::Lm(config) => Model::Lm(LanguageModel::new(config, seed, device)),
-            Self::RnnLm(config) => Model::RnnLm(RecurrentLanguageModel::new(config, seed, device)),
+            Self::Transformer(config) => Model::Transformer(Transformer::build(config, init)),
+            Self::Rnn(config) => Model::Rnn(Rnn::build(config, init)),
+            Self::Lm(config) => Model::Lm(LanguageModel::build(config, init)),
+            Self::RnnLm(config) => Model::RnnLm(RecurrentLanguageModel::build(config, init)),
         }
     }
 

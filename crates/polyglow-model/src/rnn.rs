@@ -53,7 +53,12 @@ struct Memory {
 impl Rnn {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
     pub fn new(config: &RnnConfig, seed: u64, device: &Device) -> Self {
-        let init = &mut ParamInit::new(seed, device).with_precision(config.precision);
+        Self::build(config, ParamInit::new(seed, device))
+    }
+
+    /// The same with other initial values.
+    pub(crate) fn build(config: &RnnConfig, init: ParamInit) -> Self {
+        let init = &mut init.with_precision(config.precision);
         let RnnConfig { vocabulary, d_model, tie_embeddings: tied, .. } = *config;
         Self {
             src_embedding: Embedding::new(vocabulary.src_size, d_model, init),

@@ -61,7 +61,12 @@ pub struct AttentionMaps {
 impl Transformer {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
     pub fn new(config: &TransformerConfig, seed: u64, device: &Device) -> Self {
-        let init = &mut ParamInit::new(seed, device).with_precision(config.precision);
+        Self::build(config, ParamInit::new(seed, device))
+    }
+
+    /// The same with other initial values.
+    pub(crate) fn build(config: &TransformerConfig, init: ParamInit) -> Self {
+        let init = &mut init.with_precision(config.precision);
         let tied = config.tie_embeddings;
         Self {
             src_embedding: Embedding::new(config.src_vocab_size, config.d_model, init),

@@ -5,6 +5,7 @@ mod backends;
 mod golden;
 mod properties;
 mod rnn;
+mod quantization;
 mod sizes;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};

@@ -1,0 +1,135 @@
+//! A model whose matrices have 8 bits, for a search on the CPU; biases, norms and positions stay as they are.
+
+use burn::module::Param;
+use burn::tensor::Tensor;
+
+use crate::attention::SelfAttention;
+use crate::feed_forward::FeedForward;
+use crate::linear::Linear;
+use crate::model::{Model, ModelShape};
+use crate::transformer::Transformer;
+use crate::weight::Weight;
+
+pub use polyglow_kernels::{Int8Matrix, Int8Weights, Layout, MOST_INT8_INPUTS, has_int8_kernels};
+
+/// Whether models of this shape have a form in 8 bits: encoder-decoder Transformers have.
+pub fn can_be_quantized(shape: &ModelShape) -> bool {
+    matches!(shape, ModelShape::Transformer(_))
+}
+
+/// Replaces every matrix of a model by what `lookup` makes of its name, its layout and itself; one that cannot be
+/// quantized stays as it is.
+///
+/// Such a model cannot be trained, and has no parameters but the others.
+///
+/// # Errors
+/// The first error of `lookup`; the model is then dropped.
+pub fn quantize<E>(
+    mut model: Model,
+    mut lookup: impl FnMut(&str, Layout, &Param<Tensor<2>>) -> Result<Int8Matrix, E>,
+) -> Result<Model, E> {
+    let Model::Transformer(transformer) = &mut model else { return Ok(model) };
+    for (name, layout, weight) in matrices(transformer) {
+        if let Weight::Float(values) = weight {
+            *weight = lookup(&name, layout, values)?.into();
+        }
+    }
+    Ok(model)
+}
+
+/// The matrix in 8 bits, nearest to its values.
+///
+/// # Panics
+/// It has more inputs than [`MOST_INT8_INPUTS`].
+pub fn nearest(layout: Layout, weight: &Param<Tensor<2>>) -> Int8Matrix {
+    let values: Vec<f32> = weight.val().into_data().iter::<f32>().collect();
+    Int8Matrix::new(&Int8Weights::quantize(&values, weight.dims(), layout), weight.dims(), layout)
+}
+
+/// The layout of the matrix of that name; none for what is no matrix of a product.
+///
+/// # Shapes
+/// - `shape`: of the parameter
+pub fn layout(name: &str, shape: &[usize]) -> Option<Layout> {
+    match shape {
+        [_, _] if name.ends_with("_embedding.weight") => Some(Layout::OutIn),
+        [_, _] if !name.ends_with("_position.weight") => Some(Layout::InOut),
+        _ => None,
+    }
+}
+
+/// Every matrix with its name and layout.
+fn matrices(model: &mut Transformer) -> Vec<(String, Layout, &mut Weight)> {
+    let Transformer { src_embedding, tgt_embedding, output, encoder, decoder, .. } = model;
+    let mut linears: Vec<(String, &mut Linear)> = Vec::new();
+    linears.extend(output.iter_mut().map(|linear| ("output".to_owned(), linear)));
+    for (index, layer) in encoder.layers.iter_mut().enumerate() {
+        let prefix = format!("encoder.layers.{index}");
+        linears.extend(of_self_attention(&prefix, &mut layer.self_attention));
+        linears.extend(of_feed_forward(&prefix, &mut layer.feed_forward));
+    }
+    for (index, layer) in decoder.layers.iter_mut().enumerate() {
+        let (prefix, cross) = (format!("decoder.layers.{index}"), &mut layer.cross_attention);
+        linears.extend(of_self_attention(&prefix, &mut layer.self_attention));
+        linears.push((format!("{prefix}.cross_attention.query"), &mut cross.query));
+        linears.push((format!("{prefix}.cross_attention.key_value"), &mut cross.key_value));
+        linears.push((format!("{prefix}.cross_attention.output"), &mut cross.output));
+        linears.extend(of_feed_forward(&prefix, &mut layer.feed_forward));
+    }
+    let embeddings = [("src_embedding", Some(src_embedding)), ("tgt_embedding", tgt_embedding.as_mut())];
+    let embeddings = embeddings.into_iter().filter_map(|(name, embedding)| Some((name, &mut embedding?.weight)));
+    let mut found: Vec<_> =
+        embeddings.map(|(name, weight)| (format!("{name}.weight"), Layout::OutIn, weight)).collect();
+    found.extend(
+        linears.into_iter().map(|(name, linear)| (format!("{name}.weight"), Layout::InOut, &mut linear.weight)),
+    );
+    found
+}
+
+fn of_self_attention<'a>(prefix: &str, attention: &'a mut SelfAttention) -> [(String, &'a mut Linear); 2] {
+    [
+        (format!("{prefix}.self_attention.qkv"), &mut attention.qkv),
+        (format!("{prefix}.self_attention.output"), &mut attention.output),
+    ]
+}
+
+fn of_feed_forward<'a>(prefix: &str, block: &'a mut FeedForward) -> impl Iterator<Item = (String, &'a mut Linear)> {
+    let linears = [("inner", Some(&mut block.inner)), ("gate", block.gate.as_mut()), ("outer", Some(&mut block.outer))];
+    let name = |name| format!("{prefix}.feed_forward.{name}");
+    linears.map(|(kind, linear)| linear.map(|linear| (name(kind), linear))).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Activation, ModelConfig, Position, TieEmbeddings, Vocabulary};
+    use crate::parameter;
+
+    #[test]
+    fn every_matrix_but_the_positions_is_found_under_the_name_of_its_parameter() {
+        for tie_embeddings in [TieEmbeddings::All, TieEmbeddings::Decoder, TieEmbeddings::None] {
+            let config = ModelConfig {
+                activation: Activation::Swiglu,
+                position: Position::Learned,
+                tie_embeddings,
+                d_model: Some(8),
+                d_ff: Some(12),
+                num_heads: Some(2),
+                ..ModelConfig::default()
+            };
+            let vocabulary =
+                Vocabulary { src_size: 9, tgt_size: 9, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 5 };
+            let config = config.transformer(vocabulary).expect("it is valid");
+            let mut model = Transformer::new(&config, 1, &crate::test_device());
+            let mut expected: Vec<(String, Layout)> = parameter::read(&model)
+                .into_iter()
+                .filter_map(|(name, data)| layout(&name, data.shape()).map(|layout| (name, layout)))
+                .collect();
+            let mut found: Vec<_> = matrices(&mut model).into_iter().map(|(name, layout, _)| (name, layout)).collect();
+            expected.sort_by(|left, right| left.0.cmp(&right.0));
+            found.sort_by(|left, right| left.0.cmp(&right.0));
+            assert_eq!(found, expected);
+            assert!(found.iter().all(|(name, _)| !name.contains("position")));
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The matrices of a model, which are most of its memory and of its work.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use polyglow_kernels::Int8Matrix;
+
+/// A matrix, in one of the forms that its model can have.
+#[derive(Module, Debug)]
+pub enum Weight {
+    /// As it is trained.
+    Float(Param<Tensor<2>>),
+    /// In 8 bits, for a search; no parameter.
+    Int8(Int8Weight),
+}
+
+/// A matrix in 8 bits.
+#[derive(Module, Debug)]
+pub struct Int8Weight {
+    #[module(skip)]
+    matrix: Int8Matrix,
+}
+
+impl Int8Weight {
+    /// Its numbers.
+    pub fn matrix(&self) -> &Int8Matrix {
+        &self.matrix
+    }
+}
+
+impl From<Int8Matrix> for Weight {
+    fn from(matrix: Int8Matrix) -> Self {
+        Self::Int8(Int8Weight { matrix })
+    }
+}
