@@ -6,7 +6,8 @@
 
 The weights are the same: those of the checkpoint, converted here, with our table of positions. CTranslate2 runs in f32
 and with int8 weights. Rates are of target tokens of the best hypotheses, without starting the program and reading the
-model in both cases: ours is timed on the file and on its first line alone, and the difference counts. Models with
+model in both cases: ours is timed on the file and on its first line alone, and the difference counts. `--ours-int8 NAME`
+also times the checkpoint of that name, which `polyglow quantize` made of the same weights. Models with
 sinusoidal positions, ReLU or GELU, and a shared vocabulary only.
 """
 
@@ -111,12 +112,18 @@ def measure(options, tokenizer, translators, beam_size: int) -> dict:
 
         return run
 
-    def ours():
-        seconds, lines = translation(options.program, options.run, options.text, options.threads, "--beam-size", beam_size,
-                                     "--checkpoint", options.checkpoint)
-        return sum(len(tokenizer.encode(line).tokens) for line in lines) / seconds, lines
+    def ours(checkpoint):
+        def run():
+            seconds, lines = translation(options.program, options.run, options.text, options.threads, "--beam-size",
+                                         beam_size, "--checkpoint", checkpoint)
+            return sum(len(tokenizer.encode(line).tokens) for line in lines) / seconds, lines
 
-    found = in_turns(options.rounds, {kind: peer(translator) for kind, translator in translators.items()} | {"ours": ours})
+        return run
+
+    ways = {kind: peer(translator) for kind, translator in translators.items()} | {"ours": ours(options.checkpoint)}
+    if options.ours_int8:
+        ways["our int8"] = ours(options.ours_int8)
+    found = in_turns(options.rounds, ways)
     rates = {kind: [rate for rate, _ in results] for kind, results in found.items()}
     texts = {kind: results[-1][1] for kind, results in found.items()}
     rows = {}
@@ -134,6 +141,7 @@ def main() -> None:
     parser.add_argument("run", type=pathlib.Path)
     parser.add_argument("text", type=pathlib.Path)
     parser.add_argument("--checkpoint", default="best")
+    parser.add_argument("--ours-int8", metavar="NAME", help="a checkpoint of `polyglow quantize`, as `int8`")
     parser.add_argument("--ref", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
@@ -152,6 +160,9 @@ def main() -> None:
             )
             for kind in ("float32", "int8")
         }
+        checkpoints = {"ours": options.checkpoint}
+        if options.ours_int8:
+            checkpoints["our int8"] = options.ours_int8
         for beam_size in options.beams:
             rows = measure(options, tokenizer, translators, beam_size)
             result["beams"][beam_size] = rows

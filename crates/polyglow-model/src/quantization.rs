@@ -6,19 +6,14 @@ use burn::tensor::Tensor;
 use crate::attention::SelfAttention;
 use crate::feed_forward::FeedForward;
 use crate::linear::Linear;
-use crate::model::{Model, ModelShape};
+use crate::model::Model;
 use crate::transformer::Transformer;
 use crate::weight::Weight;
 
 pub use polyglow_kernels::{Int8Matrix, Int8Weights, Layout, MOST_INT8_INPUTS, has_int8_kernels};
 
-/// Whether models of this shape have a form in 8 bits: encoder-decoder Transformers have.
-pub fn can_be_quantized(shape: &ModelShape) -> bool {
-    matches!(shape, ModelShape::Transformer(_))
-}
-
-/// Replaces every matrix of a model by what `lookup` makes of its name, its layout and itself; one that cannot be
-/// quantized stays as it is.
+/// Replaces every matrix of a model by what `lookup` makes of its name, its layout and itself; all but an
+/// encoder-decoder Transformer stay as they are.
 ///
 /// Such a model cannot be trained, and has no parameters but the others.
 ///

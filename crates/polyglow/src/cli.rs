@@ -14,7 +14,7 @@ use polyglow_model::attention::AttentionKind;
 use crate::attention::Selection;
 use crate::commands::model::ModelArgs;
 use crate::commands::{
-    self, attention, average, check, corpus, devices, evaluate, info, report, score, train, translate,
+    self, attention, average, check, corpus, devices, evaluate, info, quantize, report, score, train, translate,
 };
 use crate::{kernel_cache, logging};
 
@@ -152,6 +152,17 @@ enum Command {
         #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
         last: Option<usize>,
     },
+    /// Write a checkpoint with matrices of 8 bits: less memory, and a faster search on the CPU
+    Quantize {
+        /// Directory of the run
+        run: PathBuf,
+        /// The checkpoint to start from: `best`, `last`, `step-N`, `average`, `ema`, or a path
+        #[arg(long, value_name = "NAME", default_value = "best")]
+        checkpoint: String,
+        /// The checkpoint to write, in place of one that is there
+        #[arg(long, value_name = "NAME", default_value = "int8")]
+        name: String,
+    },
     /// Show the config, parameters, training state and results of a run
     Info {
         /// Directory of the run
@@ -212,7 +223,7 @@ struct Source {
 struct Model {
     /// Directory of the run
     run: PathBuf,
-    /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint
+    /// `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of a checkpoint
     #[arg(long, value_name = "NAME", default_value = "best")]
     checkpoint: String,
     /// Another model that decides together with the first: a run directory or a checkpoint; may be repeated
@@ -352,6 +363,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
             })
         }
         Command::Average { run, last } => average::run(&average::AverageArgs { run, last }),
+        Command::Quantize { run, checkpoint, name } => quantize::run(&quantize::QuantizeArgs { run, checkpoint, name }),
         Command::Info { run, json } => info::run(&info::InfoArgs { run, json }),
         Command::Report { runs, out } => report::run(&report::ReportArgs { runs, out }),
         Command::Bench(bench) => commands::bench::run(&bench.into()),

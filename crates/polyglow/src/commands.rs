@@ -10,6 +10,7 @@ pub mod evaluate;
 pub mod info;
 pub mod metrics;
 pub mod model;
+pub mod quantize;
 pub mod report;
 pub mod score;
 pub mod train;

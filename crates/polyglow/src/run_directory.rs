@@ -18,7 +18,7 @@ use crate::train::checkpoint::{Checkpoint, Checkpoints, hexadecimal};
 use crate::weights::Weights;
 
 pub use lock::Lock;
-pub use model::{TrainedModel, check_beam, load_weights, model_shape, translator};
+pub use model::{TrainedModel, check_beam, load_for_search, load_weights, model_shape, translator};
 
 /// A run directory.
 ///
@@ -171,7 +171,7 @@ impl RunDirectory {
     }
 
     /// Loads the model of a checkpoint: `best`, `last`, `step-N`, `average`, `ema` (the moving average in the last
-    /// checkpoint), or a path. A run without validation has no `best`; its last checkpoint stands in.
+    /// checkpoint), the name of another, or a path. A run without validation has no `best`; its last checkpoint stands in.
     ///
     /// # Errors
     /// There is no such checkpoint, it is damaged, or it does not fit the configuration.
@@ -185,7 +185,7 @@ impl RunDirectory {
             return Err(with_hint(error, "bring the old `tokenizer.json` back"));
         }
         let shape = model_shape(&config, &tokenizers)?;
-        let model = load_weights(shape.init(config.seed, device), weights)?;
+        let model = load_for_search(&shape, weights, device)?;
         Ok(TrainedModel { config, tokenizers, model, checkpoint: found })
     }
 

@@ -5,10 +5,14 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use burn::tensor::{DType, TensorData};
+use polyglow_model::quantization::{self, Int8Weights, Layout, MOST_INT8_INPUTS};
 use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
+
+/// What the name of a matrix in 8 bits is followed by in that of its scales.
+const SCALE: &str = ".scale";
 
 /// The tensors of one file, read whole.
 #[derive(Debug)]
@@ -21,7 +25,8 @@ impl Weights {
     /// Reads every tensor of a file; sizes and offsets are checked against the file before anything is made of them.
     ///
     /// # Errors
-    /// A file that cannot be read, is no safetensors file, or holds numbers of another kind than `F32`.
+    /// A file that cannot be read, is no safetensors file, or holds numbers of another kind than `F32` and
+    /// `I8`.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
         Self::parse(&bytes, path)
@@ -36,25 +41,73 @@ impl Weights {
         let parsed = SafeTensors::deserialize(bytes).with_context(|| format!("`{file}` is damaged"))?;
         let mut tensors = BTreeMap::new();
         for (name, view) in parsed.iter() {
-            let dtype = view.dtype();
-            ensure!(dtype == Dtype::F32, "`{file}`: tensor `{name}` holds {dtype:?}, not F32");
-            let values: Vec<f32> =
-                view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-            ensure!(values.iter().all(|value| value.is_finite()), "`{file}`: tensor `{name}` holds NaN or infinity");
-            tensors.insert(name.to_owned(), TensorData::new(values, view.shape().to_vec()));
+            let shape = view.shape().to_vec();
+            let data = match view.dtype() {
+                Dtype::F32 => {
+                    let values: Vec<f32> =
+                        view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+                    let finite = values.iter().all(|value| value.is_finite());
+                    ensure!(finite, "`{file}`: tensor `{name}` holds NaN or infinity");
+                    TensorData::new(values, shape)
+                }
+                Dtype::I8 => TensorData::new(view.data().iter().map(|byte| *byte as i8).collect::<Vec<_>>(), shape),
+                dtype => bail!("`{file}`: tensor `{name}` holds {dtype:?}, not F32 or I8"),
+            };
+            tensors.insert(name.to_owned(), data);
         }
         Ok(Self { path: path.to_owned(), tensors })
+    }
+
+    /// Whether there are matrices in 8 bits.
+    pub fn is_int8(&self) -> bool {
+        self.tensors.values().any(|data| data.dtype() == DType::I8)
     }
 
     /// Takes the tensor of this name and shape out.
     ///
     /// # Errors
-    /// It is not there, or has another shape: the message names both.
+    /// It is not there, has another shape (the message names both), or has 8 bits.
     pub fn take(&mut self, name: &str, shape: &[usize]) -> anyhow::Result<TensorData> {
+        self.take_typed(name, shape, DType::F32)
+    }
+
+    /// Takes the matrix in 8 bits of this name and shape out, with its scales.
+    ///
+    /// # Errors
+    /// As [`Self::take`], for either; or it has more inputs than can be summed.
+    pub fn take_int8(&mut self, name: &str, shape: [usize; 2], layout: Layout) -> anyhow::Result<Int8Weights> {
+        let scales = scale_shape(name, shape, layout).with_context(|| format!("`{}`", self.path.display()))?;
+        let values = self.take_typed(name, &shape, DType::I8)?.iter::<i8>().collect();
+        let scales = self.take(&format!("{name}{SCALE}"), &scales)?.iter::<f32>().collect();
+        Ok(Int8Weights { values, scales })
+    }
+
+    /// Matrices in 8 bits as what they stand for; the others as they are.
+    ///
+    /// # Errors
+    /// The scales of a matrix are missing, or of another shape.
+    pub fn dequantize(mut self) -> anyhow::Result<Self> {
+        let int8 = self.tensors.iter().filter(|(_, data)| data.dtype() == DType::I8);
+        let int8: Vec<(String, Vec<usize>)> = int8.map(|(name, data)| (name.clone(), data.shape().to_vec())).collect();
+        for (name, shape) in int8 {
+            let shape: [usize; 2] = shape
+                .try_into()
+                .map_err(|shape| anyhow!("`{}`: tensor `{name}` is {shape:?}, no matrix", self.path.display()))?;
+            let scale = self.tensors.get(&format!("{name}{SCALE}")).map(|data| data.shape().to_vec());
+            let layout = if scale == Some(vec![1, shape[1]]) { Layout::InOut } else { Layout::OutIn };
+            let values = self.take_int8(&name, shape, layout)?.dequantize(shape, layout);
+            self.tensors.insert(name, TensorData::new(values, shape));
+        }
+        Ok(self)
+    }
+
+    fn take_typed(&mut self, name: &str, shape: &[usize], dtype: DType) -> anyhow::Result<TensorData> {
         let file = self.path.display();
         let data = self.tensors.remove(name).with_context(|| format!("`{file}` has no tensor `{name}`"))?;
         let found = data.shape().to_vec();
         ensure!(found == shape, "`{file}`: tensor `{name}` is {found:?}, not {shape:?} as the config asks for");
+        let kind = data.dtype();
+        ensure!(kind == dtype, "`{file}`: tensor `{name}` holds {kind:?}, where {dtype:?} is wanted");
         Ok(data)
     }
 
@@ -101,8 +154,12 @@ pub fn count(path: &Path) -> anyhow::Result<u64> {
 /// The file cannot be written.
 pub fn write<'a>(path: &Path, tensors: &'a [(String, TensorData)]) -> anyhow::Result<()> {
     let view = |(name, data): &'a (String, TensorData)| {
-        ensure!(data.dtype() == DType::F32, "tensor `{name}` holds {:?}, not F32", data.dtype());
-        Ok((name.as_str(), TensorView::new(Dtype::F32, data.shape().to_vec(), data.as_bytes())?))
+        let dtype = match data.dtype() {
+            DType::F32 => Dtype::F32,
+            DType::I8 => Dtype::I8,
+            dtype => bail!("tensor `{name}` holds {dtype:?}, not F32 or I8"),
+        };
+        Ok((name.as_str(), TensorView::new(dtype, data.shape().to_vec(), data.as_bytes())?))
     };
     let views: Vec<(&str, TensorView)> = tensors.iter().map(view).collect::<anyhow::Result<_>>()?;
     let write = || -> anyhow::Result<()> {
@@ -117,6 +174,37 @@ pub fn write<'a>(path: &Path, tensors: &'a [(String, TensorData)]) -> anyhow::Re
         Ok(File::open(path)?.sync_all()?)
     };
     write().with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// Tensors with every matrix in 8 bits, and with its scales, by which its values are to be multiplied.
+///
+/// # Errors
+/// A matrix has more inputs than can be summed.
+pub fn quantize(weights: &Weights) -> anyhow::Result<Vec<(String, TensorData)>> {
+    let mut tensors = Vec::new();
+    for (name, data) in weights.rest() {
+        let Some(layout) = quantization::layout(name, data.shape()) else {
+            tensors.push((name.clone(), data.clone()));
+            continue;
+        };
+        let shape = [data.shape()[0], data.shape()[1]];
+        let scales = scale_shape(name, shape, layout)?;
+        let values: Vec<f32> = data.iter::<f32>().collect();
+        let int8 = Int8Weights::quantize(&values, shape, layout);
+        tensors.push((name.clone(), TensorData::new(int8.values, shape)));
+        tensors.push((format!("{name}{SCALE}"), TensorData::new(int8.scales, scales)));
+    }
+    Ok(tensors)
+}
+
+/// The shape of a matrix's scales, one an output, in a form that broadcasts over the matrix.
+fn scale_shape(name: &str, [rows, columns]: [usize; 2], layout: Layout) -> anyhow::Result<[usize; 2]> {
+    let (d_in, shape) = match layout {
+        Layout::InOut => (rows, [1, columns]),
+        Layout::OutIn => (columns, [rows, 1]),
+    };
+    ensure!(d_in <= MOST_INT8_INPUTS, "the {d_in} inputs of `{name}` are too many for sums of bytes");
+    Ok(shape)
 }
 
 /// Checks that a file's content is these tensors, bit for bit.
@@ -150,6 +238,39 @@ mod tests {
         let found: Vec<f32> = read2.take("b", &[2, 3]).expect("it is there").iter::<f32>().collect();
         assert_eq!(bits(&found), bits(&values));
         read2.finish().expect("nothing is left");
+    }
+
+    #[test]
+    fn matrices_in_8_bits_come_back_within_half_a_step() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("a.safetensors");
+        let values: Vec<f32> = (0..6).map(|place| (place as f32).sin()).collect();
+        let tensor = |name: &str, shape: Vec<usize>| (name.to_owned(), TensorData::new(values.clone(), shape));
+        let tensors = [
+            tensor("src_embedding.weight", vec![3, 2]),
+            tensor("output.weight", vec![2, 3]),
+            tensor("encoder.norm.gamma", vec![6]),
+        ];
+        write(&path, &tensors).expect("it can be written");
+        let float = Weights::read(&path).expect("it can be read");
+        assert!(!float.is_int8());
+        let int8 = quantize(&float).expect("it can be quantized");
+        write(&path, &int8).expect("it can be written");
+        let read = || Weights::read(&path).expect("it can be read");
+        assert!(read().is_int8());
+        let error = read().take("output.weight", &[2, 3]).expect_err("8 bits").to_string();
+        assert!(error.contains("holds I8, where F32 is wanted"), "{error}");
+        let scales = read().take("src_embedding.weight.scale", &[3, 1]).expect("one a row");
+        let mut meant = read().dequantize().expect("its scales are there");
+        for (name, data) in &tensors {
+            let largest = scales.iter::<f32>().fold(0.0, f32::max);
+            let bound = if name.ends_with("gamma") { 0.0 } else { largest * 0.500_001 };
+            let meant = meant.take(name, data.shape()).expect("it is there");
+            for (meant, value) in meant.iter::<f32>().zip(data.iter::<f32>()) {
+                assert!((meant - value).abs() <= bound, "{name}: {value} became {meant}");
+            }
+        }
+        meant.finish().expect("the scales are used up");
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::convert::Infallible;
 use burn::tensor::{Tensor, s};
 use polyglow_model::parameter;
 use polyglow_model::quantization::{has_int8_kernels, nearest, quantize};
-use polyglow_model::{Transformer, TransformerConfig};
+use polyglow_model::{Model, ModelShape, TransformerConfig};
 
 use crate::{device, distance, ids, small_config, values, variants};
 
 /// A model with matrices of 8 bits, and the one that it was made of.
-fn models(config: &TransformerConfig) -> [Transformer; 2] {
-    let model = Transformer::new(config, 5, &device());
+fn models(config: &TransformerConfig) -> [Model; 2] {
+    let model = ModelShape::Transformer(config.clone()).init(5, &device());
     let int8 = quantize(model.clone(), |_, layout, weight| Ok::<_, Infallible>(nearest(layout, weight)));
     [int8.unwrap_or_else(|never| match never {}), model]
 }
@@ -41,7 +41,7 @@ fn advancing_one_by_one_equals_teacher_forcing_in_8_bits() {
         let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);
         let tgt = ids([[1, 7, 8, 9, 3], [1, 10, 11, 12, 4]], &device);
         let all: Tensor<3> = model.forward(src.clone(), tgt.clone()).reshape([2, 5, -1]);
-        let mut cache = model.start(&model.encode(src));
+        let mut cache = model.start(src);
         for position in 0..5 {
             let step = model.advance(tgt.clone().narrow(1, position, 1), &mut cache);
             let expected = all.clone().narrow(1, position, 1).squeeze_dim::<2>(1);

@@ -1,10 +1,11 @@
 //! Search with a cache: how many target tokens a second, for one sentence and for many at a time.
 
+use std::convert::Infallible;
 use std::time::Instant;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
-use polyglow_model::{Model, ModelShape};
+use polyglow_model::{Model, ModelShape, quantization};
 use serde::Serialize;
 
 use super::{Machine, Spread, Trace};
@@ -44,13 +45,15 @@ pub struct SearchTimes {
     pub batch: usize,
     /// Hypotheses kept; 1 is greedy search.
     pub beam_size: usize,
+    /// Bits of a weight: 32, or 8 where that is asked for.
+    pub bits: usize,
     /// All of them, from ids to hypotheses.
     pub time: Spread,
     /// Tokens of the best hypotheses a second, at the median.
     pub target_tokens_per_second: f64,
 }
 
-/// Measures `rounds` rounds, in which all ways to search take turns.
+/// Measures `rounds` rounds, in which all ways to search take turns, with weights of each of `bits`: 32, or 8.
 ///
 /// # Errors
 /// The device fails.
@@ -58,32 +61,44 @@ pub fn bench_search(
     config: &Config,
     shape: &ModelShape,
     device: &Device,
+    bits: &[usize],
     rounds: u64,
     trace: &mut Trace,
 ) -> anyhow::Result<SearchReport> {
     let machine = Machine::measure(&config.device, device)?;
     let shape = shape.clone().with_room_for(TGT_LEN + 1);
-    let model = shape.init(config.seed, device);
-    let ways = BATCHES.map(|batch| BEAMS.map(|beam_size| (batch, beam_size))).concat();
+    let models = bits.iter().map(|&bits| model(&shape, config.seed, bits, device)).collect::<Vec<_>>();
+    let of_model = |model| BATCHES.map(|batch| BEAMS.map(|beam_size| (model, batch, beam_size))).concat();
+    let ways: Vec<(usize, usize, usize)> = (0..bits.len()).flat_map(of_model).collect();
     let mut seconds = vec![Vec::new(); ways.len()];
     // The first round is not measured: memory is allocated and kernels are tuned in it.
     for round in 0..=rounds {
-        for (&(batch, beam_size), seconds) in ways.iter().zip(&mut seconds) {
+        for (&(model, batch, beam_size), seconds) in ways.iter().zip(&mut seconds) {
             let begin = Instant::now();
-            run(&model, device, batch, &SearchConfig { beam_size, ..config.search.greedy() })?;
+            run(&models[model], device, batch, &SearchConfig { beam_size, ..config.search.greedy() })?;
             let end = Instant::now();
             if round > 0 {
                 seconds.push((end - begin).as_secs_f64());
-                trace.add("search", begin, end, &format!("{batch} sentences, beam {beam_size}"));
+                trace.add("search", begin, end, &format!("{batch} sentences, beam {beam_size}, {} bits", bits[model]));
             }
         }
     }
-    let times = |((batch, beam_size), seconds): ((usize, usize), Vec<f64>)| {
-        let time = Spread::of(seconds);
-        SearchTimes { batch, beam_size, time, target_tokens_per_second: (batch * TGT_LEN) as f64 / time.median }
+    let times = |((model, batch, beam_size), seconds): ((usize, usize, usize), Vec<f64>)| {
+        let (time, bits) = (Spread::of(seconds), bits[model]);
+        SearchTimes { batch, beam_size, bits, time, target_tokens_per_second: (batch * TGT_LEN) as f64 / time.median }
     };
     let searches = ways.into_iter().zip(seconds).map(times).collect();
     Ok(SearchReport { machine, src_len: SRC_LEN, tgt_len: TGT_LEN, searches, peak_memory: peak_memory() })
+}
+
+/// A model with random weights of 32 bits, or with those that are nearest to them in 8.
+fn model(shape: &ModelShape, seed: u64, bits: usize, device: &Device) -> Model {
+    let model = shape.init(seed, device);
+    if bits == 32 {
+        return model;
+    }
+    let nearest = |_: &str, layout, weight: &_| Ok::<_, Infallible>(quantization::nearest(layout, weight));
+    quantization::quantize(model, nearest).unwrap_or_else(|never| match never {})
 }
 
 /// Writes exactly [`TGT_LEN`] tokens for each of some random sentences.

@@ -38,6 +38,9 @@ pub(super) struct Bench {
     #[arg(long, value_name = "N", default_value = "10",
           value_parser = RangedU64ValueParser::<u64>::new().range(1..1_000_000))]
     repetitions: u64,
+    /// With `search`: measure matrices of 8 bits, too, as `polyglow quantize` makes them
+    #[arg(long)]
+    int8: bool,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -57,14 +60,14 @@ enum Part {
 
 impl From<Bench> for BenchArgs {
     fn from(options: Bench) -> Self {
-        let Bench { part, config, overrides, device, shapes, vocab_size, repetitions, json, profile } = options;
+        let Bench { part, config, overrides, device, shapes, vocab_size, repetitions, int8, json, profile } = options;
         let part = match part {
             Part::Step => bench::Part::Step,
             Part::Search => bench::Part::Search,
             Part::Data => bench::Part::Data,
             Part::Embedding => bench::Part::Embedding,
         };
-        Self { part, config, overrides, device, shapes, vocab_size, repetitions, json, profile }
+        Self { part, config, overrides, device, shapes, vocab_size, int8, repetitions, json, profile }
     }
 }
 

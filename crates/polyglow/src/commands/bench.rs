@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use anyhow::anyhow;
+use polyglow_model::quantization::has_int8_kernels;
 use serde::Serialize;
 
 use crate::bench::{
@@ -11,6 +13,7 @@ use crate::bench::{
 };
 use crate::config::Config;
 use crate::device;
+use crate::failure::{usage, with_hint};
 use crate::workload::BatchShape;
 
 /// What stands in for a config: Transformer-Tiny with the optimizer of the Multi30k recipe.
@@ -50,6 +53,8 @@ pub struct BenchArgs {
     pub shapes: Vec<BatchShape>,
     /// Tokens of the vocabulary of random sentences.
     pub vocab_size: usize,
+    /// Whether searches are also measured with matrices of 8 bits.
+    pub int8: bool,
     /// Measured repetitions of everything.
     pub repetitions: u64,
     /// Whether to print as JSON.
@@ -84,7 +89,12 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Part::Search => {
             let device = device::open(&config.device)?;
             let shape = material(args, &config)?.model;
-            let report = bench_search(&config, &shape, &device, args.repetitions, &mut trace)?;
+            if args.int8 && !has_int8_kernels(&device) {
+                let error = anyhow!("`{}` has no products of 8 bits", config.device);
+                return Err(with_hint(usage(error), "leave `--int8` out, or give `--device flex`"));
+            }
+            let bits: &[usize] = if args.int8 { &[32, 8] } else { &[32] };
+            let report = bench_search(&config, &shape, &device, bits, args.repetitions, &mut trace)?;
             print(args, &report, print_searches)?;
         }
         Part::Data => print(args, &bench_data(&config, &mut trace)?, print_data)?,
@@ -160,10 +170,10 @@ fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
 fn print_searches(out: &mut dyn Write, report: &SearchReport) -> io::Result<()> {
     print_machine(out, &report.machine)?;
     writeln!(out, "{} source and {} target tokens; times in milliseconds\n", report.src_len, report.tgt_len)?;
-    writeln!(out, "{:>9} {:>5} {:>26} {:>9}", "SENTENCES", "BEAM", "TIME", "TOKENS/S")?;
+    writeln!(out, "{:>9} {:>5} {:>5} {:>26} {:>9}", "SENTENCES", "BEAM", "BITS", "TIME", "TOKENS/S")?;
     for times in &report.searches {
         let (time, rate) = (milliseconds(&times.time), times.target_tokens_per_second);
-        writeln!(out, "{:>9} {:>5} {time:>26} {rate:>9.0}", times.batch, times.beam_size)?;
+        writeln!(out, "{:>9} {:>5} {:>5} {time:>26} {rate:>9.0}", times.batch, times.beam_size, times.bits)?;
     }
     print_memory(out, report.peak_memory)
 }

@@ -1,5 +1,6 @@
 //! `polyglow info`: what a run directory holds.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -70,6 +71,8 @@ struct CheckpointsReport {
     best: Option<u64>,
     /// The newest step in the checkpoint `average`.
     average: Option<u64>,
+    /// The newest step in each other checkpoint that was made of these, by name.
+    others: BTreeMap<String, u64>,
 }
 
 /// Prints the config in short, sizes, the state of training, and the results so far.
@@ -94,6 +97,9 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
     let best_metric = config.train.best_metric;
     let newest = checkpoints.get("last")?;
     let step = |name: &str| checkpoints.get(name).map(|found| found.map(|checkpoint| checkpoint.state.step));
+    let names = checkpoints.named()?.into_iter().filter(|name| name != "average");
+    let others = names.map(|name| Ok((step(&name)?, name))).collect::<anyhow::Result<Vec<_>>>()?;
+    let others = others.into_iter().filter_map(|(step, name)| Some((name, step?))).collect();
     // Training makes the tokenizers after the directory, so a run may have none yet.
     let vocabulary = run.tokenizers().ok().map(|tokenizers| VocabularyReport::new(&tokenizers));
     let records = metrics::read(&run.metrics_path())?;
@@ -104,7 +110,12 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
         parameters: newest.as_ref().map(Checkpoint::parameters).transpose()?,
         vocabulary,
         state: newest.map(|checkpoint| StateReport::new(&checkpoint.state, best_metric)),
-        checkpoints: CheckpointsReport { steps: checkpoints.steps()?, best: step("best")?, average: step("average")? },
+        checkpoints: CheckpointsReport {
+            steps: checkpoints.steps()?,
+            best: step("best")?,
+            average: step("average")?,
+            others,
+        },
         train: of("train").pop(),
         validations: of("valid"),
         tests: of("test"),
@@ -161,9 +172,10 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
         let (metric, Best { step, score, .. }) = (metric.as_str().unwrap_or_default(), best);
         writeln!(out, "best         step {step}, {metric} {score:.2}; validations since: {stale_validations}")?;
     }
-    let CheckpointsReport { steps, average, .. } = &report.checkpoints;
+    let CheckpointsReport { steps, average, others, .. } = &report.checkpoints;
     let mut names: Vec<String> = steps.iter().map(|step| format!("step-{step}")).collect();
     names.extend(average.map(|step| format!("average (to step {step})")));
+    names.extend(others.iter().map(|(name, step)| format!("{name} (of step {step})")));
     writeln!(out, "checkpoints  {}", names.join(", "))?;
     if let Some(record) = &report.train {
         let number = |key: &str| record[key].as_f64().unwrap_or(f64::NAN);

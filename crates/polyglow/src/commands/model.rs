@@ -18,7 +18,7 @@ const FREE_KEYS: [&str; 4] = ["search.", "data.", "train.tokenize=", "train.max_
 pub struct ModelArgs {
     /// Directory of the run.
     pub run: PathBuf,
-    /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint.
+    /// `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of a checkpoint.
     pub checkpoint: String,
     /// Run directories or checkpoints of further models that decide together with the first.
     pub ensemble: Vec<PathBuf>,

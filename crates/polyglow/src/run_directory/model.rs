@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow, ensure};
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::quantization::{self, Int8Matrix};
 use polyglow_model::search::SearchConfig;
 use polyglow_model::{Model, ModelShape, Vocabulary, parameter};
 
@@ -91,6 +92,30 @@ pub fn model_shape(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<M
         max_len: batching(config).planned_len(config.data.max_len) + 1,
     };
     Ok(config.model.shape(vocabulary)?.with_precision(config.train.precision))
+}
+
+/// A model of these weights for a search: matrices in 8 bits stay so where the device has a kernel for them.
+///
+/// # Errors
+/// A tensor is missing, left over, or of another shape.
+pub fn load_for_search(
+    shape: &ModelShape,
+    mut weights: Weights,
+    device: &Device,
+) -> anyhow::Result<Model> {
+    let mut model = shape.blank(device);
+    if !weights.is_int8() {
+        return load_weights(model, weights);
+    }
+    if !quantization::has_int8_kernels(device) {
+        tracing::info!("the matrices have 8 bits; this device multiplies them in 32: only `flex` is faster with them");
+        return load_weights(model, weights.dequantize()?);
+    }
+    model = quantization::quantize(model, |name, layout, weight| {
+        let int8 = weights.take_int8(name, weight.dims(), layout)?;
+        anyhow::Ok(Int8Matrix::new(&int8, weight.dims(), layout))
+    })?;
+    load_weights(model, weights)
 }
 
 /// Gives every parameter its value from a file.

@@ -17,6 +17,7 @@ mod limits;
 mod metrics;
 mod program;
 mod progress;
+mod quantize;
 mod report;
 mod step;
 mod train;

@@ -105,6 +105,10 @@ impl Origin {
         check_fits(config, &run)?;
         let tokenizers = run.tokenizers()?;
         let (found, weights) = run.weights(checkpoint)?;
+        if weights.is_int8() {
+            let error = anyhow!("the matrices of `{}` have 8 bits, which cannot be trained", found.path.display());
+            return Err(with_hint(usage(error), "fork from the checkpoint that it was made of"));
+        }
         Ok(Some(Self { mark, tokenizers, found, weights }))
     }
 

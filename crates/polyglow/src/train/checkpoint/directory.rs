@@ -10,7 +10,8 @@ use super::{Checkpoint, Content, TrainState, place, remove_directory};
 use crate::failure::with_hint;
 use crate::file::sync_directory;
 
-/// The `checkpoints` directory of a run: `step-N/`, `average/`, and the relative links `last` and `best`.
+/// The `checkpoints` directory of a run: `step-N/`, `average/` and others that were made of them, and the relative links
+/// `last` and `best`.
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     dir: PathBuf,
@@ -72,7 +73,7 @@ impl Checkpoints {
         }
     }
 
-    /// Writes a checkpoint under a name of its own: `average`.
+    /// Writes a checkpoint under a name of its own, such as `average`.
     ///
     /// # Errors
     /// Something cannot be written.
@@ -123,8 +124,9 @@ impl Checkpoints {
             }
         }
         let mut known: Vec<String> = self.steps()?.into_iter().map(|step| format!("step-{step}")).collect();
-        let named = ["best", "last", "average"].into_iter().filter(|name| Checkpoint::is_at(&self.dir.join(name)));
-        known.extend(named.map(str::to_owned));
+        let links = ["best", "last"].into_iter().filter(|name| Checkpoint::is_at(&self.dir.join(name)));
+        known.extend(links.map(str::to_owned));
+        known.extend(self.named()?);
         let dir = self.dir.display();
         if known.is_empty() {
             let error = anyhow!("no checkpoint in `{dir}`: nothing has been trained there yet");
@@ -148,16 +150,34 @@ impl Checkpoints {
     /// # Errors
     /// The directory cannot be read; a missing one has no steps.
     pub fn steps(&self) -> anyhow::Result<Vec<u64>> {
+        let mut steps: Vec<u64> =
+            self.names()?.iter().filter_map(|name| name.strip_prefix("step-")?.parse().ok()).collect();
+        steps.sort_unstable();
+        Ok(steps)
+    }
+
+    /// The checkpoints that were made of those of steps, such as `average`, in the order of their names.
+    ///
+    /// # Errors
+    /// The directory cannot be read; a missing one has none.
+    pub fn named(&self) -> anyhow::Result<Vec<String>> {
+        let is_named = |name: &String| {
+            let unfinished = [place::UNFINISHED, place::REPLACED].iter().any(|ending| name.ends_with(ending));
+            let path = self.dir.join(name);
+            !name.starts_with("step-") && !unfinished && !path.is_symlink() && Checkpoint::is_at(&path)
+        };
+        let mut names: Vec<String> = self.names()?.into_iter().filter(is_named).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn names(&self) -> anyhow::Result<Vec<String>> {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", self.dir.display())),
         };
-        let step =
-            |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.strip_prefix("step-")?.parse().ok();
-        let mut steps: Vec<u64> = entries.filter_map(step).collect();
-        steps.sort_unstable();
-        Ok(steps)
+        Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
     }
 
     fn remove_old(&self, state: &TrainState) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use super::remove_directory;
 /// Ends the name of a directory that is being written.
 pub(super) const UNFINISHED: &str = ".tmp";
 /// Ends the name of a directory that is being replaced, where that takes more than one step.
-const REPLACED: &str = ".old";
+pub(super) const REPLACED: &str = ".old";
 
 /// `path` with an ending: a place in the same directory.
 pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {

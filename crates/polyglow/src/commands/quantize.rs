@@ -1,0 +1,68 @@
+//! `polyglow quantize`: a checkpoint with matrices of 8 bits.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use polyglow_model::Arch;
+
+use crate::failure::{usage, with_hint};
+use crate::run_directory::RunDirectory;
+use crate::train::checkpoint::Content;
+use crate::weights;
+
+/// Names that mean something else.
+const TAKEN: [&str; 4] = ["best", "last", "average", "ema"];
+
+/// What `polyglow quantize` is asked to do.
+#[derive(Clone, Debug)]
+pub struct QuantizeArgs {
+    /// Directory of the run.
+    pub run: PathBuf,
+    /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint.
+    pub checkpoint: String,
+    /// The checkpoint that is written.
+    pub name: String,
+}
+
+/// Writes the weights of a checkpoint with every matrix rounded to 8 bits, and a scale for each output.
+///
+/// # Errors
+/// There is no such run or checkpoint, it is no Transformer's (exit code 2), it is damaged, or has 8 bits already (exit code 2); the name is one that means
+/// something else (exit code 2); the new checkpoint cannot be written.
+pub fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
+    let QuantizeArgs { run, checkpoint, name } = args;
+    check_name(name)?;
+    let directory = RunDirectory::existing(run)?;
+    let arch = directory.config()?.model.arch;
+    if arch != Arch::Transformer {
+        let error = anyhow!("`{}` has `model.arch = \"{}\"`", run.display(), arch.name());
+        return Err(with_hint(usage(error), "only the matrices of `\"transformer\"` have a form in 8 bits"));
+    }
+    let checkpoints = directory.checkpoints(1);
+    checkpoints.tidy(name)?;
+    let (found, weights) = directory.weights(checkpoint)?;
+    if weights.is_int8() {
+        let error = anyhow!("the matrices of `{}` have 8 bits already", found.path.display());
+        return Err(with_hint(usage(error), "name the checkpoint that it was made of with `--checkpoint`"));
+    }
+    let model = weights::quantize(&weights)?;
+    let bytes = |sizes: &mut dyn Iterator<Item = usize>| sizes.sum::<usize>() as f64 / 1e6;
+    let before = bytes(&mut weights.rest().map(|(_, data)| data.as_bytes().len()));
+    let after = bytes(&mut model.iter().map(|(_, data)| data.as_bytes().len()));
+    let path = checkpoints.write(name, &Content { model, optimizer: Vec::new(), average: Vec::new() }, &found.state)?;
+    let (from, path) = (found.path.display(), path.display());
+    tracing::info!("wrote `{from}` with matrices of 8 bits to `{path}`: {after:.1} MB in place of {before:.1} MB");
+    tracing::info!("score it: polyglow evaluate {} --checkpoint {name}", run.display());
+    Ok(())
+}
+
+/// Makes sure that a name is one of a directory in the run's checkpoints, and no other checkpoint's.
+fn check_name(name: &str) -> anyhow::Result<()> {
+    let plain = name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '-' || sign == '_') && !name.is_empty();
+    if plain && !TAKEN.contains(&name) && !name.starts_with("step-") {
+        return Ok(());
+    }
+    let error = anyhow!("`--name {name}` cannot name a checkpoint in 8 bits");
+    let taken = TAKEN.join("`, `");
+    Err(with_hint(usage(error), format!("it has letters, digits, `-` and `_`, and is none of `{taken}` and `step-N`")))
+}
