@@ -160,7 +160,7 @@ pub fn has_int8_kernels(device: &Device) -> bool {
     false
 }
 
-/// [`crate::linear`] with weights of 8 bits, and inputs that are rounded to as many. A row comes out the same in any batch.
+/// [`crate::linear()`] with weights of 8 bits, and inputs that are rounded to as many. A row comes out the same in any batch.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `bias`: `[d_out]`; output: `[rows, d_out]`
