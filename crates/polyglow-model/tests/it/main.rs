@@ -4,8 +4,8 @@ mod architectures;
 mod backends;
 mod golden;
 mod properties;
-mod rnn;
 mod quantization;
+mod rnn;
 mod sizes;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};

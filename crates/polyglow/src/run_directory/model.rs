@@ -98,11 +98,7 @@ pub fn model_shape(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<M
 ///
 /// # Errors
 /// A tensor is missing, left over, or of another shape.
-pub fn load_for_search(
-    shape: &ModelShape,
-    mut weights: Weights,
-    device: &Device,
-) -> anyhow::Result<Model> {
+pub fn load_for_search(shape: &ModelShape, mut weights: Weights, device: &Device) -> anyhow::Result<Model> {
     let mut model = shape.blank(device);
     if !weights.is_int8() {
         return load_weights(model, weights);
