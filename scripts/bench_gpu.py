@@ -122,14 +122,14 @@ class Bench:
     def pytorch(self, preset: str, precision: str, rows: int, length: int, vocab: int, extra: list) -> None:
         smoke = self.options.smoke
         command = [
-            self.options.python, HERE / "bench_pytorch.py", "--json", "--device", "cpu" if smoke else "cuda",
+            self.options.python, HERE / "bench_pytorch.py", "--json", self.work / "pytorch.json", "--device", "cpu" if smoke else "cuda",
             "--rows", rows, "--src-len", length, "--tgt-len", length, "--vocab", vocab, "--clip-norm", 1.0,
             "--blocks", 1, "--steps", 2 if smoke else 20, "--bf16" if precision == "bf16" else "--tf32", *extra,
         ]
         command += ["--d-model", 32, "--d-ff", 64, "--heads", 2] if smoke else ["--preset", preset]
         found = self.run(command, 150)
         if "error" not in found:
-            found |= json.loads(found["stdout"].strip().splitlines()[-1])["pytorch"]
+            found |= json.loads((self.work / "pytorch.json").read_text())["pytorch"]
         self.keep(f"pytorch {preset} {precision}{' compiled' if extra else ''}", without_text(found))
 
     def embedding(self) -> None:

@@ -41,6 +41,10 @@ pub struct DataConfig {
     /// Largest ratio of the longer side to the shorter, in tokens, of a pair that is trained on.
     #[serde(default = "default_max_length_ratio")]
     pub max_length_ratio: f64,
+    /// Whether only targets are read, each a text of its own: what a language model is trained on. Not a key: it follows
+    /// from the architecture.
+    #[serde(skip)]
+    pub one_sided: bool,
 }
 
 /// Training text: one corpus, or several with weights.
@@ -109,6 +113,7 @@ impl Default for DataConfig {
             tgt: None,
             max_len: default_max_len(),
             max_length_ratio: default_max_length_ratio(),
+            one_sided: false,
         }
     }
 }
@@ -127,6 +132,9 @@ impl DataConfig {
         match &self.corpus {
             Some(name) => self.validate_embedded(name)?,
             None => self.validate_files()?,
+        }
+        if self.one_sided && self.is_aligned() {
+            return Err(wrong("data.alignments", "is between two sides, and a language model reads one".to_owned()));
         }
         if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
             return Err(wrong("data.max_len", format!("must lie in 1..=65535, not {}", self.max_len)));
@@ -231,6 +239,9 @@ impl DataConfig {
     fn validate_files(&self) -> Result<(), DataError> {
         let missing = "is missing: name the training text, or an embedded corpus in `data.corpus`";
         let train = self.train.as_ref().ok_or_else(|| wrong("data.train", missing.to_owned()))?;
+        if self.one_sided {
+            return self.validate_list(train);
+        }
         let (src, tgt) = self.languages()?;
         let is_pair_of_files = match train {
             TrainFiles::One(path) => !is_tsv(path),
@@ -242,6 +253,10 @@ impl DataConfig {
                 format!("is \"{tgt}\", as `data.src` is: both sides would be the same file"),
             ));
         }
+        self.validate_list(train)
+    }
+
+    fn validate_list(&self, train: &TrainFiles) -> Result<(), DataError> {
         let TrainFiles::Weighted(list) = train else { return Ok(()) };
         if list.is_empty() {
             return Err(wrong("data.train", "is an empty list".to_owned()));

@@ -63,7 +63,11 @@ impl Corpus {
     pub fn open(config: &DataConfig, split: Split) -> Result<Self, DataError> {
         if let Some(toy) = config.toy() {
             let aligned = split == Split::Train && config.alignments.is_some();
-            return Ok(Self { parts: vec![embedded(toy, split, aligned)?] });
+            let corpus = Self { parts: vec![embedded(toy, split, aligned)?] };
+            return Ok(if config.one_sided { corpus.target_side() } else { corpus });
+        }
+        if config.one_sided {
+            return Self::open_texts(config, split);
         }
         let (src, tgt) = config.languages()?;
         let key = config.key(split);

@@ -15,7 +15,7 @@ use level::{Discounts, Level};
 /// first id, and `left_over(u)` is the mass that the discounts took away (Chen and Goodman, 1998, section 3). The shortest
 /// context is followed by the uniform distribution. In the longest n-grams `c` counts occurrences; in shorter ones it
 /// counts the different ids that precede the n-gram, unless the n-gram begins a sentence, where nothing can precede it.
-/// All this is as in KenLM's `lmplz`, whose probabilities these are.
+/// All this is as in `KenLM`'s `lmplz`, whose probabilities these are.
 ///
 /// The discounts of each length follow from how many n-grams have the counts 1 to 4 (equation 26 of the technical
 /// report). Small or artificial text may lack one of these, or give a discount that is not positive; then

@@ -153,7 +153,7 @@ impl Int8Matrix {
 /// Whether products with 8-bit weights have a kernel on this device; elsewhere they take longer than others.
 pub fn has_int8_kernels(device: &Device) -> bool {
     #[cfg(feature = "flex")]
-    if *device == Device::flex() {
+    if !cfg!(feature = "plain") && *device == Device::flex() {
         return true;
     }
     let _ = device;
@@ -189,10 +189,17 @@ pub fn int8_linear_relu(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tens
 ///
 /// # Shapes
 /// - `ids`: `[batch, len]`; output: `[batch, len, d_in]`
+///
+/// # Panics
+/// An id has no embedding.
 pub fn int8_embedding(matrix: &Int8Matrix, ids: Tensor<2, Int>) -> Tensor<3> {
     let ([batch, len], device) = (ids.dims(), ids.device());
     let (ids, factor) = (ids.into_data(), (matrix.d_in as f32).sqrt());
-    let values = ids.iter::<i64>().flat_map(|id| matrix.output(id as usize).map(|weight| weight * factor));
+    let row = |id: i64| {
+        assert!((0..matrix.d_out as i64).contains(&id), "id {id} of {} embeddings", matrix.d_out);
+        id as usize
+    };
+    let values = ids.iter::<i64>().flat_map(|id| matrix.output(row(id)).map(|weight| weight * factor));
     Tensor::from_data(TensorData::new(values.collect::<Vec<f32>>(), [batch, len, matrix.d_in]), &device)
 }
 

@@ -298,13 +298,11 @@ impl ModelConfig {
 
     /// Refuses keys that were given and do nothing in this architecture.
     fn refuse(&self, keys: &[(&'static str, bool)]) -> Result<(), ModelError> {
-        match keys.iter().find(|(_, given)| *given) {
-            None => Ok(()),
-            Some((key, _)) => {
-                let reason = format!("does nothing with `model.arch = \"{}\"`: leave it out", self.arch.name());
-                Err(ModelError::config(key, "...", reason))
-            }
+        let given: Vec<&str> = keys.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
+        if given.is_empty() {
+            return Ok(());
         }
+        Err(ModelError::Foreign { keys: given.join("`, `"), arch: self.arch.name() })
     }
 }
 

@@ -16,6 +16,14 @@ pub enum ModelError {
         /// Which values are allowed, and why.
         reason: String,
     },
+    /// Configuration keys were given that the architecture does not have.
+    #[error("`{keys}`: nothing of that is in a model with `model.arch = \"{arch}\"`; leave it out")]
+    Foreign {
+        /// The keys, with their section.
+        keys: String,
+        /// The architecture.
+        arch: &'static str,
+    },
 }
 
 impl ModelError {

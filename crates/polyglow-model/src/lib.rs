@@ -34,7 +34,8 @@ mod transformer;
 pub mod weight;
 
 pub use config::{
-    Activation, Arch, ModelConfig, Norm, Position, Preset, RnnConfig, TieEmbeddings, TransformerConfig, Vocabulary,
+    Activation, Arch, ModelConfig, Norm, Position, Preset, RnnConfig, Task, TieEmbeddings, TransformerConfig,
+    Vocabulary,
 };
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;

@@ -5,7 +5,7 @@ use burn::tensor::{Device, Int, Tensor};
 
 use crate::attention::AttentionKind;
 use crate::cache::DecoderCache;
-use crate::config::{RnnConfig, TransformerConfig, Vocabulary};
+use crate::config::{RnnConfig, Task, TransformerConfig, Vocabulary};
 use crate::init::ParamInit;
 use crate::lm::{LanguageModel, TextCache};
 use crate::precision::Precision;
@@ -29,7 +29,6 @@ pub enum ModelShape {
 
 /// A model of any architecture, from ids to scores of the next token.
 #[derive(Module, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one model in a program, or a few")]
 pub enum Model {
     /// The encoder-decoder Transformer.
     Transformer(Transformer),
@@ -116,9 +115,10 @@ impl ModelShape {
     pub fn attention(&self, kind: AttentionKind) -> (usize, usize) {
         match (self, kind) {
             (Self::Transformer(config), AttentionKind::Encoder) => (config.num_encoder_layers, config.num_heads),
-            (Self::Transformer(config), _) => (config.num_decoder_layers, config.num_heads),
+            (Self::Transformer(config), _) | (Self::Lm(config), AttentionKind::Decoder) => {
+                (config.num_decoder_layers, config.num_heads)
+            }
             (Self::Rnn(config), AttentionKind::Cross) if config.attention != Score::None => (1, 1),
-            (Self::Lm(config), AttentionKind::Decoder) => (config.num_decoder_layers, config.num_heads),
             (Self::Rnn(_) | Self::Lm(_) | Self::RnnLm(_), _) => (0, 0),
         }
     }
@@ -172,6 +172,14 @@ impl Model {
         }
     }
 
+    /// What it was made for.
+    pub fn task(&self) -> Task {
+        match self {
+            Self::Transformer(_) | Self::Rnn(_) => Task::Translation,
+            Self::Lm(_) | Self::RnnLm(_) => Task::Language,
+        }
+    }
+
     /// Whether it lives in host memory.
     pub fn on_host(&self) -> bool {
         match self {
@@ -189,7 +197,7 @@ impl Model {
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
         match self {
             Self::Transformer(model) => model.forward(src, tgt_in),
-            Self::Rnn(model) => model.forward(src, tgt_in, &mut |_| {}),
+            Self::Rnn(model) => model.forward(src, tgt_in, None),
             Self::Lm(model) => model.forward(tgt_in, None),
             Self::RnnLm(model) => model.forward(tgt_in),
         }
@@ -208,7 +216,7 @@ impl Model {
             }
             Self::Rnn(model) => {
                 let mut found = None;
-                let logits = model.forward(src, tgt_in, &mut |weights| found = Some(weights));
+                let logits = model.forward(src, tgt_in, Some(&mut |weights| found = Some(weights)));
                 (logits, found)
             }
             Self::Lm(_) | Self::RnnLm(_) => (self.forward(src, tgt_in), None),

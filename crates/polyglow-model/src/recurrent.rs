@@ -51,6 +51,7 @@ impl State {
     }
 
     /// Keeps these rows, in this order.
+    #[must_use]
     pub fn select(&self, rows: &Tensor<1, Int>) -> Self {
         let select = |tensor: &Tensor<2>| tensor.clone().select(0, rows.clone());
         Self { hidden: select(&self.hidden), memory: self.memory.as_ref().map(select) }
@@ -107,23 +108,19 @@ impl Recurrent {
         let width = self.width;
         let recurrent = self.hidden.rows(state.hidden.clone());
         let part = |all: &Tensor<2>, start: usize, count: usize| all.clone().narrow(1, start * width, count * width);
-        match (self.cell, &state.memory) {
-            (Cell::Lstm, Some(memory)) => {
-                let sums = projected + recurrent;
-                let gates = sigmoid(part(&sums, 0, 2)); // [batch, 2 * width]: input and forget
-                let (input, forget) = (part(&gates, 0, 1), part(&gates, 1, 1));
-                let memory = forget * memory.clone() + input * tanh(part(&sums, 2, 1));
-                let hidden = sigmoid(part(&sums, 3, 1)) * tanh(memory.clone());
-                State { hidden, memory: Some(memory) }
-            }
-            _ => {
-                let gates = sigmoid(part(&projected, 0, 2) + part(&recurrent, 0, 2)); // reset and update
-                let (reset, update) = (part(&gates, 0, 1), part(&gates, 1, 1));
-                let new = tanh(part(&projected, 2, 1) + reset * part(&recurrent, 2, 1));
-                let hidden = new.clone() + update * (state.hidden.clone() - new);
-                State { hidden, memory: None }
-            }
+        if let Some(memory) = &state.memory {
+            let sums = projected + recurrent;
+            let gates = sigmoid(part(&sums, 0, 2)); // [batch, 2 * width]: input and forget
+            let (input, forget) = (part(&gates, 0, 1), part(&gates, 1, 1));
+            let memory = forget * memory.clone() + input * tanh(part(&sums, 2, 1));
+            let hidden = sigmoid(part(&sums, 3, 1)) * tanh(memory.clone());
+            return State { hidden, memory: Some(memory) };
         }
+        let gates = sigmoid(part(&projected, 0, 2) + part(&recurrent, 0, 2)); // reset and update
+        let (reset, update) = (part(&gates, 0, 1), part(&gates, 1, 1));
+        let new = tanh(part(&projected, 2, 1) + reset * part(&recurrent, 2, 1));
+        let hidden = new.clone() + update * (state.hidden.clone() - new);
+        State { hidden, memory: None }
     }
 
     /// The state after each position, from all zeros or from `start`, and the last one.
@@ -143,7 +140,7 @@ impl Recurrent {
         let positions = unstack(self.input.forward(input));
         let mut state = start.unwrap_or_else(|| self.begin(&positions[0]));
         let mut outputs = Vec::with_capacity(positions.len());
-        let mut read = |(place, position)| {
+        let mut take = |(place, position)| {
             let next = self.step(position, &state);
             state = match real.get::<usize>(place) {
                 Some(real) => next.where_real(real, &state),
@@ -153,8 +150,8 @@ impl Recurrent {
         };
         let positions = positions.into_iter().enumerate();
         match direction {
-            Direction::Forward => positions.for_each(&mut read),
-            Direction::Backward => positions.rev().for_each(&mut read),
+            Direction::Forward => positions.for_each(&mut take),
+            Direction::Backward => positions.rev().for_each(&mut take),
         }
         if direction == Direction::Backward {
             outputs.reverse();

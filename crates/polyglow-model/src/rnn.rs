@@ -11,7 +11,7 @@ use crate::init::ParamInit;
 use crate::linear::Linear;
 use crate::mask::padding_mask;
 use crate::recurrent::attention::Source;
-use crate::recurrent::decoder::{Progress, RecurrentDecoder};
+use crate::recurrent::decoder::{Progress, RecurrentDecoder, Watch};
 use crate::recurrent::encoder::RecurrentEncoder;
 
 /// A bidirectional recurrent encoder and a recurrent decoder with attention (Bahdanau et al., 2015; Luong et al., 2015),
@@ -95,7 +95,7 @@ impl Rnn {
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
-    pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>, watch: &mut dyn FnMut(Tensor<3>)) -> Tensor<2> {
+    pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Tensor<2> {
         let Memory { source, summary } = self.encode(src);
         let embedded = self.dropout.forward(self.tgt_embedding().forward(tgt_in));
         let output = self.decoder.forward(embedded, &summary, source.as_ref(), watch);

@@ -1,6 +1,7 @@
 //! The command line. Only this file and its folder know clap: every command gets a plain struct of its arguments.
 
 mod bench;
+mod generate;
 mod metrics;
 
 use std::io;
@@ -61,7 +62,8 @@ enum Command {
         #[arg(long)]
         tui: bool,
     },
-    /// Score a trained model: BLEU, chrF, exact match, token accuracy, loss and perplexity
+    /// Score a trained model: BLEU, chrF, exact match, token accuracy, loss and perplexity; of a language model also bits per
+    /// byte, beside those of a 5-gram model
     Evaluate {
         #[command(flatten)]
         model: Model,
@@ -104,6 +106,8 @@ enum Command {
         #[arg(short, long, conflicts_with_all = ["file", "output", "prefix", "constraints"])]
         interactive: bool,
     },
+    /// Write text with a language model
+    Generate(generate::Generate),
     /// Print how probable a model finds given translations: log-probabilities, for reranking and for filtering data
     Score {
         #[command(flatten)]
@@ -347,6 +351,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
                 interactive,
             })
         }
+        Command::Generate(generate) => commands::generate::run(&generate.into()),
         Command::Score { model, src, tgt, json } => {
             score::run(&score::ScoreArgs { model: model.into(), src, tgt, json })
         }

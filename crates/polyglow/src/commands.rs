@@ -7,6 +7,7 @@ pub mod check;
 pub mod corpus;
 pub mod devices;
 pub mod evaluate;
+pub mod generate;
 pub mod info;
 pub mod metrics;
 pub mod model;

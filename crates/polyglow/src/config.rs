@@ -10,12 +10,12 @@ use std::path::Path;
 use anyhow::Context;
 use polyglow_data::config::DataConfig;
 use polyglow_data::tokenizer::TokenizerConfig;
-use polyglow_model::ModelConfig;
 use polyglow_model::search::SearchConfig;
+use polyglow_model::{ModelConfig, Task};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::usage;
-use crate::train::TrainConfig;
+use crate::train::{BestMetric, TrainConfig};
 
 /// All that a run depends on; `configs/reference.toml` explains every key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,7 +88,13 @@ impl Config {
     /// Fills in every key that a preset decides, so that the result says all it means.
     #[must_use]
     pub fn resolve(self) -> Self {
-        Self { model: self.model.resolve(), ..self }
+        let mut resolved = Self { model: self.model.resolve(), ..self };
+        if resolved.model.arch.task() == Task::Language {
+            resolved.data.one_sided = true;
+            // There are no translations to score.
+            resolved.train.best_metric = BestMetric::Loss;
+        }
+        resolved
     }
 
     /// Checks every section's values.
@@ -103,13 +109,15 @@ impl Config {
         self.model.validate()?;
         self.train.validate()?;
         self.search.validate()?;
+        if self.data.one_sided {
+            let arch = self.model.arch.name();
+            let shared = self.tokenizer.shared;
+            anyhow::ensure!(shared, "`tokenizer.shared = false`: `model.arch = \"{arch}\"` reads text of one side");
+        }
         let weight = self.train.alignment_weight;
         if weight > 0.0 {
             let key = format!("`train.alignment_weight = {weight}`");
-            anyhow::ensure!(
-                self.model.has_attention(),
-                "{key}: `model.attention = \"none\"` has no attention to guide"
-            );
+            anyhow::ensure!(self.model.has_attention(), "{key}: this model has no attention to a source");
             anyhow::ensure!(self.data.is_aligned(), "{key}: there are no `data.alignments` to learn from");
             anyhow::ensure!(
                 self.tokenizer.dropout == 0.0,

@@ -18,7 +18,9 @@ use crate::train::checkpoint::{Checkpoint, Checkpoints, hexadecimal};
 use crate::weights::Weights;
 
 pub use lock::Lock;
-pub use model::{TrainedModel, check_beam, load_for_search, load_weights, model_shape, translator};
+pub use model::{
+    TrainedModel, check_attends, check_beam, check_translates, load_for_search, load_weights, model_shape, translator,
+};
 
 /// A run directory.
 ///

@@ -4,8 +4,8 @@ use anyhow::{Context, bail, ensure};
 use burn::tensor::Device;
 use polyglow_data::batch::SourceBatch;
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_model::Model;
 use polyglow_model::search::{Hypothesis, Incremental, Marks, SearchConfig, Sentence, search};
+use polyglow_model::{Model, Task};
 
 use crate::device::upload;
 use crate::split::{join, split};
@@ -185,6 +185,11 @@ impl Translator<'_> {
             }
             return Ok(pieces);
         }
+    }
+
+    /// What the models were made for, all of them for the same.
+    pub fn task(&self) -> Task {
+        self.members.first().map_or(Task::Translation, |member| member.model.task())
     }
 
     /// The most source tokens that all members can read, without the end mark; as many target tokens can be written.

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Corpus, Pair, Part, Source, plain_or_compressed};
+use super::{Corpus, Pair, Part, Source, is_tsv, plain_or_compressed, with_ending};
+use crate::config::{DataConfig, Split, WeightedPath};
 use crate::error::DataError;
 use crate::lines::Lines;
 
@@ -17,6 +18,24 @@ impl Corpus {
         let missing = || DataError::MissingFile { key: key.to_owned(), path: path.to_owned() };
         let source = Source::Text(plain_or_compressed(path).ok_or_else(missing)?);
         Ok(Self { parts: vec![Part { source, weight: 1.0, alignments: None, is_text: true }] })
+    }
+
+    /// Opens the texts of a split: each a file, or with `data.tgt` the target side of parallel text.
+    ///
+    /// # Errors
+    /// As [`Self::open_text`]; [`DataError::Config`] for a split that the configuration lacks.
+    pub(super) fn open_texts(config: &DataConfig, split: Split) -> Result<Self, DataError> {
+        let key = config.key(split);
+        let mut parts = Vec::new();
+        for WeightedPath { path, weight, .. } in config.files(split)? {
+            let path = match &config.tgt {
+                Some(tgt) if !is_tsv(&path) => with_ending(&path, tgt),
+                _ => path,
+            };
+            let opened = Self::open_text(&key, &path)?;
+            parts.extend(opened.parts.into_iter().map(|part| Part { weight, ..part }));
+        }
+        Ok(Self { parts })
     }
 
     /// The target side alone: the same lines with empty sources, without alignments.

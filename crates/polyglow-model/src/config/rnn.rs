@@ -1,6 +1,6 @@
 //! The complete shape of a recurrent encoder-decoder.
 
-use super::{DEEPEST, ModelConfig, Sizes, TieEmbeddings, Vocabulary, WIDEST, check_dropout, check_size};
+use super::{DEEPEST, ModelConfig, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout, check_size};
 use crate::error::ModelError;
 use crate::precision::Precision;
 use crate::recurrent::Cell;
@@ -34,7 +34,7 @@ pub struct RnnConfig {
 impl ModelConfig {
     /// Whether the decoder looks at the source.
     pub fn has_attention(&self) -> bool {
-        self.attention != Some(Score::None)
+        self.arch.task() == Task::Translation && self.attention != Some(Score::None)
     }
 
     /// Whether a recurrent decoder is fed its last output: if the key says so, or is left out and there is attention.

@@ -30,6 +30,9 @@ pub struct RecurrentDecoder {
     cell: Cell,
 }
 
+/// Who is shown attention weights, `[batch, len, src_len]`.
+pub type Watch<'a> = Option<&'a mut dyn FnMut(Tensor<3>)>;
+
 /// Where the decoder stands.
 #[derive(Clone, Debug)]
 pub struct Progress {
@@ -91,16 +94,19 @@ impl RecurrentDecoder {
         input: Tensor<3>,
         summary: &Tensor<2>,
         source: Option<&Source>,
-        watch: &mut dyn FnMut(Tensor<3>),
+        watch: Watch<'_>,
     ) -> Tensor<3> {
         let mut progress = self.start(summary);
         let output = if self.feed.is_some() {
             let (mut outputs, mut maps) = (Vec::new(), Vec::new());
             for projected in unstack(self.layers[0].input.forward(input)) {
                 let mut keep = |weights| maps.push(weights);
-                outputs.push(self.step(projected, &mut progress, source, &mut keep));
+                let keep: Watch<'_> = if watch.is_some() { Some(&mut keep) } else { None };
+                outputs.push(self.step(projected, &mut progress, source, keep));
             }
-            watch(Tensor::cat(maps, 1));
+            if let Some(watch) = watch {
+                watch(Tensor::cat(maps, 1));
+            }
             Tensor::stack(outputs, 1)
         } else {
             let hidden =
@@ -119,7 +125,7 @@ impl RecurrentDecoder {
     /// - `input`: `[batch, d_model]`, embedded; output: as `input`
     pub fn advance(&self, input: Tensor<2>, progress: &mut Progress, source: Option<&Source>) -> Tensor<2> {
         let projected = self.layers[0].input.rows(input);
-        self.step(projected, progress, source, &mut |_| {})
+        self.step(projected, progress, source, None)
     }
 
     /// # Shapes
@@ -129,7 +135,7 @@ impl RecurrentDecoder {
         mut projected: Tensor<2>,
         progress: &mut Progress,
         source: Option<&Source>,
-        watch: &mut dyn FnMut(Tensor<3>),
+        watch: Watch<'_>,
     ) -> Tensor<2> {
         if let (Some(feed), Some(fed)) = (&self.feed, &progress.fed) {
             projected = projected + feed.rows(fed.clone());
@@ -154,12 +160,14 @@ impl RecurrentDecoder {
     ///
     /// # Shapes
     /// - `states`: `[batch, len, d_model]`; output: as `states`
-    fn look(&self, states: Tensor<3>, source: Option<&Source>, watch: &mut dyn FnMut(Tensor<3>)) -> Tensor<3> {
+    fn look(&self, states: Tensor<3>, source: Option<&Source>, watch: Watch<'_>) -> Tensor<3> {
         let (Some(attention), Some(combine), Some(source)) = (&self.attention, &self.combine, source) else {
             return states;
         };
         let (found, weights) = attention.forward(states.clone(), source);
-        watch(weights);
+        if let Some(watch) = watch {
+            watch(weights);
+        }
         tanh(combine.forward(Tensor::cat(vec![states, found], 2)))
     }
 }

@@ -114,7 +114,8 @@ impl<C> Case<C> {
     /// The logits at every position that is no padding equal PyTorch's.
     pub(crate) fn check_logits(&self, logits: Tensor<2>) {
         let [_, vocab_size] = logits.dims();
-        let real = self.tgt_out.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != 0, vocab_size));
+        let real =
+            self.tgt_out.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != self.pad_id as i32, vocab_size));
         let keep = |data: &[f32]| -> Vec<f32> {
             data.iter().zip(real.clone()).filter(|(_, real)| *real).map(|(value, _)| *value).collect()
         };
@@ -125,7 +126,7 @@ impl<C> Case<C> {
     /// The losses of these logits, and the gradients of all parameters, equal PyTorch's.
     pub(crate) fn check_gradients<M: Module>(&self, model: &M, logits: Tensor<2>) {
         let targets = matrix(&self.tgt_out, &logits.device());
-        let num_tokens = self.tgt_out.iter().flatten().filter(|&&id| id != 0).count();
+        let num_tokens = self.tgt_out.iter().flatten().filter(|&&id| id != self.pad_id as i32).count();
         assert_eq!(num_tokens, self.num_tokens);
         let loss = cross_entropy(logits, targets.flatten(0, 1), self.label_smoothing, self.pad_id);
         let grads = loss.loss_sum.backward();

@@ -12,7 +12,7 @@ use super::model::ModelArgs;
 use crate::alignment::align;
 use crate::attention::{PairAttention, PictureFormat, Selection, draw, render};
 use crate::failure::usage;
-use crate::run_directory::translator;
+use crate::run_directory::{check_translates, translator};
 
 /// What `polyglow attention` is asked to do.
 #[derive(Clone, Debug)]
@@ -62,6 +62,7 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     let out = args.out.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Kind::of(path)?))).transpose()?;
     let (config, device) = args.model.open()?;
     let models = args.model.load(&device)?;
+    check_translates(&models)?;
     let translator = translator(&models, &config, &device)?;
     args.selection.check(&models[0].model.shape())?;
     let tgt = match &args.tgt {

@@ -31,7 +31,7 @@ pub struct AverageArgs {
 /// shape than the newest; the average cannot be written.
 pub fn run(args: &AverageArgs) -> anyhow::Result<()> {
     let checkpoints = RunDirectory::existing(&args.run)?.checkpoints(1);
-    checkpoints.tidy(NAME)?;
+    checkpoints.tidy(|name| name == NAME)?;
     let steps = checkpoints.steps()?;
     let last = args.last.unwrap_or(steps.len());
     ensure!(!steps.is_empty(), "no checkpoint in `{}`: nothing has been trained there yet", args.run.display());

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use polyglow_model::Arch;
 use polyglow_model::quantization::has_int8_kernels;
 use serde::Serialize;
 
@@ -74,6 +75,10 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     };
     if let Some(device) = &args.device {
         config.device.clone_from(device);
+    }
+    if args.int8 && (args.part != Part::Search || config.model.arch != Arch::Transformer) {
+        let error = anyhow!("`--int8` is for `bench search` with `model.arch = \"transformer\"`");
+        return Err(with_hint(usage(error), "leave it out: nothing else has products of 8 bits"));
     }
     let mut trace = Trace::default();
     if let Some(path) = &args.profile {

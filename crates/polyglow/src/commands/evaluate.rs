@@ -8,17 +8,24 @@ use polyglow_data::alignment::{Link, LinkLines};
 use polyglow_data::config::{GOLD, Split};
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::lines::Lines;
+use polyglow_data::ngram::NgramModel;
+use polyglow_model::Task;
 use serde::Serialize;
 
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::alignment::{align, error_rate};
 use crate::config::Config;
-use crate::evaluation::{Evaluation, Scores, evaluate};
+use crate::evaluation::{Evaluation, Scores, TranslationScores, bits_per_byte, evaluate};
 use crate::failure::{usage, with_hint};
-use crate::run_directory::translator;
+use crate::run_directory::{TrainedModel, check_attends, translator};
 use crate::suggestion::nearest;
 use crate::translate::Translator;
+
+/// What a language model is compared with.
+const NGRAM_ORDER: usize = 5;
+/// Lines that are encoded at a time.
+const CHUNK: usize = 1 << 14;
 
 /// What `polyglow evaluate` is asked to do.
 #[derive(Clone, Debug)]
@@ -48,6 +55,9 @@ struct Report<'a> {
     beam_size: usize,
     #[serde(flatten)]
     scores: &'a Scores,
+    /// Beside a language model: what counting comes to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ngram: Option<NgramScores>,
     /// Of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
@@ -63,10 +73,20 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let pairs: Vec<Pair> = Corpus::open(&config.data, split)?.pairs().collect::<Result<_, _>>()?;
     let gold = args.alignments.as_deref().map(|path| gold(path, &config, &args.split, &pairs)).transpose()?;
     let trained = args.model.load(&device)?;
+    if gold.is_some() {
+        check_attends(&trained[0])?;
+    }
     let translator = translator(&trained, &config, &device)?;
     let mut activity = Activity::new();
-    activity.show(format!("translating {} sentences", pairs.len()));
+    activity.show(format!("testing on {} sentences", pairs.len()));
     let Evaluation { scores, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
+    let ngram = match translator.task() {
+        Task::Translation => None,
+        Task::Language => {
+            activity.show("counting n-grams of the training text".to_owned());
+            Some(ngram_scores(&config, &trained[0], &pairs)?)
+        }
+    };
     let alignment_error_rates = gold.map(|gold| error_rates(&translator, &pairs, &gold)).transpose()?;
     drop(activity);
     let report = Report {
@@ -77,9 +97,48 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
         sentences: pairs.len(),
         beam_size: config.search.beam_size,
         scores: &scores,
+        ngram,
         alignment_error_rates,
     };
     write(&report, args.json)
+}
+
+/// The scores of an n-gram model.
+#[derive(Clone, Copy, Serialize)]
+struct NgramScores {
+    /// Length of its longest n-grams.
+    order: usize,
+    /// As of the language model.
+    perplexity: f64,
+    /// As of the language model.
+    bits_per_byte: f64,
+}
+
+/// Counts the training text of a run, and scores `pairs` by what was counted.
+fn ngram_scores(config: &Config, trained: &TrainedModel, pairs: &[Pair]) -> anyhow::Result<NgramScores> {
+    let tokenizer = &trained.tokenizers.tgt;
+    let mut sequences = Vec::new();
+    let mut lines: Vec<String> = Vec::with_capacity(CHUNK);
+    let mut training = Corpus::open(&config.data, Split::Train)?.pairs();
+    loop {
+        lines.clear();
+        for pair in training.by_ref().take(CHUNK) {
+            lines.push(pair?.tgt);
+        }
+        if lines.is_empty() {
+            break;
+        }
+        sequences.extend(tokenizer.encode_batch(&lines.iter().map(String::as_str).collect::<Vec<_>>())?);
+    }
+    let model = NgramModel::train(&sequences, NGRAM_ORDER, tokenizer.vocab_size(), tokenizer.special())?;
+    let (mut nats, mut tokens) = (0.0, 0);
+    for ids in tokenizer.encode_batch(&pairs.iter().map(|pair| pair.tgt.as_str()).collect::<Vec<_>>())? {
+        let (of_line, count) = model.score(&ids);
+        nats += of_line;
+        tokens += count;
+    }
+    let perplexity = (nats / tokens as f64).exp();
+    Ok(NgramScores { order: NGRAM_ORDER, perplexity, bits_per_byte: bits_per_byte(nats, pairs) })
 }
 
 /// The set of that name.
@@ -135,18 +194,32 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     if json {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(report)?)?);
     }
-    let Report { checkpoint, ensemble, step, split, sentences, beam_size, scores, alignment_error_rates } = report;
+    let Report { checkpoint, ensemble, step, split, sentences, beam_size, scores, ngram, alignment_error_rates } =
+        report;
     writeln!(out, "checkpoint      {}   step {step}", checkpoint.display())?;
     for other in ensemble {
         writeln!(out, "with            {}", other.display())?;
     }
-    writeln!(out, "split           {split}   {sentences} sentences, beam {beam_size}")?;
-    writeln!(out, "BLEU            {:.2}   {}", scores.bleu, scores.signatures.bleu)?;
-    writeln!(out, "chrF            {:.2}   {}", scores.chrf, scores.signatures.chrf)?;
-    writeln!(out, "exact match     {:.4}", scores.exact_match)?;
+    match &scores.translations {
+        None => writeln!(out, "split           {split}   {sentences} sentences")?,
+        Some(TranslationScores { bleu, chrf, exact_match, signatures }) => {
+            writeln!(out, "split           {split}   {sentences} sentences, beam {beam_size}")?;
+            writeln!(out, "BLEU            {bleu:.2}   {}", signatures.bleu)?;
+            writeln!(out, "chrF            {chrf:.2}   {}", signatures.chrf)?;
+            writeln!(out, "exact match     {exact_match:.4}")?;
+        }
+    }
     writeln!(out, "token accuracy  {:.4}", scores.token_accuracy)?;
     writeln!(out, "loss            {:.4}   nats per target token", scores.loss)?;
     writeln!(out, "perplexity      {:.4}", scores.perplexity)?;
+    if let Some(bits) = scores.bits_per_byte {
+        writeln!(out, "bits per byte   {bits:.4}")?;
+    }
+    if let Some(NgramScores { order, perplexity, bits_per_byte }) = ngram {
+        writeln!(out, "\na {order}-gram model of the same tokens and training text (modified Kneser-Ney):")?;
+        writeln!(out, "perplexity      {perplexity:.4}")?;
+        writeln!(out, "bits per byte   {bits_per_byte:.4}")?;
+    }
     for (layer, rate) in (1..).zip(alignment_error_rates.iter().flatten()) {
         writeln!(out, "AER             {rate:.4}   decoder layer {layer}")?;
     }

@@ -98,8 +98,14 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
     let newest = checkpoints.get("last")?;
     let step = |name: &str| checkpoints.get(name).map(|found| found.map(|checkpoint| checkpoint.state.step));
     let names = checkpoints.named()?.into_iter().filter(|name| name != "average");
-    let others = names.map(|name| Ok((step(&name)?, name))).collect::<anyhow::Result<Vec<_>>>()?;
-    let others = others.into_iter().filter_map(|(step, name)| Some((name, step?))).collect();
+    let of_other = |name: String| match step(&name) {
+        Ok(found) => Some((name, found?)),
+        Err(error) => {
+            tracing::warn!("{error:#}");
+            None
+        }
+    };
+    let others = names.filter_map(of_other).collect();
     // Training makes the tokenizers after the directory, so a run may have none yet.
     let vocabulary = run.tokenizers().ok().map(|tokenizers| VocabularyReport::new(&tokenizers));
     let records = metrics::read(&run.metrics_path())?;

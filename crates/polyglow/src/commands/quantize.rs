@@ -7,7 +7,7 @@ use polyglow_model::Arch;
 
 use crate::failure::{usage, with_hint};
 use crate::run_directory::RunDirectory;
-use crate::train::checkpoint::Content;
+use crate::train::checkpoint::{Checkpoint, Content};
 use crate::weights;
 
 /// Names that mean something else.
@@ -39,7 +39,12 @@ pub fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
         return Err(with_hint(usage(error), "only the matrices of `\"transformer\"` have a form in 8 bits"));
     }
     let checkpoints = directory.checkpoints(1);
-    checkpoints.tidy(name)?;
+    checkpoints.tidy(|unfinished| unfinished == name)?;
+    let place = directory.root().join("checkpoints").join(name);
+    if place.exists() && !Checkpoint::is_at(&place) {
+        let error = anyhow!("`{}` is there, and is no checkpoint", place.display());
+        return Err(with_hint(usage(error), "name another with `--name`"));
+    }
     let (found, weights) = directory.weights(checkpoint)?;
     if weights.is_int8() {
         let error = anyhow!("the matrices of `{}` have 8 bits already", found.path.display());

@@ -13,7 +13,7 @@ use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::with_hint;
 use crate::forced::{Forced, force};
-use crate::run_directory::translator;
+use crate::run_directory::{check_translates, translator};
 
 /// Pairs that are read, batched by length and scored together.
 const PORTION: usize = 2048;
@@ -58,6 +58,7 @@ pub fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
     let (mut src, mut tgt) = (Lines::open(&args.src)?, Lines::open(&args.tgt)?);
     let models = args.model.load(&device)?;
+    check_translates(&models)?;
     let translator = translator(&models, &config, &device)?;
     let mut out = io::stdout().lock();
     let mut activity = Activity::new();

@@ -8,17 +8,19 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use burn::tensor::Device;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
+use polyglow_model::Task;
 
 use crate::activity::Activity;
 use crate::config::Config;
 use crate::evaluation::{Evaluation, evaluate};
+use crate::failure::with_hint;
 use crate::inspection::{Subject, find_max_tokens, inspect};
 use crate::run_directory::{RunDirectory, check_beam, translator};
 use crate::train::metrics::Metrics;
@@ -65,6 +67,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     }
     let screen = if args.tui { Screen::dashboard()? } else { Screen::Lines };
     let device = device::open(&config.device)?;
+    train::training_device(&config, &device)?;
     let text = Text::open(&config)?;
     let named = RunDirectory::new(args.run.clone().unwrap_or_else(|| default_run(&args.config)));
     let run = args.fork.as_ref().map_or_else(|| named.clone(), RunDirectory::new);
@@ -74,13 +77,16 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
         None => fork::check_is_no_fork(&run).map(|()| None)?,
     };
     let lock = run.lock()?;
+    check_leaves_nothing_behind(&run)?;
     settle_batches(&run, &mut config)?;
     check_same_config(&run, &config)?;
     let prepared = prepare(&run, origin.as_ref(), &config, &text)?;
     let Prepared { tokenizers, cache, hashes } = &prepared;
     if config.train.max_tokens == MaxTokens::Auto {
         let found = find_max_tokens(&config, tokenizers, cache, &device)?;
-        tracing::info!("train.max_tokens = {found}, from here on");
+        tracing::info!(
+            "train.max_tokens = {found}: what fits the memory of a GPU, or on a CPU the default; this run keeps it"
+        );
         config.train.max_tokens = MaxTokens::Tokens(found);
         run.create(&config)?;
     }
@@ -144,6 +150,20 @@ impl Text {
         check_same_text(run, &hashes)?;
         Ok((tokenizers, hashes))
     }
+}
+
+/// Makes sure that a training that would begin is not in the directory of one that has only weights left.
+fn check_leaves_nothing_behind(run: &RunDirectory) -> anyhow::Result<()> {
+    let checkpoints = run.checkpoints(1);
+    let left = checkpoints.named()?;
+    if !checkpoints.steps()?.is_empty() || left.is_empty() {
+        return Ok(());
+    }
+    let (root, left) = (run.root().display(), left.join("`, `"));
+    let error = anyhow!(
+        "`{root}` has the checkpoint `{left}` and none to go on from, and a new training would replace its records"
+    );
+    Err(with_hint(error, "bring a checkpoint `step-N` back, or give the new training another directory with `--run`"))
 }
 
 /// What the text becomes before the first step.
@@ -243,28 +263,20 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
     let step = checkpoint.state.step;
     let mut metrics = Metrics::open(&run.metrics_path(), u64::MAX)?;
     let mut out = io::stdout().lock();
-    let (path, beam_size) = (checkpoint.path.display(), config.search.beam_size);
+    let (path, beam_size, task) = (checkpoint.path.display(), config.search.beam_size, translator.task());
     let test_names = config.data.test_names();
     if !test_names.is_empty() {
-        writeln!(out, "testing `{path}`, of step {step}, with beam {beam_size}")?;
+        let how = if task == Task::Translation { format!(", with beam {beam_size}") } else { String::new() };
+        writeln!(out, "testing `{path}`, of step {step}{how}")?;
     }
     for &name in &test_names {
         let pairs: Vec<Pair> = Corpus::open(&config.data, Split::Test(name))?.pairs().collect::<Result<_, _>>()?;
         let mut activity = Activity::new();
-        activity.show(format!("translating {name}: {} sentences", pairs.len()));
+        activity.show(format!("testing on {name}: {} sentences", pairs.len()));
         let Evaluation { scores, hypotheses } = evaluate(&translator, &pairs, config.train.tokenize)?;
         drop(activity);
         metrics.write_scores("test", name, step, &scores)?;
-        writeln!(
-            out,
-            "{name}: {} sentences  BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  perplexity {:.2}",
-            pairs.len(),
-            scores.bleu,
-            scores.chrf,
-            scores.exact_match,
-            scores.token_accuracy,
-            scores.perplexity
-        )?;
+        writeln!(out, "{name}: {} sentences  {scores}", pairs.len())?;
         if name == "test" {
             for (pair, hypothesis) in pairs.iter().zip(&hypotheses).take(SAMPLES) {
                 writeln!(out, "  {}\n    -> {hypothesis}", pair.src)?;
@@ -277,10 +289,19 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
     metrics.flush()?;
     let (program, root) = (program(), run.root().display());
     writeln!(out, "\nnext:")?;
-    writeln!(out, "  {program} translate {root}      then type sentences, one a line")?;
+    let wider = match task {
+        Task::Translation => {
+            writeln!(out, "  {program} translate {root}      then type sentences, one a line")?;
+            " --beam-size 8"
+        }
+        Task::Language => {
+            writeln!(out, "  {program} generate {root}")?;
+            ""
+        }
+    };
     match test_names.first() {
-        Some(&"test") => writeln!(out, "  {program} evaluate {root} --beam-size 8")?,
-        Some(name) => writeln!(out, "  {program} evaluate {root} --split {name} --beam-size 8")?,
+        Some(&"test") => writeln!(out, "  {program} evaluate {root}{wider}")?,
+        Some(name) => writeln!(out, "  {program} evaluate {root} --split {name}{wider}")?,
         None if config.data.valid.is_some() => writeln!(out, "  {program} evaluate {root} --split valid")?,
         None => {}
     }

@@ -13,7 +13,7 @@ use polyglow_data::lines::Lines;
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
-use crate::run_directory::translator;
+use crate::run_directory::{TrainedModel, check_attends, check_translates, translator};
 use crate::translate::{Request, Translator};
 
 use output::Output;
@@ -59,6 +59,12 @@ pub enum Format {
     Jsonl,
 }
 
+/// Checks that the models can do what is asked.
+fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
+    check_translates(models)?;
+    if args.replace_unknown { check_attends(&models[0]) } else { Ok(()) }
+}
+
 /// Translates every line of the input and writes as many results, in their order.
 ///
 /// # Errors
@@ -73,12 +79,14 @@ pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     }
     if args.interactive {
         let models = args.model.load(&device)?;
+        check(args, &models)?;
         let translator = translator(&models, &config, &device)?;
         let mut results = Results::new(Box::new(io::stdout()), args);
         return interactive::run(&translator, &mut results, config.data.languages()?.0);
     }
     let mut input = Input::open(args)?;
     let models = args.model.load(&device)?;
+    check(args, &models)?;
     let translator = translator(&models, &config, &device)?;
     if args.output.is_some() {
         input.probe()?;

@@ -48,7 +48,8 @@ pub fn find_max_tokens(
     let longest = planned_shape(cache, &batching(config), &every);
     let least = longest.src_len.max(longest.tgt_len).max(1);
     let start = MaxTokens::default().tokens().max(least);
-    let shape = |tokens: usize| BatchShape { rows: (tokens / least).max(1), ..longest };
+    // Both sides as long as the longer one: a batch may have two long sides.
+    let shape = |tokens: usize| BatchShape { rows: (tokens / least).max(1), src_len: least, tgt_len: least };
     let found = if has_own_memory(&config.device)? {
         let fresh = model.init(config.seed, &training);
         let mut activity = Activity::new();

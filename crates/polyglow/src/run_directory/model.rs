@@ -5,13 +5,14 @@ use std::path::Path;
 use anyhow::{Context, anyhow, ensure};
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::attention::AttentionKind;
 use polyglow_model::quantization::{self, Int8Matrix};
 use polyglow_model::search::SearchConfig;
-use polyglow_model::{Model, ModelShape, Vocabulary, parameter};
+use polyglow_model::{Model, ModelShape, Task, Vocabulary, parameter};
 
 use super::RunDirectory;
 use crate::config::Config;
-use crate::failure::usage;
+use crate::failure::{usage, with_hint};
 use crate::train::checkpoint::Checkpoint;
 use crate::train::{batching, pad_multiple};
 use crate::translate::{Member, Translator};
@@ -63,6 +64,37 @@ pub fn translator<'a>(
     let members = models.iter().map(|model| Member { model: &model.model, src: &model.tokenizers.src }).collect();
     let (max_tokens, pad_multiple) = (config.train.max_tokens.tokens(), pad_multiple(config));
     Ok(Translator { members, tgt, search: &config.search, device, max_tokens, pad_multiple })
+}
+
+/// Checks that models translate, and are no language models.
+///
+/// # Errors
+/// They are (exit code 2).
+pub fn check_translates(models: &[TrainedModel]) -> anyhow::Result<()> {
+    match models.iter().find(|model| model.model.task() != Task::Translation) {
+        None => Ok(()),
+        Some(model) => {
+            let arch = model.config.model.arch.name();
+            let error =
+                anyhow!("`{}` has `model.arch = \"{arch}\"`, which has no source", model.checkpoint.path.display());
+            Err(with_hint(usage(error), "`polyglow generate` writes text with it, `polyglow evaluate` scores it"))
+        }
+    }
+}
+
+/// Checks that a model shows where in the source it looks.
+///
+/// # Errors
+/// It has no attention to the source (exit code 2).
+pub fn check_attends(model: &TrainedModel) -> anyhow::Result<()> {
+    let (num_layers, _) = model.model.shape().attention(AttentionKind::Cross);
+    if num_layers == 0 {
+        let path = model.checkpoint.path.display();
+        return Err(usage(anyhow!(
+            "`{path}` has no attention to the source, so it does not tell which word is from which"
+        )));
+    }
+    Ok(())
 }
 
 /// Checks that there are as many tokens as a beam is to keep hypotheses.

@@ -189,15 +189,7 @@ impl Progress {
     /// # Errors
     /// As [`Self::advance`].
     pub fn scores(&mut self, step: u64, scores: &Scores) -> anyhow::Result<()> {
-        tracing::info!(
-            "valid after step {step}: BLEU {:.2}  chrF {:.2}  exact match {:.3}  token accuracy {:.3}  loss {:.3}  ppl {:.2}",
-            scores.bleu,
-            scores.chrf,
-            scores.exact_match,
-            scores.token_accuracy,
-            scores.loss,
-            scores.perplexity
-        );
+        tracing::info!("valid after step {step}: {scores}");
         let record = self.metrics.write_scores("valid", "valid", step, scores)?;
         match &mut self.view {
             View::Lines => {}

@@ -62,7 +62,7 @@ impl<'a> Session<'a> {
         let device = training_device(config, setup.device)?;
         let shape = model_shape(config, setup.tokenizers)?;
         let checkpoints = setup.run.checkpoints(config.train.keep_last);
-        checkpoints.tidy("step-")?;
+        checkpoints.tidy(|name| name.starts_with("step-"))?;
         let mut model = shape.init(config.seed, &device);
         let mut optimizer = Optimizer::new(&config.train, &model);
         let (mut state, mut saved) = (TrainState::default(), None);
@@ -216,7 +216,9 @@ impl<'a> Session<'a> {
             "the validation loss after step {step} is not finite: the weights are ruined, and nothing is saved"
         );
         let path = setup.run.validation_path(step);
-        if let Err(error) = fs::write(&path, evaluation.hypotheses.join("\n") + "\n") {
+        if !evaluation.hypotheses.is_empty()
+            && let Err(error) = fs::write(&path, evaluation.hypotheses.join("\n") + "\n")
+        {
             tracing::warn!("cannot write `{}`: {error}; training goes on without it", path.display());
         }
         progress.scores(step, &evaluation.scores)?;
@@ -229,10 +231,10 @@ impl<'a> Session<'a> {
     /// Whether these scores are the best so far; remembers them if so. Among equal scores, such as the zeros of the
     /// first validations, the loss decides.
     fn compare(&mut self, scores: &Scores) -> bool {
-        let (score, sign) = match self.setup.config.train.best_metric {
-            BestMetric::Bleu => (scores.bleu, 1.0),
-            BestMetric::Chrf => (scores.chrf, 1.0),
-            BestMetric::Loss => (scores.loss, -1.0),
+        let (score, sign) = match (self.setup.config.train.best_metric, &scores.translations) {
+            (BestMetric::Bleu, Some(translations)) => (translations.bleu, 1.0),
+            (BestMetric::Chrf, Some(translations)) => (translations.chrf, 1.0),
+            (BestMetric::Loss, _) | (_, None) => (scores.loss, -1.0),
         };
         let rank = |score: f64, loss: f64| (score * sign, -loss);
         let improved = self.state.best.is_none_or(|best| rank(score, scores.loss) > rank(best.score, best.loss));

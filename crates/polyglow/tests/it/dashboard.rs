@@ -11,7 +11,7 @@ use burn::train::metric::{MetricDefinition, MetricId};
 use burn::train::renderer::{
     EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation, MetricsRendererTraining,
 };
-use polyglow::evaluation::{Scores, Signatures};
+use polyglow::evaluation::{Scores, Signatures, TranslationScores};
 use polyglow::run_directory::RunDirectory;
 use polyglow::train::dashboard::Dashboard;
 use polyglow::train::{Interval, Progress, TrainReport};
@@ -182,7 +182,8 @@ fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
 fn scores() -> Scores {
     let signatures = Signatures { bleu: "b".to_owned(), chrf: "c".to_owned() };
     let (bleu, chrf, exact_match, token_accuracy) = (31.5, 52.25, 0.125, 0.75);
-    Scores { bleu, chrf, exact_match, token_accuracy, loss: 0.0, perplexity: 1.0, signatures }
+    let translations = Some(TranslationScores { bleu, chrf, exact_match, signatures });
+    Scores { translations, token_accuracy, loss: 0.0, perplexity: 1.0, bits_per_byte: None }
 }
 
 #[test]

@@ -52,16 +52,16 @@ impl Checkpoints {
         self.remove_old(state)
     }
 
-    /// Removes what a killed process left unfinished under names that begin with `prefix`, and brings back what it was
-    /// about to replace.
+    /// Removes what a killed process left unfinished of the checkpoints whose names `ours` accepts, and brings back what it
+    /// was about to replace.
     ///
     /// # Errors
     /// Something cannot be moved or removed; a missing directory is none.
-    pub fn tidy(&self, prefix: &str) -> anyhow::Result<()> {
+    pub fn tidy(&self, ours: impl Fn(&str) -> bool) -> anyhow::Result<()> {
         if !self.dir.is_dir() {
             return Ok(());
         }
-        place::tidy(&self.dir, prefix).with_context(|| format!("cannot clear `{}`", self.dir.display()))
+        place::tidy(&self.dir, ours).with_context(|| format!("cannot clear `{}`", self.dir.display()))
     }
 
     /// Points `last` and `best` to where they belong after `state`.

@@ -44,21 +44,18 @@ pub(super) fn put(finished: &Path, path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what a killed process left unfinished in `dir` under names that begin with `prefix`, and brings back what it
-/// was about to replace.
+/// Removes what a killed process left unfinished in `dir` of the directories whose names `ours` accepts, and brings back
+/// what it was about to replace.
 ///
 /// # Errors
 /// Something cannot be read, moved or removed.
-pub(super) fn tidy(dir: &Path, prefix: &str) -> anyhow::Result<()> {
+pub(super) fn tidy(dir: &Path, ours: impl Fn(&str) -> bool) -> anyhow::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default().to_owned();
-        if !name.starts_with(prefix) {
-            continue;
-        }
-        if name.ends_with(UNFINISHED) {
+        if name.strip_suffix(UNFINISHED).is_some_and(&ours) {
             remove_directory(&path)?;
-        } else if let Some(replaced) = name.strip_suffix(REPLACED) {
+        } else if let Some(replaced) = name.strip_suffix(REPLACED).filter(|replaced| ours(replaced)) {
             let old = dir.join(replaced);
             if old.exists() { remove_directory(&path)? } else { fs::rename(&path, &old)? }
         }
@@ -123,7 +120,7 @@ mod tests {
         make(&path("step-2"), "two");
         make(&path("step-3.tmp"), "half of three");
         make(&path("average.tmp"), "another process");
-        tidy(dir.path(), "step-").expect("it can be read");
+        tidy(dir.path(), |name| name.starts_with("step-")).expect("it can be read");
         let mut names: Vec<_> = fs::read_dir(dir.path())
             .expect("it is there")
             .map(|entry| entry.expect("it is there").file_name())

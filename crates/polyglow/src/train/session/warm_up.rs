@@ -1,5 +1,5 @@
 //! The forward and the backward pass, once for each shape of batch, before the first step: a GPU compiles and tunes its
-//! kernels then, and it is known at once whether its memory holds every batch.
+//! kernels then, and most batches that its memory does not hold are known at once.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

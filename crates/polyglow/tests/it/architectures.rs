@@ -1,0 +1,107 @@
+//! Runs of every architecture: trained, stopped and resumed, scored and used by the same commands.
+
+use std::fs;
+
+use crate::program::Workplace;
+
+/// The tiny config with another `[model]` table, and no search of a translation's.
+fn configure(place: &Workplace, name: &str, model: &str) {
+    let tiny = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
+    let (before, rest) = tiny.split_once("[model]").expect("it has a model");
+    let (_, after) = rest.split_once("[train]").expect("it is trained");
+    let text = format!("{before}[model]\n{model}\n[train]{after}");
+    fs::write(place.path().join(name), text).expect("it can be written");
+}
+
+const RNN: &str = "arch = 'rnn'\nd_model = 8\nattention = 'luong_general'\ncell = 'lstm'";
+const LM: &str = "arch = 'lm'\nd_model = 8\nd_ff = 12\nnum_heads = 2\nnum_decoder_layers = 1\nposition = 'rotary'";
+const RNN_LM: &str = "arch = 'rnn-lm'\nd_model = 8";
+
+#[test]
+fn a_resumed_run_of_every_architecture_writes_the_bytes_of_a_straight_one() {
+    let place = Workplace::new();
+    for (arch, model) in [("rnn", RNN), ("lm", LM), ("rnn-lm", RNN_LM)] {
+        let config = format!("{arch}.toml");
+        configure(&place, &config, model);
+        let (straight, resumed) = (format!("{arch}-straight"), format!("{arch}-resumed"));
+        place.succeed(&["train", &config, "--run", &straight]);
+        place.succeed(&["train", &config, "--run", &resumed, "--set", "train.max_steps=3"]);
+        place.succeed(&["train", &config, "--run", &resumed]);
+        let weights = |run: &str| {
+            fs::read(place.path().join(run).join("checkpoints/step-6/model.safetensors")).expect("it is there")
+        };
+        assert!(weights(&straight) == weights(&resumed), "{arch}");
+    }
+}
+
+#[test]
+fn a_recurrent_model_translates_and_shows_where_it_looks() {
+    let place = Workplace::new();
+    configure(&place, "rnn.toml", RNN);
+    place.succeed(&["train", "rnn.toml", "--run", "run"]);
+    let scores = place.json(&["evaluate", "run", "--json"]);
+    assert!(scores["bleu"].is_number() && scores["loss"].as_f64().expect("a number").is_finite(), "{scores}");
+    fs::write(place.path().join("input"), "look aaa now\n\nnow\n").expect("it can be written");
+    assert_eq!(place.succeed(&["translate", "run", "input", "--beam-size", "3"]).0.lines().count(), 3);
+    place.succeed(&["attention", "run", "look aaa now", "--tgt", "aaa sieh", "--out", "map.svg", "--pharaoh"]);
+    place.succeed(&["attention", "run", "look aaa now", "--out", "map.html"]);
+    let message = place.fail(2, &["attention", "run", "look", "--out", "map.svg", "--kind", "encoder"]);
+    assert!(message.contains("this model has no attention of that kind"), "{message}");
+    let message = place.fail(2, &["quantize", "run"]);
+    assert!(message.contains("`model.arch = \"rnn\"`"), "{message}");
+    let message = place.fail(2, &["generate", "run"]);
+    assert!(message.contains("`polyglow translate` is for models with a source"), "{message}");
+}
+
+#[test]
+fn a_language_model_is_scored_beside_counting_and_writes_the_same_text_for_the_same_seed() {
+    let place = Workplace::new();
+    configure(&place, "lm.toml", LM);
+    place.succeed(&["train", "lm.toml", "--run", "run"]);
+    let scores = place.json(&["evaluate", "run", "--json"]);
+    let number = |key: &str| scores[key].as_f64().unwrap_or_else(|| panic!("no {key} in {scores}"));
+    assert!(scores["bleu"].is_null() && number("perplexity") > 1.0, "{scores}");
+    // Four lines of `sieh`, a space, a word of three letters and a break; three tokens each with the end mark.
+    let bits = number("loss") * 12.0 / std::f64::consts::LN_2 / 36.0;
+    assert!((number("bits_per_byte") - bits).abs() < 1e-9, "{scores}");
+    assert_eq!(scores["ngram"]["order"], 5);
+    assert!(scores["ngram"]["perplexity"].as_f64().expect("a number") > 1.0, "{scores}");
+
+    let generate = |seed: &str| place.succeed(&["generate", "run", "--prompt", "sieh", "-n", "5", "--seed", seed]).0;
+    let texts = generate("1");
+    assert_eq!(texts.lines().count(), 5);
+    assert!(texts.lines().all(|text| text.starts_with("sieh")), "{texts}");
+    assert_eq!(texts, generate("1"));
+    assert_ne!(texts, generate("2"));
+
+    for command in
+        [&["translate", "run"][..], &["score", "run", "train.en", "train.de"], &["attention", "run", "a", "--pharaoh"]]
+    {
+        let message = place.fail(2, command);
+        assert!(message.contains("has no source") && message.contains("`polyglow generate`"), "{message}");
+    }
+    assert!(place.fail(1, &["generate", "run", "--prompt", "zebra"]).contains("vocabulary lacks"));
+    assert!(place.fail(2, &["generate", "run", "--max-len", "99"]).contains("was trained for 20 tokens"));
+    assert!(place.fail(2, &["generate", "run", "--top-p", "2"]).contains("search.top_p"));
+    let message = place.fail(2, &["train", "lm.toml", "--run", "new", "--set", "tokenizer.shared=false"]);
+    assert!(message.contains("`tokenizer.shared = false`"), "{message}");
+}
+
+#[test]
+fn a_language_model_reads_plain_text_files() {
+    let place = Workplace::new();
+    configure(&place, "lm.toml", LM);
+    let sides: Vec<String> = ["train", "valid", "test"]
+        .iter()
+        .flat_map(|split| ["--set".to_owned(), format!("data.{split}={split}.de")])
+        .collect();
+    let text = fs::read_to_string(place.path().join("lm.toml")).expect("it is there");
+    let text = text.replace("src = \"en\"\n", "").replace("tgt = \"de\"\n", "");
+    fs::write(place.path().join("lm.toml"), text).expect("it can be written");
+    let mut command = vec!["train", "lm.toml", "--run", "run"];
+    command.extend(sides.iter().map(String::as_str));
+    place.succeed(&command);
+    assert!(place.json(&["evaluate", "run", "--json"])["bits_per_byte"].is_number());
+    let message = place.fail(1, &["train", "lm.toml", "--run", "other"]);
+    assert!(message.contains("`data.train`") || message.contains("data.train"), "{message}");
+}
