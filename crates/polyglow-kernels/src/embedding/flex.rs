@@ -131,7 +131,7 @@ mod tests {
             let data = Tensor::<2>::random([vocab_size, d_model], Distribution::Default, &device).into_data();
             let slopes = Tensor::<3>::random([batch, len, d_model], Distribution::Default, &device.clone().autodiff());
             // Common and rare tokens, and some that do not occur.
-            let ids = (0..batch * len).map(|place| place * place % vocab_size).map(|id| id as i32).collect();
+            let ids = (0..batch * len).map(|place| place * place % vocab_size).collect();
             let ids = TensorData::new::<i32, _>(ids, [batch, len]);
             let run = |function: &dyn Fn(Tensor<2>, Tensor<2, Int>) -> Tensor<3>| {
                 let weight = Tensor::<2>::from_data(data.clone(), &device.clone().autodiff()).require_grad();
