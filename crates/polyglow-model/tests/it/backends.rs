@@ -89,7 +89,7 @@ fn search_equals_flex(device: &Device) {
     let beam = |beam_size| SearchConfig { beam_size, ..SearchConfig::default() };
     let sample = SearchConfig { method: SearchMethod::Sample, ..beam(3) };
     let shapes = shapes();
-    for shape in [&shapes[0], &shapes[shapes.len() - 1]] {
+    for shape in [&shapes[0], &shapes[3]] {
         for config in [beam(1), beam(3), sample.clone()] {
             for seeds in [&[3][..], &[3, 4]] {
                 let expected: Vec<Vec<Vec<u32>>> = translate(shape, &Device::flex(), seeds, &config);
