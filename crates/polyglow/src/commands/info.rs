@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use polyglow_model::ModelConfig;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -128,30 +129,31 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
     })
 }
 
+/// The architecture and its sizes: `transformer, 2+2 layers, d_model 128, d_ff 256, heads 4`.
+fn describe(model: &ModelConfig) -> String {
+    let encoder = model.num_encoder_layers.map_or(String::new(), |layers| format!("{layers}+"));
+    let sizes = [("d_model", model.d_model), ("d_ff", model.d_ff), ("heads", model.num_heads)];
+    let sizes = sizes.into_iter().filter_map(|(name, size)| Some(format!(", {name} {}", size?)));
+    let layers = model.num_decoder_layers.unwrap_or(0);
+    format!("{}, {encoder}{layers} layers{}", model.arch.name(), sizes.collect::<String>())
+}
+
 fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -> anyhow::Result<()> {
     let Config { seed, device, data, tokenizer, model, train, .. } = &report.config;
-    let size = |size: Option<usize>| size.unwrap_or(0);
     writeln!(out, "config       {}", run.config_path().display())?;
-    let (src, tgt) = data.languages()?;
-    writeln!(
-        out,
-        "data         {}{src} to {tgt}",
-        data.corpus.as_ref().map_or(String::new(), |name| format!("{name}, "))
-    )?;
+    let name = data.corpus.as_ref().map_or(String::new(), |name| format!("{name}, "));
+    if data.one_sided {
+        writeln!(out, "data         {name}one side")?;
+    } else {
+        let (src, tgt) = data.languages()?;
+        writeln!(out, "data         {name}{src} to {tgt}")?;
+    }
     let name = tokenizer.kind.name();
     match &report.vocabulary {
         Some(sizes) => writeln!(out, "tokenizer    {name}, {sizes}")?,
         None => writeln!(out, "tokenizer    {name}, not made yet")?,
     }
-    write!(
-        out,
-        "model        {}+{} layers, d_model {}, d_ff {}, {} heads",
-        size(model.num_encoder_layers),
-        size(model.num_decoder_layers),
-        size(model.d_model),
-        size(model.d_ff),
-        size(model.num_heads)
-    )?;
+    write!(out, "model        {}", describe(model))?;
     match report.parameters {
         Some(parameters) => writeln!(out, ", {parameters} parameters")?,
         None => writeln!(out)?,

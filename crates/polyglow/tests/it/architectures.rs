@@ -102,6 +102,8 @@ fn a_language_model_reads_plain_text_files() {
     command.extend(sides.iter().map(String::as_str));
     place.succeed(&command);
     assert!(place.json(&["evaluate", "run", "--json"])["bits_per_byte"].is_number());
+    let info = place.succeed(&["info", "run"]).0;
+    assert!(info.contains("model        lm, 1 layers, d_model 8") && info.contains("data         one side"), "{info}");
     let message = place.fail(1, &["train", "lm.toml", "--run", "other"]);
     assert!(message.contains("`data.train`") || message.contains("data.train"), "{message}");
 }

@@ -29,7 +29,7 @@ fn a_finished_run_shows_its_sizes_its_state_and_its_validations() {
     let (text, messages) = place.succeed(&["info", "run"]);
     assert!(text.contains("state        step 6, 3 epochs done, 234 target tokens\n"), "{text}");
     assert!(text.contains("checkpoints  step-2, step-3, step-4, step-6\n"), "{text}");
-    assert!(text.contains("model        1+1 layers, d_model 8, d_ff 12, 2 heads, "), "{text}");
+    assert!(text.contains("model        transformer, 1+1 layers, d_model 8, d_ff 12, heads 2, "), "{text}");
     assert_eq!(text.lines().filter(|line| line.starts_with("valid ")).count(), 2, "{text}");
     assert_eq!(messages, "");
 }
