@@ -9,14 +9,14 @@ use std::sync::LazyLock;
 use burn::tensor::Device;
 use libfuzzer_sys::fuzz_target;
 use polyglow::config::Config;
-use polyglow::run_directory::model_config;
+use polyglow::run_directory::model_shape;
 use polyglow::translate::{Member, Request, Translator};
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_fuzz::parts;
-use polyglow_model::Transformer;
+use polyglow_model::Model;
 
 const CONFIG: &str = r#"
 data.corpus = "digits"
@@ -36,7 +36,7 @@ max_steps = 1
 struct Setup {
     config: Config,
     tokenizers: Tokenizers,
-    model: Transformer,
+    model: Model,
     device: Device,
 }
 
@@ -46,8 +46,8 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
     let corpus = Corpus::open(&config.data, Split::Train).expect("it is embedded");
     let tokenizers = Tokenizers::train(&config.tokenizer, &corpus, &mut |_, _| {}).expect("there is text");
     let device = Device::flex();
-    let shape = model_config(&config, &tokenizers).expect("the sizes fit");
-    let model = Transformer::new(&shape, 1, &device);
+    let shape = model_shape(&config, &tokenizers).expect("the sizes fit");
+    let model = shape.init(1, &device);
     Setup { config, tokenizers, model, device }
 });
 
