@@ -18,6 +18,7 @@ use polyglow_data::batching::BatchingConfig;
 use polyglow_data::config::{DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Filter;
+use polyglow_data::framing::Framing;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::random::{mix, unit};
@@ -54,7 +55,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     drop(cache);
     let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
     stage.end("reopen");
-    let config = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 1, dropout: 0.0, links: false };
+    let config = BatchingConfig {
+        max_tokens: 4096,
+        pad_multiple: 1,
+        seed: 1,
+        dropout: 0.0,
+        links: false,
+        framing: Framing::Pairs,
+    };
     let stream = BatchStream::start(Arc::new(cache), config, Position::default())?;
     let (mut tokens, mut positions) = (0, 0);
     for batch in stream {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::error::DataError;
+use crate::framing::Framing;
 use crate::random::{below, mix, shuffle};
 
 /// How examples are put into batches.
@@ -20,6 +21,8 @@ pub struct BatchingConfig {
     pub dropout: f64,
     /// Whether batches bring the links of aligned text along; not with dropout, whose tokens alignments do not know.
     pub links: bool,
+    /// What a row is.
+    pub framing: Framing,
 }
 
 /// The batches of one epoch, in their order.
@@ -44,11 +47,6 @@ const DROPOUT_GROWTH: f64 = 3.5;
 const DROPOUT_SLACK: usize = 2;
 
 impl BatchingConfig {
-    /// The padded length of a side with `len` tokens, including the end (or begin) of sentence.
-    pub fn padded_len(&self, len: usize) -> usize {
-        (len + 1).next_multiple_of(self.pad_multiple.max(1))
-    }
-
     /// How many tokens a side with `len` undropped tokens may have in a batch.
     ///
     /// With BPE dropout at probability p this is `len (1 + 3.5 p) + 2`, rounded up. Longer segmentations are drawn again,
@@ -61,8 +59,11 @@ impl BatchingConfig {
         }
     }
 
-    fn positions(&self, (src, tgt): (usize, usize)) -> (usize, usize) {
-        (self.padded_len(self.planned_len(src)), self.padded_len(self.planned_len(tgt)))
+    /// The padded lengths of a row that is an example with so many source and target ids.
+    pub(crate) fn positions(&self, (src, tgt): (usize, usize)) -> (usize, usize) {
+        let padded = |len: usize| len.next_multiple_of(self.pad_multiple.max(1));
+        let (src, tgt) = self.framing.positions((self.planned_len(src), self.planned_len(tgt)));
+        (padded(src), padded(tgt))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The `[data]` table of a run: which text is read, and which pairs of it are trained on.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,10 @@ pub struct DataConfig {
     /// Largest ratio of the longer side to the shorter, in tokens, of a pair that is trained on.
     #[serde(default = "default_max_length_ratio")]
     pub max_length_ratio: f64,
+    /// Positions of the windows in which a text of one side is read, as a stream that goes on beyond the ends of lines;
+    /// line by line without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_len: Option<NonZeroUsize>,
     /// Whether only targets are read, each a text of its own: what a language model is trained on. Not a key: it follows
     /// from the architecture.
     #[serde(skip)]
@@ -113,6 +118,7 @@ impl Default for DataConfig {
             tgt: None,
             max_len: default_max_len(),
             max_length_ratio: default_max_length_ratio(),
+            context_len: None,
             one_sided: false,
         }
     }
@@ -135,6 +141,12 @@ impl DataConfig {
         }
         if self.one_sided && self.is_aligned() {
             return Err(wrong("data.alignments", "is between two sides, and a language model reads one".to_owned()));
+        }
+        if self.context_len.is_some() && !self.one_sided {
+            return Err(wrong(
+                "data.context_len",
+                "belongs to language models, which read text of one side".to_owned(),
+            ));
         }
         if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
             return Err(wrong("data.max_len", format!("must lie in 1..=65535, not {}", self.max_len)));

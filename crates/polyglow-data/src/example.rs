@@ -81,7 +81,9 @@ pub struct PartReport {
 impl Filter {
     /// The filter that the `[data]` table asks for.
     pub fn new(config: &DataConfig) -> Self {
-        Self { max_len: config.max_len, max_length_ratio: config.max_length_ratio }
+        // A text that is read in windows may have lines of any length.
+        let max_len = if config.context_len.is_some() { usize::from(u16::MAX) } else { config.max_len };
+        Self { max_len, max_length_ratio: config.max_length_ratio }
     }
 
     /// Why a pair with these lengths, in tokens, is left out; `None` if it is kept.

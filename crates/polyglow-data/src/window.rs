@@ -87,12 +87,7 @@ impl Windows {
     pub fn plan(&self, cache: &IdCache, config: &BatchingConfig, epoch: u64) -> Result<EpochPlan, DataError> {
         let weights = cache.parts().into_iter().map(|(_, weight)| weight);
         let parts: Vec<_> = self.parts.iter().map(|(_, windows)| windows.clone()).zip(weights).collect();
-        let lengths = |window| {
-            let Range { start, end } = self.positions(window);
-            // A side of a batch has one position more than ids.
-            (0, (end - start) as usize - 1)
-        };
-        EpochPlan::new(lengths, &parts, config, epoch).map_err(|mut error| {
+        EpochPlan::new(|window| self.lengths(window), &parts, config, epoch).map_err(|mut error| {
             if let DataError::LargerThanBatch { example, place, .. } = &mut error {
                 *place = format!("window {example} of the text");
             }
@@ -100,22 +95,44 @@ impl Windows {
         })
     }
 
+    /// Source and target ids of an example that has as many positions as a window.
+    pub(crate) fn lengths(&self, window: u32) -> (usize, usize) {
+        let Range { start, end } = self.positions(window);
+        (0, (end - start) as usize - 1)
+    }
+
     /// The pieces of the examples in a window, and the first of these examples.
     ///
     /// # Errors
     /// As [`IdCache::example`].
     pub fn read(&self, cache: &IdCache, window: u32) -> Result<(u32, Vec<Piece>), DataError> {
-        let Range { mut start, end } = self.positions(window);
-        let mut pieces = Vec::new();
-        let first = cache.example_at(start);
-        let mut example = first;
-        while start < end {
-            let ids = cache.example(example)?.tgt;
-            let before = cache.positions_before(example);
-            let until = end.min(before + ids.len() as u64 + 1);
-            pieces.push(Piece { ids, positions: (start - before) as usize..(until - before) as usize });
-            (start, example) = (until, example + 1);
-        }
-        Ok((first, pieces))
+        let positions = self.positions(window);
+        let first = cache.example_at(positions.start);
+        let text = |example| Ok((cache.positions_before(example), cache.example(example)?.tgt));
+        Ok((first, pieces(positions, first, text)?))
     }
+}
+
+/// The pieces of the examples at some positions of a stream, from example `first` on, of each of which `text` tells the
+/// position of its beginning and its ids.
+///
+/// # Errors
+/// What `text` says.
+pub fn pieces<E>(
+    positions: Range<u64>,
+    first: u32,
+    mut text: impl FnMut(u32) -> Result<(u64, Vec<u32>), E>,
+) -> Result<Vec<Piece>, E> {
+    let Range { mut start, end } = positions;
+    let mut pieces = Vec::new();
+    let mut examples = first..;
+    while start < end
+        && let Some(example) = examples.next()
+    {
+        let (before, ids) = text(example)?;
+        let until = end.min(before + ids.len() as u64 + 1);
+        pieces.push(Piece { ids, positions: (start - before) as usize..(until - before) as usize });
+        start = until;
+    }
+    Ok(pieces)
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use polyglow_data::config::DataConfig;
+use polyglow_data::framing::Framing;
 use polyglow_data::tokenizer::TokenizerConfig;
 use polyglow_model::search::SearchConfig;
 use polyglow_model::{ModelConfig, Task};
@@ -97,6 +98,14 @@ impl Config {
         resolved
     }
 
+    /// What a row of a batch is.
+    pub fn framing(&self) -> Framing {
+        match self.data.context_len {
+            Some(context_len) => Framing::Windows { context_len },
+            None => Framing::Pairs,
+        }
+    }
+
     /// Checks every section's values.
     ///
     /// # Errors
@@ -114,6 +123,10 @@ impl Config {
             let shared = self.tokenizer.shared;
             anyhow::ensure!(shared, "`tokenizer.shared = false`: `model.arch = \"{arch}\"` reads text of one side");
         }
+        anyhow::ensure!(
+            self.data.context_len.is_none() || self.tokenizer.dropout == 0.0,
+            "`tokenizer.dropout`: the windows of `data.context_len` are cut before words are segmented; set it to 0"
+        );
         let weight = self.train.alignment_weight;
         if weight > 0.0 {
             let key = format!("`train.alignment_weight = {weight}`");

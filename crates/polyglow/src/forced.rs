@@ -1,12 +1,16 @@
 //! Given translations under a model (teacher forcing): one path for `score`, `evaluate` and validation.
 
+use std::ops::Range;
+
 use anyhow::Context;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor, Transaction};
-use polyglow_data::batch::Batch;
+use polyglow_data::batch::{Batch, Piece};
 use polyglow_data::corpus::Pair;
 use polyglow_data::example::Example;
+use polyglow_data::framing::Framing;
 use polyglow_data::tokenizer::Tokenizer;
+use polyglow_data::window::pieces;
 use polyglow_model::mean_of_probabilities;
 
 use crate::device::upload;
@@ -26,6 +30,11 @@ impl Forced {
     pub fn log_prob(&self) -> f64 {
         self.log_probs.iter().copied().map(f64::from).sum()
     }
+
+    fn extend(&mut self, predicted: &[(f32, bool)]) {
+        self.log_probs.extend(predicted.iter().map(|&(log_prob, _)| log_prob));
+        self.num_correct += predicted.iter().filter(|&&(_, correct)| correct).count();
+    }
 }
 
 /// A pair in ids, its source once for each member.
@@ -43,26 +52,78 @@ impl Ids {
 
 /// Runs the models over the target sides, batched by length.
 ///
-/// A side that is longer than the model is cut, with a warning.
+/// A side that is longer than the model is cut, with a warning. Models of windows of a text read all pairs as one text,
+/// in windows that overlap by half ([`overlapping`]): but for the beginning, each token is predicted from at least half a
+/// window of what stands before it.
 ///
 /// # Errors
 /// A line cannot be encoded.
 pub fn force(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Forced>> {
+    match translator.framing {
+        Framing::Windows { context_len } => force_text(translator, pairs, context_len.get()),
+        Framing::Pairs => force_pairs(translator, pairs),
+    }
+}
+
+fn force_pairs(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Forced>> {
     let mut ids = encode(translator, pairs)?;
     ids.sort_by_key(Ids::width);
     let mut found = vec![Forced::default(); pairs.len()];
+    let special = translator.tgt.special();
     for rows in translator.forced_batches(&ids, Ids::width) {
-        let (log_probs, correct) = forward(translator, rows);
-        let read = Transaction::default().register(log_probs).register(correct).execute();
-        let (log_probs, correct): (Vec<f32>, Vec<i64>) = (read[0].iter().collect(), read[1].iter().collect());
-        let tgt_len = log_probs.len() / rows.len();
-        for (row, (log_probs, correct)) in rows.iter().zip(log_probs.chunks(tgt_len).zip(correct.chunks(tgt_len))) {
-            let len = row.tgt.len() + 1;
-            let num_correct = correct[..len].iter().sum::<i64>() as usize;
-            found[row.index] = Forced { log_probs: log_probs[..len].to_vec(), num_correct };
+        let read = forward(translator, |member, src| {
+            let example = |row: &Ids| Example { src: row.src[member].clone(), tgt: row.tgt.clone() };
+            let examples: Vec<Example> = rows.iter().map(example).collect();
+            translator.framing.batch(&examples, src.special(), special, translator.pad_multiple)
+        });
+        for (row, predicted) in rows.iter().zip(read) {
+            found[row.index].extend(&predicted[..=row.tgt.len()]);
         }
     }
     Ok(found)
+}
+
+fn force_text(translator: &Translator<'_>, pairs: &[Pair], context_len: usize) -> anyhow::Result<Vec<Forced>> {
+    let texts: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
+    let ids = translator.tgt.encode_batch(&texts).context("encoding the text")?;
+    // Where each line begins in the text, and where the text ends.
+    let mut starts = vec![0];
+    starts.extend(ids.iter().scan(0, |end, ids| {
+        *end += ids.len() as u64 + 1;
+        Some(*end)
+    }));
+    let line_at = |position: u64| starts.partition_point(|&start| start <= position) - 1;
+    let mut found = vec![Forced::default(); pairs.len()];
+    let special = translator.tgt.special();
+    let windows = overlapping(starts[pairs.len()], context_len as u64);
+    for windows in windows.chunks((translator.max_tokens / context_len).max(1)) {
+        let rows = windows.iter().map(|(window, _)| {
+            let first = line_at(window.start) as u32;
+            pieces(window.clone(), first, |line| anyhow::Ok((starts[line as usize], ids[line as usize].clone())))
+        });
+        let rows: Vec<Vec<Piece>> = rows.collect::<Result<_, _>>()?;
+        let read = forward(translator, |_, _| Batch::of_windows(&rows, special, translator.pad_multiple));
+        for ((window, scored), predicted) in windows.iter().zip(read) {
+            for position in scored.clone() {
+                found[line_at(position)].extend(&predicted[(position - window.start) as usize..][..1]);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Windows of `context_len` over a text of so many positions, each with those of its positions that no window before it
+/// has: all of the first window's, and about the second half of every other's.
+fn overlapping(num_positions: u64, context_len: u64) -> Vec<(Range<u64>, Range<u64>)> {
+    let stride = context_len.div_ceil(2);
+    let mut windows = Vec::new();
+    let (mut start, mut scored) = (0, 0);
+    while scored < num_positions {
+        let end = (start + context_len).min(num_positions);
+        windows.push((start..end, scored..end));
+        (start, scored) = (start + stride, end);
+    }
+    windows
 }
 
 fn encode(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Ids>> {
@@ -85,17 +146,10 @@ fn encode(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Ids
     Ok(ids)
 }
 
-/// For every target position, the log-probability of the token that stands there and whether it is ranked first.
-///
-/// # Shapes
-/// - output: `[rows * tgt_len]` each
-fn forward(translator: &Translator<'_>, rows: &[Ids]) -> (Tensor<1>, Tensor<1, Int>) {
-    let Translator { members, tgt, device, pad_multiple, .. } = translator;
-    let batch = |index: usize, src: &Tokenizer| {
-        let example = |row: &Ids| Example { src: row.src[index].clone(), tgt: row.tgt.clone() };
-        let examples: Vec<Example> = rows.iter().map(example).collect();
-        Batch::new(&examples, src.special(), tgt.special(), *pad_multiple)
-    };
+/// For every target position of each row, the log-probability of the token that stands there and whether it is ranked
+/// first. `batch` makes the rows for a member, by its number and its source tokenizer.
+fn forward(translator: &Translator<'_>, batch: impl Fn(usize, &Tokenizer) -> Batch) -> Vec<Vec<(f32, bool)>> {
+    let Translator { members, device, .. } = translator;
     let log_probs = mean_of_probabilities(members.iter().enumerate().map(|(index, Member { model, src })| {
         let batch = batch(index, src);
         let src = upload(batch.src, batch.src_len, device);
@@ -104,5 +158,31 @@ fn forward(translator: &Translator<'_>, rows: &[Ids]) -> (Tensor<1>, Tensor<1, I
     let first = batch(0, members[0].src);
     let targets: Tensor<2, Int> = upload(first.tgt_out, first.tgt_len, device).reshape([-1, 1]);
     let correct = log_probs.clone().argmax(1).equal(targets.clone()).int();
-    (log_probs.gather(1, targets).squeeze_dim(1), correct.squeeze_dim(1))
+    let read = Transaction::default().register(log_probs.gather(1, targets)).register(correct).execute();
+    let predicted: Vec<(f32, bool)> =
+        read[0].iter::<f32>().zip(read[1].iter::<i64>().map(|correct| correct == 1)).collect();
+    predicted.chunks(first.tgt_len).map(<[_]>::to_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_position_is_scored_once_with_half_a_window_before_it() {
+        for num_positions in 0..40 {
+            for context_len in 1..12 {
+                let windows = overlapping(num_positions, context_len);
+                let scored: Vec<u64> = windows.iter().flat_map(|(_, scored)| scored.clone()).collect();
+                assert_eq!(scored, (0..num_positions).collect::<Vec<_>>());
+                for (window, scored) in &windows {
+                    assert!(window.end - window.start <= context_len && window.end == scored.end);
+                    assert!(
+                        window.start == 0 || scored.start - window.start >= context_len / 2,
+                        "{window:?} {scored:?}"
+                    );
+                }
+            }
+        }
+    }
 }

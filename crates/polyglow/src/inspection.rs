@@ -13,9 +13,8 @@ use anyhow::Context;
 use burn::tensor::Device;
 use polyglow_data::batch::Batch;
 use polyglow_data::corpus::Corpus;
-use polyglow_data::example::Example;
+use polyglow_data::epoch::Epoch;
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::prefetch;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{ModelShape, Precision, parameter};
 use serde::Serialize;
@@ -28,7 +27,7 @@ pub use warning::Warning;
 
 use crate::config::Config;
 use crate::run_directory::{check_beam, model_shape};
-use crate::train::{TrainConfig, batching, last_step, planned_shape, training_device};
+use crate::train::{TrainConfig, batching, last_step, training_device};
 use crate::workload::BatchShape;
 
 /// What is inspected: all that a training would start from.
@@ -146,35 +145,29 @@ fn has_kernels(config: &Config) -> bool {
 
 /// Plans the first epoch; also returns its largest batch.
 fn plan_batches(subject: &Subject<'_>, model: &ModelShape) -> anyhow::Result<(BatchesReport, Batch)> {
-    let Subject { config, cache, tokenizers, .. } = *subject;
-    let batching = batching(config);
-    let plan = prefetch::plan(cache, &batching, 0)?;
-    let (mut positions, mut tokens) = (0, 0);
+    let Subject { config, cache, .. } = *subject;
+    let epoch = Epoch::new(cache, &batching(config), 0)?;
+    let (mut positions, mut real) = (0, 0);
     let mut largest: Option<(u64, usize, BatchShape)> = None;
     let mut shapes = BTreeSet::new();
-    for place in 0..plan.len() {
-        let examples = plan.batch(place);
-        let shape = planned_shape(cache, &batching, examples);
+    for (place, shape) in BatchShape::of_epoch(&epoch, cache).enumerate() {
         shapes.insert(shape);
         positions += shape.positions();
-        tokens += examples.iter().map(|&example| cache.lengths(example)).map(|(src, tgt)| src + tgt + 2).sum::<usize>();
+        real += epoch.num_real_positions(cache, place);
         let bytes = memory::activations(model, shape, has_kernels(config));
         if largest.is_none_or(|(most, ..)| bytes > most) {
             largest = Some((bytes, place, shape));
         }
     }
     let (_, place, largest) = largest.context("the training text gives no batch")?;
-    let steps_per_epoch = plan.len().div_ceil(config.train.accumulate_steps) as u64;
+    let steps_per_epoch = epoch.len().div_ceil(config.train.accumulate_steps) as u64;
     let report = BatchesReport {
-        per_epoch: plan.len(),
+        per_epoch: epoch.len(),
         shapes: shapes.len(),
         steps_per_epoch,
-        steps: last_step(&config.train, plan.len()),
-        padding: 1.0 - tokens as f64 / positions as f64,
+        steps: last_step(&config.train, epoch.len()),
+        padding: 1.0 - real as f64 / positions as f64,
         largest,
     };
-    let examples: Vec<Example> =
-        plan.batch(place).iter().map(|&example| cache.example(example)).collect::<Result<_, _>>()?;
-    let (src, tgt) = (tokenizers.src.special(), tokenizers.tgt.special());
-    Ok((report, Batch::new(&examples, src, tgt, batching.pad_multiple)))
+    Ok((report, epoch.batch(cache, place, None)?))
 }

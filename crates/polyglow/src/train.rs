@@ -37,7 +37,7 @@ pub use stop::Stop;
 use crate::config::Config;
 use crate::failure::{self, usage, with_hint};
 use crate::run_directory::{Lock, RunDirectory};
-use crate::workload::{self, BatchShape};
+use crate::workload;
 
 /// Everything that a training is made from.
 pub struct Setup<'a> {
@@ -174,18 +174,8 @@ pub fn batching(config: &Config) -> BatchingConfig {
         seed: config.seed,
         dropout: config.tokenizer.dropout,
         links: config.train.alignment_weight > 0.0,
+        framing: config.framing(),
     }
-}
-
-/// The shape of the batch that these examples are planned for.
-pub fn planned_shape(cache: &IdCache, batching: &BatchingConfig, examples: &[u32]) -> BatchShape {
-    let padded = |len| batching.padded_len(batching.planned_len(len));
-    let lengths = examples.iter().map(|&example| cache.lengths(example));
-    lengths.fold(BatchShape::default(), |shape, (src, tgt)| BatchShape {
-        rows: shape.rows + 1,
-        src_len: shape.src_len.max(padded(src)),
-        tgt_len: shape.tgt_len.max(padded(tgt)),
-    })
 }
 
 /// What padded lengths are multiples of: `train.pad_multiple`, or what suits the device.

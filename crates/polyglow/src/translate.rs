@@ -3,6 +3,7 @@
 use anyhow::{Context, bail, ensure};
 use burn::tensor::Device;
 use polyglow_data::batch::SourceBatch;
+use polyglow_data::framing::Framing;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::search::{Hypothesis, Incremental, Marks, SearchConfig, Sentence, search};
 use polyglow_model::{Model, Task};
@@ -28,6 +29,8 @@ pub struct Translator<'a> {
     pub max_tokens: usize,
     /// What padded lengths are multiples of.
     pub pad_multiple: usize,
+    /// What a row was in training.
+    pub framing: Framing,
 }
 
 /// A model with the tokenizer of its source side.

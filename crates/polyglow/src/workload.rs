@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use polyglow_data::batch::Batch;
+use polyglow_data::epoch::Epoch;
 use polyglow_data::example::Example;
+use polyglow_data::id_cache::IdCache;
 use polyglow_data::random::mix;
 use polyglow_data::special::SpecialIds;
 use serde::Serialize;
@@ -24,6 +26,14 @@ pub struct BatchShape {
 }
 
 impl BatchShape {
+    /// The shapes of the batches of an epoch, in their order.
+    pub fn of_epoch(epoch: &Epoch, cache: &IdCache) -> impl Iterator<Item = Self> {
+        (0..epoch.len()).map(|position| {
+            let [rows, src_len, tgt_len] = epoch.shape(cache, position);
+            Self { rows, src_len, tgt_len }
+        })
+    }
+
     /// All positions of source and target together.
     pub fn positions(&self) -> usize {
         self.rows * (self.src_len + self.tgt_len)

@@ -5,10 +5,11 @@ use std::ops::Range;
 
 use polyglow_data::batching::{BatchingConfig, EpochPlan};
 use polyglow_data::error::DataError;
+use polyglow_data::framing::Framing;
 use polyglow_data::random::{below, mix};
 
 const CONFIG: BatchingConfig =
-    BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 7, dropout: 0.0, links: false };
+    BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 7, dropout: 0.0, links: false, framing: Framing::Pairs };
 
 /// Lengths like those of image captions: 4 to 40 tokens, the target like the source give or take a third.
 fn lengths(example: u32) -> (usize, usize) {

@@ -10,12 +10,14 @@ use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::dropout::BpeDropout;
 use polyglow_data::error::DataError;
 use polyglow_data::example::Example;
+use polyglow_data::framing::Framing;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
-const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 300, pad_multiple: 1, seed: 3, dropout: 0.2, links: false };
+const CONFIG: BatchingConfig =
+    BatchingConfig { max_tokens: 300, pad_multiple: 1, seed: 3, dropout: 0.2, links: false, framing: Framing::Pairs };
 
 /// The test text, each line with the next as its translation, and lines that BPE finds hard.
 fn cache(kind: Kind) -> (TempDir, Arc<IdCache>, Vec<Pair>) {

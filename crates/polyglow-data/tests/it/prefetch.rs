@@ -6,13 +6,16 @@ use polyglow_data::batch::Batch;
 use polyglow_data::batching::BatchingConfig;
 use polyglow_data::config::{DataConfig, Split};
 use polyglow_data::corpus::Corpus;
+use polyglow_data::epoch::Epoch;
 use polyglow_data::error::DataError;
+use polyglow_data::framing::Framing;
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::prefetch::{BatchStream, Position, plan};
+use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
-const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 400, pad_multiple: 4, seed: 1, dropout: 0.0, links: false };
+const CONFIG: BatchingConfig =
+    BatchingConfig { max_tokens: 400, pad_multiple: 4, seed: 1, dropout: 0.0, links: false, framing: Framing::Pairs };
 
 fn cache() -> (TempDir, Arc<IdCache>) {
     let dir = tempfile::tempdir().unwrap();
@@ -32,8 +35,8 @@ fn take(cache: &Arc<IdCache>, epoch: u64, position: usize, count: usize) -> Vec<
 #[test]
 fn any_position_can_be_reached_directly() {
     let (_dir, cache) = cache();
-    let epoch_len = plan(&cache, &CONFIG, 0).unwrap().len();
-    let second_len = plan(&cache, &CONFIG, 1).unwrap().len();
+    let epoch_len = Epoch::new(&cache, &CONFIG, 0).unwrap().len();
+    let second_len = Epoch::new(&cache, &CONFIG, 1).unwrap().len();
     let straight = take(&cache, 0, 0, epoch_len + second_len + 3);
     assert_eq!(take(&cache, 0, 2, 4), straight[2..6]);
     assert_eq!(take(&cache, 1, 0, 3), straight[epoch_len..epoch_len + 3]);
@@ -48,7 +51,7 @@ fn batches_hold_the_examples_they_name() {
     let (_dir, cache) = cache();
     let special = cache.tokenizers().tgt.special();
     let mut seen = 0;
-    for batch in take(&cache, 0, 0, plan(&cache, &CONFIG, 0).unwrap().len()) {
+    for batch in take(&cache, 0, 0, Epoch::new(&cache, &CONFIG, 0).unwrap().len()) {
         assert!(batch.batch_size * batch.src_len.max(batch.tgt_len) <= CONFIG.max_tokens);
         assert!(batch.src_len % 4 == 0 && batch.tgt_len % 4 == 0);
         for (row, &index) in batch.example_indices.iter().enumerate() {

@@ -8,15 +8,22 @@ use polyglow_data::batch::Batch;
 use polyglow_data::batching::BatchingConfig;
 use polyglow_data::config::{DataConfig, Split, TrainFiles, WeightedPath};
 use polyglow_data::corpus::Corpus;
+use polyglow_data::epoch::Epoch;
 use polyglow_data::error::DataError;
 use polyglow_data::example::Filter;
+use polyglow_data::framing::Framing;
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::prefetch::{BatchStream, Position, plan};
+use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use polyglow_data::window::Windows;
 use tempfile::TempDir;
 
-const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 60, pad_multiple: 1, seed: 1, dropout: 0.0, links: false };
+const CONFIG: BatchingConfig =
+    BatchingConfig { max_tokens: 60, pad_multiple: 1, seed: 1, dropout: 0.0, links: false, framing: Framing::Pairs };
+
+fn windows_of(context_len: usize) -> BatchingConfig {
+    BatchingConfig { framing: Framing::Windows { context_len: NonZeroUsize::new(context_len).unwrap() }, ..CONFIG }
+}
 
 fn build(dir: &Path, corpus: &Corpus, filter: Option<&Filter>) -> Arc<IdCache> {
     let config = TokenizerConfig { kind: Kind::Char, vocab_size: 60, ..TokenizerConfig::default() };
@@ -50,8 +57,7 @@ fn predictions(batch: &Batch) -> Vec<Vec<(i32, i32)>> {
 
 fn epoch(cache: &Arc<IdCache>, context_len: usize, epoch: u64) -> Vec<Batch> {
     let place = Position { epoch, position: 0 };
-    let context_len = NonZeroUsize::new(context_len).unwrap();
-    let mut stream = BatchStream::start_windows(Arc::clone(cache), CONFIG, context_len, place).unwrap();
+    let mut stream = BatchStream::start(Arc::clone(cache), windows_of(context_len), place).unwrap();
     let first = stream.next().unwrap().unwrap();
     let rest = first.epoch_len - 1;
     [first].into_iter().chain(stream.take(rest).map(Result::unwrap)).collect()
@@ -108,8 +114,7 @@ fn epochs_are_cut_at_different_places_and_any_position_can_be_reached() {
     assert_ne!(rows(&first), rows(&second));
     assert_eq!(first, epoch(&cache, 33, 0));
     let place = Position { epoch: 0, position: first.len() - 1 };
-    let context_len = NonZeroUsize::new(33).unwrap();
-    let stream = BatchStream::start_windows(Arc::clone(&cache), CONFIG, context_len, place).unwrap();
+    let stream = BatchStream::start(Arc::clone(&cache), windows_of(33), place).unwrap();
     let resumed: Vec<Batch> = stream.take(2).map(Result::unwrap).collect();
     assert_eq!(resumed, [first[first.len() - 1].clone(), second[0].clone()]);
 }
@@ -158,7 +163,7 @@ fn the_target_side_of_a_corpus_becomes_examples_without_sources() {
         assert_eq!(&cache.tokenizers().tgt.decode(&cache.example(example as u32).unwrap().tgt).unwrap(), *text);
     }
     // Batches of whole lines come from the stream that serves pairs.
-    let epoch_len = plan(&cache, &CONFIG, 0).unwrap().len();
+    let epoch_len = Epoch::new(&cache, &CONFIG, 0).unwrap().len();
     let stream = BatchStream::start(cache, CONFIG, Position::default()).unwrap();
     let rows: usize = stream.take(epoch_len).map(|batch| batch.unwrap().batch_size).sum();
     assert_eq!(rows, kept.len());
@@ -167,17 +172,16 @@ fn the_target_side_of_a_corpus_becomes_examples_without_sources() {
 #[test]
 fn what_cannot_be_cut_into_windows_is_an_error() {
     let (_dir, text) = cache();
-    let seven = NonZeroUsize::new(7).unwrap();
-    let start = |cache: &Arc<IdCache>, config, context_len| {
-        let stream = BatchStream::start_windows(Arc::clone(cache), config, context_len, Position::default());
+    let start = |cache: &Arc<IdCache>, config| {
+        let stream = BatchStream::start(Arc::clone(cache), config, Position::default());
         stream.err().unwrap().to_string()
     };
-    assert!(start(&text, BatchingConfig { dropout: 0.1, ..CONFIG }, seven).contains("BPE dropout is not possible"));
-    let message = start(&text, CONFIG, NonZeroUsize::new(61).unwrap());
+    assert!(start(&text, BatchingConfig { dropout: 0.1, ..windows_of(7) }).contains("BPE dropout is not possible"));
+    let message = start(&text, windows_of(61));
     assert!(message.contains("window") && message.contains("61 positions"), "{message}");
     let dir = tempfile::tempdir().unwrap();
     let pairs = build(dir.path(), &Corpus::open(&DataConfig::embedded("digits"), Split::Valid).unwrap(), None);
-    assert!(start(&pairs, CONFIG, seven).contains("this text has sources"));
+    assert!(start(&pairs, windows_of(7)).contains("this text has sources"));
     let missing = Corpus::open_text("data.train", Path::new("no/such/file")).unwrap_err();
     assert!(matches!(missing, DataError::MissingFile { .. }), "{missing}");
 }

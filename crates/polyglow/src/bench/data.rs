@@ -6,9 +6,10 @@ use std::time::Instant;
 use anyhow::Context;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::epoch::Epoch;
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::prefetch::{self, BatchStream, Position};
+use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::tokenizer::Tokenizers;
 use serde::Serialize;
 
@@ -80,7 +81,7 @@ pub fn bench_data(config: &Config, trace: &mut Trace) -> anyhow::Result<DataRepo
     let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
     let build = timed("cache", begin);
     let begin = Instant::now();
-    let batches = prefetch::plan(&cache, &batching(config), 0)?.len();
+    let batches = Epoch::new(&cache, &batching(config), 0)?.len();
     let plan_seconds = timed("plan", begin);
     let stream = BatchStream::start(Arc::new(cache), batching(config), Position::default())?;
     let begin = Instant::now();

@@ -6,9 +6,9 @@ use anyhow::Context;
 use polyglow_data::batch::Batch;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
-use polyglow_data::example::{Example, Filter};
+use polyglow_data::epoch::Epoch;
+use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::prefetch;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{ModelShape, Vocabulary};
 use tempfile::TempDir;
@@ -63,21 +63,14 @@ impl Material {
         let tokenizers = Tokenizers::train(&config.tokenizer, &corpus, &mut |_, _| {})?;
         let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data));
         let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
-        let batching = batching(config);
-        let plan = prefetch::plan(&cache, &batching, 0)?;
-        let longest = |place: &usize| plan.batch(*place).iter().map(|&example| cache.lengths(example)).max();
-        let mut places: Vec<usize> = (0..plan.len()).collect();
-        places.sort_by_key(longest);
+        let epoch = Epoch::new(&cache, &batching(config), 0)?;
+        let mut places: Vec<usize> = (0..epoch.len()).collect();
+        places.sort_by_key(|&place| epoch.shape(&cache, place)[1..].to_vec());
         let last = places.len().checked_sub(1).context("the training text gives no batch")?;
         let mut chosen: Vec<usize> = (0..NUM_BUCKETS).map(|bucket| last * bucket / (NUM_BUCKETS - 1)).collect();
         chosen.dedup();
-        let (src, tgt) = (tokenizers.src.special(), tokenizers.tgt.special());
-        let batch = |index: usize| {
-            let examples = plan.batch(places[index]).iter().map(|&example| cache.example(example));
-            let examples: Vec<Example> = examples.collect::<Result<_, _>>()?;
-            Ok(Batch::new(&examples, src, tgt, batching.pad_multiple))
-        };
-        let batches = chosen.into_iter().map(batch).collect::<anyhow::Result<_>>()?;
+        let batches = chosen.into_iter().map(|index| epoch.batch(&cache, places[index], None));
+        let batches = batches.collect::<Result<_, _>>()?;
         let model = model_shape(config, &tokenizers)?;
         Ok(Self { model, batches, cache: Some(Arc::new(cache)), _directory: Some(directory) })
     }

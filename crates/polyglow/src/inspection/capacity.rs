@@ -4,6 +4,8 @@ use std::fs;
 
 use anyhow::anyhow;
 use burn::tensor::Device;
+use polyglow_data::batching::BatchingConfig;
+use polyglow_data::epoch::Epoch;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{ModelShape, parameter};
@@ -15,7 +17,7 @@ use crate::config::Config;
 use crate::device::has_own_memory;
 use crate::failure::with_hint;
 use crate::run_directory::model_shape;
-use crate::train::{MaxTokens, batching, planned_shape, training_device};
+use crate::train::{MaxTokens, batching, training_device};
 use crate::workload::BatchShape;
 
 /// Where a GPU is tried beyond which it hardly gets faster: its cores have been busy long before.
@@ -44,9 +46,9 @@ pub fn find_max_tokens(
 ) -> anyhow::Result<usize> {
     let model = model_shape(config, tokenizers)?;
     let training = training_device(config, device)?;
-    let every: Vec<u32> = (0..cache.len() as u32).collect();
-    let longest = planned_shape(cache, &batching(config), &every);
-    let least = longest.src_len.max(longest.tgt_len).max(1);
+    // All in one batch, which is as long as the longest.
+    let whole = Epoch::new(cache, &BatchingConfig { max_tokens: usize::MAX, ..batching(config) }, 0)?;
+    let least = BatchShape::of_epoch(&whole, cache).map(|shape| shape.src_len.max(shape.tgt_len)).max().unwrap_or(1);
     let start = MaxTokens::default().tokens().max(least);
     // Both sides as long as the longer one: a batch may have two long sides.
     let shape = |tokens: usize| BatchShape { rows: (tokens / least).max(1), src_len: least, tgt_len: least };

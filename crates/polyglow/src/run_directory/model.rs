@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow, ensure};
 use burn::tensor::Device;
+use polyglow_data::framing::Framing;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::attention::AttentionKind;
 use polyglow_model::quantization::{self, Int8Matrix};
@@ -63,7 +64,8 @@ pub fn translator<'a>(
     check_beam(&config.search, &first.tokenizers)?;
     let members = models.iter().map(|model| Member { model: &model.model, src: &model.tokenizers.src }).collect();
     let (max_tokens, pad_multiple) = (config.train.max_tokens.tokens(), pad_multiple(config));
-    Ok(Translator { members, tgt, search: &config.search, device, max_tokens, pad_multiple })
+    let framing = config.framing();
+    Ok(Translator { members, tgt, search: &config.search, device, max_tokens, pad_multiple, framing })
 }
 
 /// Checks that models translate, and are no language models.
@@ -121,7 +123,10 @@ pub fn model_shape(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<M
         src_pad_id: tokenizers.src.special().pad,
         tgt_pad_id: tokenizers.tgt.special().pad,
         // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
-        max_len: batching(config).planned_len(config.data.max_len) + 1,
+        max_len: match config.framing() {
+            Framing::Windows { context_len } => context_len.get(),
+            Framing::Pairs => batching(config).planned_len(config.data.max_len) + 1,
+        },
     };
     Ok(config.model.shape(vocabulary)?.with_precision(config.train.precision))
 }

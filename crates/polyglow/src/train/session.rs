@@ -11,7 +11,8 @@ use anyhow::{Context, anyhow};
 use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::batch::Batch;
-use polyglow_data::prefetch::{self, BatchStream};
+use polyglow_data::epoch::Epoch;
+use polyglow_data::prefetch::BatchStream;
 use polyglow_model::Model;
 
 use super::checkpoint::{Best, Checkpoints, TrainState};
@@ -86,7 +87,7 @@ impl<'a> Session<'a> {
             return Err(with_hint(error, "bring one back, or remove `checkpoints` in it to begin anew"));
         }
         state.text = Some(setup.text.clone());
-        let epoch_len = prefetch::plan(setup.cache, &batching(config), 0)?.len();
+        let epoch_len = Epoch::new(setup.cache, &batching(config), 0)?.len();
         let last_step = last_step(&config.train, epoch_len);
         let schedule = Schedule::new(&config.train, last_step, shape.d_model());
         let untimed_tokens = state.interval.tokens;
@@ -209,6 +210,7 @@ impl<'a> Session<'a> {
             device: setup.device,
             max_tokens: config.max_tokens.tokens(),
             pad_multiple: pad_multiple(setup.config),
+            framing: setup.config.framing(),
         };
         let evaluation = evaluate(&translator, setup.valid, config.tokenize)?;
         anyhow::ensure!(

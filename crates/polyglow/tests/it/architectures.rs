@@ -88,6 +88,31 @@ fn a_language_model_is_scored_beside_counting_and_writes_the_same_text_for_the_s
 }
 
 #[test]
+fn a_language_model_reads_a_text_in_windows() {
+    let place = Workplace::new();
+    configure(&place, "lm.toml", LM);
+    let windows = ["--set", "data.context_len=5"];
+    let train = |run: &str, more: &[&str]| {
+        place.succeed(&[&["train", "lm.toml", "--run", run], &windows[..], more].concat());
+    };
+    train("straight", &[]);
+    train("resumed", &["--set", "train.max_steps=3"]);
+    train("resumed", &[]);
+    let weights =
+        |run: &str| fs::read(place.path().join(run).join("checkpoints/step-6/model.safetensors")).expect("it is there");
+    assert!(weights("straight") == weights("resumed"));
+    let scores = place.json(&["evaluate", "straight", "--json"]);
+    let number = |key: &str| scores[key].as_f64().unwrap_or_else(|| panic!("no {key} in {scores}"));
+    // The twelve tokens of the four lines, as without windows.
+    let bits = number("loss") * 12.0 / std::f64::consts::LN_2 / 36.0;
+    assert!((number("bits_per_byte") - bits).abs() < 1e-9, "{scores}");
+    assert_eq!(place.succeed(&["generate", "straight", "--prompt", "sieh", "-n", "2"]).0.lines().count(), 2);
+    assert!(place.fail(2, &["generate", "straight", "--max-len", "5"]).contains("was trained for 4 tokens"));
+    let message = place.fail(2, &["train", "tiny.toml", "--run", "new", "--set", "data.context_len=5"]);
+    assert!(message.contains("`data.context_len` belongs to language models"), "{message}");
+}
+
+#[test]
 fn a_language_model_reads_plain_text_files() {
     let place = Workplace::new();
     configure(&place, "lm.toml", LM);

@@ -5,12 +5,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use polyglow_data::prefetch;
+use polyglow_data::epoch::Epoch;
 
 use super::Session;
 use crate::activity::Activity;
 use crate::train::step::forward;
-use crate::train::{StepConfig, Stop, batching, planned_shape};
+use crate::train::{StepConfig, Stop, batching};
 use crate::workload::{self, BatchShape};
 
 impl Session<'_> {
@@ -59,10 +59,9 @@ impl Session<'_> {
 
     /// The different shapes of the batches of this epoch, the largest first: what does not fit should fail soon.
     fn shapes(&self) -> anyhow::Result<Vec<BatchShape>> {
-        let (cache, batching) = (self.setup.cache, batching(self.setup.config));
-        let plan = prefetch::plan(cache, &batching, self.state.epoch)?;
-        let shapes: BTreeSet<BatchShape> =
-            (0..plan.len()).map(|place| planned_shape(cache, &batching, plan.batch(place))).collect();
+        let cache = self.setup.cache;
+        let epoch = Epoch::new(cache, &batching(self.setup.config), self.state.epoch)?;
+        let shapes: BTreeSet<BatchShape> = BatchShape::of_epoch(&epoch, cache).collect();
         let mut shapes: Vec<BatchShape> = shapes.into_iter().collect();
         shapes.sort_by_key(|shape| Reverse(shape.positions()));
         Ok(shapes)

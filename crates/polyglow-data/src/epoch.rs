@@ -1,0 +1,133 @@
+//! An epoch: which examples, or windows of their text, form which batch, and these batches.
+
+use crate::batch::Batch;
+use crate::batching::{BatchingConfig, EpochPlan};
+use crate::dropout::BpeDropout;
+use crate::error::DataError;
+use crate::framing::Framing;
+use crate::id_cache::IdCache;
+use crate::window::Windows;
+
+/// The batches of one epoch of an id cache, a pure function of the cache, the configuration and the epoch's number.
+#[derive(Debug, Clone)]
+pub struct Epoch {
+    config: BatchingConfig,
+    number: u64,
+    /// Of examples, or of windows if there are any.
+    plan: EpochPlan,
+    windows: Option<Windows>,
+}
+
+impl Epoch {
+    /// Plans the epoch number `number`, counted from 0.
+    ///
+    /// # Errors
+    /// [`DataError::LargerThanBatch`] if one row alone exceeds `max_tokens`; and what [`Windows::new`] says.
+    pub fn new(cache: &IdCache, config: &BatchingConfig, number: u64) -> Result<Self, DataError> {
+        let windows = match config.framing {
+            Framing::Windows { context_len } => Some(Windows::of_epoch(cache, context_len, config.seed, number)?),
+            Framing::Pairs => None,
+        };
+        let plan = match &windows {
+            Some(windows) => windows.plan(cache, config, number)?,
+            None => plan_examples(cache, config, number)?,
+        };
+        Ok(Self { config: *config, number, plan, windows })
+    }
+
+    /// Number of batches.
+    pub fn len(&self) -> usize {
+        self.plan.len()
+    }
+
+    /// Whether there is no batch.
+    pub fn is_empty(&self) -> bool {
+        self.plan.is_empty()
+    }
+
+    /// Rows, padded source positions and padded target positions of the batch at `position`. BPE dropout may leave it
+    /// smaller.
+    ///
+    /// # Panics
+    /// If there is no such batch.
+    pub fn shape(&self, cache: &IdCache, position: usize) -> [usize; 3] {
+        let rows = self.plan.batch(position).iter().map(|&item| self.config.positions(self.lengths(cache, item)));
+        rows.fold([0; 3], |[rows, longest_src, longest_tgt], (src, tgt)| {
+            [rows + 1, longest_src.max(src), longest_tgt.max(tgt)]
+        })
+    }
+
+    /// Source and target positions of the batch at `position` that are no padding, without dropout.
+    ///
+    /// # Panics
+    /// If there is no such batch.
+    pub fn num_real_positions(&self, cache: &IdCache, position: usize) -> usize {
+        let rows = self.plan.batch(position).iter();
+        let rows = rows.map(|&item| self.config.framing.positions(self.lengths(cache, item)));
+        rows.map(|(src, tgt)| src + tgt).sum()
+    }
+
+    /// The batch at `position`, with other segmentations of its words if there is `dropout`.
+    ///
+    /// # Errors
+    /// As [`IdCache::example`].
+    ///
+    /// # Panics
+    /// If there is no such batch.
+    pub fn batch(&self, cache: &IdCache, position: usize, dropout: Option<&BpeDropout>) -> Result<Batch, DataError> {
+        let items = self.plan.batch(position);
+        let batch = match &self.windows {
+            None => self.batch_of_examples(cache, items, dropout)?,
+            Some(windows) => self.batch_of_windows(cache, windows, items)?,
+        };
+        Ok(Batch { epoch: self.number, position, epoch_len: self.len(), ..batch })
+    }
+
+    fn batch_of_examples(
+        &self,
+        cache: &IdCache,
+        indices: &[u32],
+        dropout: Option<&BpeDropout>,
+    ) -> Result<Batch, DataError> {
+        let config = &self.config;
+        let examples = indices.iter().map(|&example| match dropout {
+            Some(dropout) => dropout.sample(cache, config, example, self.number),
+            None => cache.example(example),
+        });
+        let examples: Vec<_> = examples.collect::<Result<_, _>>()?;
+        let tokenizers = cache.tokenizers();
+        let (src, tgt) = (tokenizers.src.special(), tokenizers.tgt.special());
+        let mut batch = config.framing.batch(&examples, src, tgt, config.pad_multiple);
+        if config.links && dropout.is_none() && cache.is_aligned() {
+            let links = indices.iter().map(|&example| cache.links(example));
+            batch = batch.with_links(&links.collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(Batch { example_indices: indices.to_vec(), ..batch })
+    }
+
+    fn batch_of_windows(&self, cache: &IdCache, windows: &Windows, indices: &[u32]) -> Result<Batch, DataError> {
+        let read: Vec<_> = indices.iter().map(|&window| windows.read(cache, window)).collect::<Result<_, _>>()?;
+        let (example_indices, rows): (_, Vec<_>) = read.into_iter().unzip();
+        let batch = Batch::of_windows(&rows, cache.tokenizers().tgt.special(), self.config.pad_multiple);
+        Ok(Batch { example_indices, ..batch })
+    }
+
+    /// Source and target ids of an example or a window.
+    fn lengths(&self, cache: &IdCache, item: u32) -> (usize, usize) {
+        match &self.windows {
+            None => cache.lengths(item),
+            Some(windows) => windows.lengths(item),
+        }
+    }
+}
+
+fn plan_examples(cache: &IdCache, config: &BatchingConfig, epoch: u64) -> Result<EpochPlan, DataError> {
+    EpochPlan::new(|example| cache.lengths(example), &cache.parts(), config, epoch).map_err(|mut error| {
+        if let DataError::LargerThanBatch { example, place, .. } = &mut error
+            && let Ok((file, line)) = cache.origin(*example)
+        {
+            *place = format!("`{file}` line {line}");
+        }
+        error
+    })
+}
