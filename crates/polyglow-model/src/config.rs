@@ -64,6 +64,8 @@ pub enum Position {
     Learned,
     /// Queries and keys of self-attention are rotated by their position (Su et al., 2021).
     Rotary,
+    /// No position at all: an encoder sees a bag of words, and a decoder tells the order by what it must not see.
+    None,
 }
 
 /// Which embedding matrices are one and the same parameter (Press and Wolf, 2017).

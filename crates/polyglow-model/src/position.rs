@@ -16,7 +16,7 @@ pub enum PositionEmbedding {
     Sinusoidal(Sinusoids),
     /// A trained vector per position.
     Learned(LearnedPositions),
-    /// Nothing: the positions are elsewhere (rotary).
+    /// Nothing: the positions are elsewhere (rotary), or nowhere.
     None(usize),
 }
 
@@ -30,7 +30,7 @@ impl PositionEmbedding {
                 let weight = init.normal([max_len, d_model], (d_model as f64).powf(-0.5));
                 Self::Learned(LearnedPositions { weight })
             }
-            Position::Rotary => Self::None(d_model),
+            Position::Rotary | Position::None => Self::None(d_model),
         }
     }
 

@@ -56,8 +56,9 @@ fn variants() -> Vec<TransformerConfig> {
             activation: Activation::Swiglu,
             position: Position::Rotary,
             tie_embeddings: TieEmbeddings::None,
-            ..small
+            ..small.clone()
         },
+        TransformerConfig { position: Position::None, ..small },
     ]
 }
 

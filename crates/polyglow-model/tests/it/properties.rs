@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, s};
 use polyglow_model::encoder::Encoder;
 use polyglow_model::init::ParamInit;
 use polyglow_model::mask::padding_mask;
-use polyglow_model::{Transformer, cross_entropy};
+use polyglow_model::{Position, Transformer, cross_entropy};
 
 use crate::{device, distance, ids, small_config, values, variants};
 
@@ -19,6 +19,17 @@ fn the_future_does_not_change_the_past() {
         let (same, changed) = (2 * config.tgt_vocab_size, config.tgt_vocab_size);
         assert!(distance(&first[..same], &second[..same]) < 1e-6);
         assert!(distance(&first[same..][..changed], &second[same..][..changed]) > 1e-3);
+    }
+}
+
+#[test]
+fn only_a_model_without_positions_takes_no_notice_of_the_order_of_the_source() {
+    let device = device();
+    for config in variants() {
+        let model = Transformer::new(&config, 3, &device);
+        let logits = |src| values(model.forward(src, ids([[1, 7, 8]], &device)));
+        let difference = distance(&logits(ids([[4, 5, 6, 2]], &device)), &logits(ids([[6, 2, 4, 5]], &device)));
+        assert!((difference < 2e-6) == (config.position == Position::None), "{config:?}: {difference}");
     }
 }
 
