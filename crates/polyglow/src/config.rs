@@ -64,7 +64,9 @@ impl Config {
         let text = text.map_err(usage)?;
         let config = Self::parse(&text).with_context(|| format!("in the config `{file}`"))?;
         let config = if overrides.is_empty() { config } else { overrides::apply(&text, overrides)? }.resolve();
-        config.validate().with_context(|| format!("in the config `{file}`")).map_err(usage)?;
+        // A value that is out of range may come from an override.
+        let place = if overrides.is_empty() { "in the config" } else { "with `--set`, in the config" };
+        config.validate().with_context(|| format!("{place} `{file}`")).map_err(usage)?;
         Ok(config)
     }
 

@@ -9,12 +9,14 @@ use crate::suggestion::nearest;
 const SECTIONS: [&str; 5] = ["data", "tokenizer", "model", "train", "search"];
 
 /// What serde expects, in a user's words.
-const EXPECTED: [(&str, &str); 10] = [
+const EXPECTED: [(&str, &str); 12] = [
     ("expected struct DataConfig", "expected a section with keys"),
     ("expected struct TokenizerConfig", "expected a section with keys"),
     ("expected struct ModelConfig", "expected a section with keys"),
     ("expected struct TrainConfig", "expected a section with keys"),
     ("expected struct SearchConfig", "expected a section with keys"),
+    ("invalid type: unit variant, expected string only", "expected one of the names that the key can have, in quotes"),
+    ("expected a nonzero usize", "expected a whole number, 1 or more"),
     ("expected usize", "expected a whole number, 0 or more"),
     ("expected u64", "expected a whole number, 0 or more"),
     ("expected f64", "expected a number"),

@@ -60,6 +60,9 @@ pub fn find_max_tokens(
             let batch = shape(tokens).random_batch(model.vocabulary().smaller());
             let fits = trial::run(config, fresh.clone(), &batch, &training);
             device.memory_cleanup();
+            if let Err(error) = &fits {
+                tracing::info!("{tokens} tokens do not fit: {error:#}");
+            }
             fits.map(drop)
         })
     } else {

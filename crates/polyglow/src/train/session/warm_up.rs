@@ -9,6 +9,7 @@ use polyglow_data::epoch::Epoch;
 
 use super::Session;
 use crate::activity::Activity;
+use crate::train::optimizer::GradientSum;
 use crate::train::step::forward;
 use crate::train::{StepConfig, Stop, batching};
 use crate::workload::{self, BatchShape};
@@ -35,6 +36,7 @@ impl Session<'_> {
             label_smoothing: config.train.label_smoothing,
             alignment_weight: config.train.alignment_weight,
         };
+        let mut gradients = GradientSum::default();
         let mut activity = Activity::new();
         for (number, shape) in shapes.iter().enumerate() {
             if stop.asked() {
@@ -46,7 +48,11 @@ impl Session<'_> {
                 batch.gold_attention = Some(vec![0.0; shape.rows * shape.tgt_len * shape.src_len]);
             }
             let (_, minimized) = forward(model, &batch, &self.device, step_config, config.seed, &mut |_| {});
-            drop(minimized.backward());
+            let found = minimized.backward();
+            // With several micro-batches a step, gradients are there while the next one is worked on.
+            if config.train.accumulate_steps > 1 {
+                gradients.add(model, found);
+            }
             // Waits, so that the work of many shapes does not pile up in memory.
             self.device.sync()?;
         }
