@@ -59,6 +59,23 @@ impl Encoder {
         self.finish(self.layers.iter().fold(input, next))
     }
 
+    /// The state after each layer of [`Self::forward`], from the lowest; the last is its output.
+    ///
+    /// # Shapes
+    /// - `input`: `[batch, src_len, d_model]`; output: as `input` each
+    /// - `mask`: `[batch, 1, 1, src_len]`
+    pub fn states(&self, input: Tensor<3>, mask: &Tensor<4, Bool>, rotation: Option<&Rotation>) -> Vec<Tensor<3>> {
+        let mut states = Vec::with_capacity(self.layers.len());
+        let mut hidden = input;
+        for layer in &self.layers {
+            hidden = layer.forward(hidden, mask, rotation, None);
+            states.push(hidden.clone());
+        }
+        states.pop();
+        states.push(self.finish(hidden));
+        states
+    }
+
     /// One more position, which may look at itself and at all of `past`; each layer's keys and values are added there.
     ///
     /// # Shapes

@@ -41,7 +41,7 @@ pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
 pub use lm::{LanguageModel, TextCache};
 pub use loss::{LossOutput, alignment_loss, cross_entropy};
-pub use model::{Cache, Model, ModelShape};
+pub use model::{Cache, Model, ModelShape, Side};
 pub use precision::Precision;
 pub use rnn::{Rnn, RnnCache};
 pub use rnn_lm::{RecurrentLanguageModel, States};

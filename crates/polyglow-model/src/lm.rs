@@ -81,8 +81,23 @@ impl LanguageModel {
     pub fn forward(&self, ids: Tensor<2, Int>, watch: Watch<'_>) -> Tensor<2> {
         let mask = causal_padding_mask(&ids, self.config.tgt_pad_id);
         let rotation = Rotation::new(&self.config, 0, ids.dims()[1], &ids.device());
-        let embedded = self.dropout.forward(self.position.add(self.embedding.forward(ids), 0));
-        self.logits(self.stack.forward(embedded, &mask, rotation.as_ref(), watch))
+        self.logits(self.stack.forward(self.embed(ids), &mask, rotation.as_ref(), watch))
+    }
+
+    /// The state after each layer, from the lowest.
+    ///
+    /// # Shapes
+    /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]` each
+    pub fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        let mask = causal_padding_mask(&ids, self.config.tgt_pad_id);
+        let rotation = Rotation::new(&self.config, 0, ids.dims()[1], &ids.device());
+        self.stack.states(self.embed(ids), &mask, rotation.as_ref())
+    }
+
+    /// # Shapes
+    /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
+    fn embed(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        self.dropout.forward(self.position.add(self.embedding.forward(ids), 0))
     }
 
     /// An empty cache to [`Self::advance`] from.

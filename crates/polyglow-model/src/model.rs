@@ -1,5 +1,7 @@
 //! A model of any architecture: the one place where they differ for whoever trains, translates and looks inside.
 
+mod states;
+
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
@@ -13,6 +15,8 @@ use crate::recurrent::attention::Score;
 use crate::rnn::{Rnn, RnnCache};
 use crate::rnn_lm::{self, RecurrentLanguageModel, States};
 use crate::transformer::{AttentionMaps, Transformer};
+
+pub use states::Side;
 
 /// The complete shape of a model.
 #[derive(Clone, Debug, PartialEq)]

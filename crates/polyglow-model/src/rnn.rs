@@ -83,11 +83,24 @@ impl Rnn {
     }
 
     fn encode(&self, src: Tensor<2, Int>) -> Memory {
-        let pad_mask: Tensor<4, Bool> = padding_mask(&src, self.config.vocabulary.src_pad_id);
-        let embedded = self.dropout.forward(self.src_embedding.forward(src));
-        let (states, summary) = self.encoder.forward(embedded, &pad_mask);
-        let source = self.decoder.attention.as_ref().map(|attention| attention.read(&states, &pad_mask));
+        let pad_mask = padding_mask(&src, self.config.vocabulary.src_pad_id);
+        let (states, summary) = self.read(src, &pad_mask);
+        let attended = self.decoder.attention.as_ref().zip(states.last());
+        let source = attended.map(|(attention, states)| attention.read(states, &pad_mask));
         Memory { source, summary }
+    }
+
+    fn read(&self, src: Tensor<2, Int>, pad_mask: &Tensor<4, Bool>) -> (Vec<Tensor<3>>, Tensor<2>) {
+        self.encoder.forward(self.dropout.forward(self.src_embedding.forward(src)), pad_mask)
+    }
+
+    /// The state after each layer of the encoder, from the lowest.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; output: `[batch, src_len, d_model]` each
+    pub fn states(&self, src: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        let pad_mask = padding_mask(&src, self.config.vocabulary.src_pad_id);
+        self.read(src, &pad_mask).0
     }
 
     /// Scores of the next token at every target position at once (teacher forcing); shows the attention weights,

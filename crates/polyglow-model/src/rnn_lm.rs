@@ -65,13 +65,25 @@ impl RecurrentLanguageModel {
     ///
     /// # Shapes
     /// - `ids`: `[batch, len]`; output: `[batch * len, vocab_size]`
+    ///
+    /// # Panics
+    /// It has no layer, which no config allows.
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<2> {
-        let embedded = self.dropout.forward(self.embedding.forward(ids));
-        let hidden = self
-            .layers
-            .iter()
-            .fold(embedded, |input, layer| self.dropout.forward(layer.run(input, &[], None, Direction::Forward).0));
-        self.logits(hidden.flatten(0, 1))
+        let states = self.states(ids);
+        self.logits(states.last().expect("a model has at least one layer").clone().flatten(0, 1))
+    }
+
+    /// The state after each layer, from the lowest.
+    ///
+    /// # Shapes
+    /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]` each
+    pub fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        let mut hidden = self.dropout.forward(self.embedding.forward(ids));
+        let read = |layer: &Recurrent| {
+            hidden = self.dropout.forward(layer.run(hidden.clone(), &[], None, Direction::Forward).0);
+            hidden.clone()
+        };
+        self.layers.iter().map(read).collect()
     }
 
     /// Scores of the next token after one more token in every row; equal to the last position of [`Self::forward`].

@@ -105,9 +105,24 @@ impl Transformer {
     fn encode_watched(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
         let src_pad_mask = padding_mask(&src, self.config.src_pad_id);
         let rotation = Rotation::new(&self.config, 0, src.dims()[1], &src.device());
-        let embedded = self.src_position.add(self.src_embedding.forward(src), 0);
-        let states = self.encoder.forward(self.dropout.forward(embedded), &src_pad_mask, rotation.as_ref(), watch);
+        let states = self.encoder.forward(self.embed(src), &src_pad_mask, rotation.as_ref(), watch);
         Memory { states, src_pad_mask }
+    }
+
+    /// The state after each layer of the encoder, from the lowest.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; output: `[batch, src_len, d_model]` each
+    pub fn states(&self, src: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        let mask = padding_mask(&src, self.config.src_pad_id);
+        let rotation = Rotation::new(&self.config, 0, src.dims()[1], &src.device());
+        self.encoder.states(self.embed(src), &mask, rotation.as_ref())
+    }
+
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; output: `[batch, src_len, d_model]`
+    fn embed(&self, src: Tensor<2, Int>) -> Tensor<3> {
+        self.dropout.forward(self.src_position.add(self.src_embedding.forward(src), 0))
     }
 
     /// Scores of the next token at every target position at once (teacher forcing).

@@ -1,6 +1,7 @@
 //! The command line. Only this file and its folder know clap: every command gets a plain struct of its arguments.
 
 mod bench;
+mod embeddings;
 mod generate;
 mod metrics;
 
@@ -106,6 +107,8 @@ enum Command {
         #[arg(short, long, conflicts_with_all = ["file", "output", "prefix", "constraints"])]
         interactive: bool,
     },
+    /// Explore word vectors, of a run or of a file: neighbors, analogies, a map, sentences, words in their context
+    Embeddings(embeddings::Embeddings),
     /// Write text with a language model
     Generate(generate::Generate),
     /// Print how probable a model finds given translations: log-probabilities, for reranking and for filtering data
@@ -351,6 +354,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
                 interactive,
             })
         }
+        Command::Embeddings(embeddings) => commands::embeddings::run(&embeddings.into()),
         Command::Generate(generate) => commands::generate::run(&generate.into()),
         Command::Score { model, src, tgt, json } => {
             score::run(&score::ScoreArgs { model: model.into(), src, tgt, json })

@@ -6,6 +6,7 @@ pub mod bench;
 pub mod check;
 pub mod corpus;
 pub mod devices;
+pub mod embeddings;
 pub mod evaluate;
 pub mod generate;
 pub mod info;

@@ -13,6 +13,7 @@ pub mod cli;
 pub mod commands;
 pub mod config;
 pub mod device;
+pub mod embeddings;
 pub mod evaluation;
 pub mod failure;
 pub mod file;

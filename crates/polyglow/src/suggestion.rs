@@ -1,15 +1,21 @@
 //! "Did you mean": the known word that is nearest to an unknown one.
 
+/// Similarity below which a suggestion would rather puzzle than help.
+const ALIKE: f64 = 0.6;
+
 /// The candidate most like `word`, or `None` where nothing is alike.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    /// Similarity below which a suggestion would rather puzzle than help.
-    const ALIKE: f64 = 0.6;
-    candidates
-        .into_iter()
-        .map(|candidate| (similarity(word, candidate), candidate))
-        .filter(|(similarity, _)| *similarity >= ALIKE)
-        .max_by(|(left, _), (right, _)| left.total_cmp(right))
-        .map(|(_, candidate)| candidate)
+    alike(word, candidates, 1).pop()
+}
+
+/// Up to `count` candidates that are like `word`, the most alike first.
+pub fn alike<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
+    let rated = candidates.into_iter().map(|candidate| (similarity(word, candidate), candidate));
+    let mut rated: Vec<_> = rated.filter(|(similarity, _)| *similarity >= ALIKE).collect();
+    // Of equals the last comes first.
+    rated.reverse();
+    rated.sort_by(|(left, _), (right, _)| right.total_cmp(left));
+    rated.into_iter().take(count).map(|(_, candidate)| candidate).collect()
 }
 
 /// Jaro-Winkler, which forgives typing errors, or the share of one word in the other where it is a part of it.
@@ -31,5 +37,6 @@ mod tests {
         assert_eq!(nearest("heads", keys), Some("num_heads"));
         assert_eq!(nearest("warmup", ["warmup_steps", "max_steps"]), Some("warmup_steps"));
         assert_eq!(nearest("xyz", keys), None);
+        assert_eq!(alike("d_modl", keys, 2), ["d_model", "d_ff"]);
     }
 }

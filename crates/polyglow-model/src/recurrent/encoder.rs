@@ -37,15 +37,17 @@ impl RecurrentEncoder {
         Self { layers, dropout: Dropout::new(config.dropout, init) }
     }
 
-    /// What the source is at each position, and as a whole: the last states of both directions.
+    /// What the source is at each position after each layer, from the lowest, and as a whole: the last states of both
+    /// directions of the highest.
     ///
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; `pad_mask`: `[batch, 1, 1, src_len]`
-    /// - output: as `input`, and `[batch, d_model]`
-    pub fn forward(&self, input: Tensor<3>, pad_mask: &Tensor<4, Bool>) -> (Tensor<3>, Tensor<2>) {
+    /// - output: as `input` each, and `[batch, d_model]`
+    pub fn forward(&self, input: Tensor<3>, pad_mask: &Tensor<4, Bool>) -> (Vec<Tensor<3>>, Tensor<2>) {
         let [batch, len, d_model] = input.dims();
         let real = pad_mask.clone().bool_not().float().reshape([batch, len]);
         let real: Vec<Tensor<2>> = (0..len).map(|place| real.clone().narrow(1, place, 1)).collect();
+        let mut states = Vec::with_capacity(self.layers.len());
         let mut hidden = input;
         let mut last = Tensor::zeros([batch, d_model], &hidden.device());
         for (number, layer) in self.layers.iter().enumerate() {
@@ -55,8 +57,9 @@ impl RecurrentEncoder {
             let (forward, first_state) = layer.forward.run(hidden.clone(), &real, None, Direction::Forward);
             let (backward, last_state) = layer.backward.run(hidden, &real, None, Direction::Backward);
             hidden = Tensor::cat(vec![forward, backward], 2);
+            states.push(hidden.clone());
             last = Tensor::cat(vec![first_state.hidden, last_state.hidden], 1);
         }
-        (hidden, last)
+        (states, last)
     }
 }

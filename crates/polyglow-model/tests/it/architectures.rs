@@ -82,6 +82,44 @@ fn padding_and_neighbors_change_nothing() {
 }
 
 #[test]
+fn states_are_the_vectors_of_the_tokens_and_then_each_layers_own() {
+    let device = device();
+    for (config, model) in models(&device) {
+        let states = |rows| model.states(rows).into_iter().map(values).collect::<Vec<_>>();
+        let alone = states(ids([[4, 5, 2]], &device));
+        let in_batch = states(ids([[4, 5, 2, 0, 0], [6, 7, 8, 9, 2]], &device));
+        let num_layers = config.num_encoder_layers.or(config.num_decoder_layers).expect("it is set");
+        assert_eq!(alone.len(), 1 + num_layers, "{config:?}");
+        // The row of a token in the table, scaled by the root of the width.
+        let table = values(model.vectors(model.reading_side(), &device));
+        let expected: Vec<f32> = table[4 * 8..6 * 8].iter().map(|value| value * 8f32.sqrt()).collect();
+        assert!(distance(&alone[0][..2 * 8], &expected) < 1e-6, "{config:?}");
+        for (alone, in_batch) in alone.iter().zip(&in_batch) {
+            assert!(distance(alone, &in_batch[..alone.len()]) < 2e-6, "{config:?}");
+        }
+        let last = Tensor::<1>::from_data(&alone[num_layers][..], &device).reshape([3, 8]);
+        let logits = match &model {
+            Model::Transformer(model) => {
+                let memory = values(model.encode(ids([[4, 5, 2]], &device)).states);
+                assert!(distance(&alone[num_layers], &memory) < 1e-6, "{config:?}");
+                continue;
+            }
+            Model::Lm(model) => model
+                .output
+                .as_ref()
+                .map_or_else(|| model.embedding.logits(last.clone()), |output| output.rows(last.clone())),
+            Model::RnnLm(model) => model
+                .output
+                .as_ref()
+                .map_or_else(|| model.embedding.logits(last.clone()), |output| output.rows(last.clone())),
+            Model::Rnn(_) => continue,
+        };
+        let forward = model.forward(ids([[2]], &device), ids([[4, 5, 2]], &device));
+        assert!(distance(&values(logits), &values(forward)) < 1e-6, "{config:?}");
+    }
+}
+
+#[test]
 fn the_future_does_not_change_the_past() {
     let device = device();
     for (config, model) in models(&device) {

@@ -10,6 +10,7 @@ mod cli;
 mod config;
 mod dashboard;
 mod disk;
+mod embeddings;
 mod fork;
 mod formats;
 mod info;

@@ -1,0 +1,309 @@
+//! `polyglow embeddings`: word vectors, of a run or of a file, to explore.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use burn::tensor::Device;
+use polyglow_data::config::{DataConfig, Split};
+use polyglow_data::corpus::Corpus;
+use polyglow_data::lines::Lines;
+use polyglow_data::tokenizer::Tokenizer;
+use polyglow_data::word_vectors::{VectorLimits, WordVectors};
+use polyglow_model::Side;
+use serde::Serialize;
+
+use super::model::ModelArgs;
+use crate::config::Config;
+use crate::device;
+use crate::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Pool, Reader, Sentences, project};
+use crate::failure::{usage, with_hint};
+use crate::run_directory::TrainedModel;
+
+/// Sentences of a run's own text that a word in its context is compared with, at most.
+const BANK: usize = 1000;
+
+/// What `polyglow embeddings` is asked to do.
+#[derive(Clone, Debug)]
+pub struct EmbeddingsArgs {
+    /// Directory of a run, or a file of vectors.
+    pub source: PathBuf,
+    /// The checkpoint of a run: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or a path.
+    pub checkpoint: String,
+    /// Whose tokens; without one those that the model reads.
+    pub side: Option<Side>,
+    /// Neighbors that are shown, or words of a plot.
+    pub count: usize,
+    /// Whether to print JSON.
+    pub json: bool,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What is done with vectors.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Prints the words nearest to one.
+    Nearest(String),
+    /// Prints what is to the third word as the second is to the first.
+    Analogy([String; 3]),
+    /// Draws the words of a file, or the first ones of the vocabulary, to a file.
+    Plot(Option<PathBuf>, PathBuf),
+    /// Prints the nearest lines of each line of a file, or of one text.
+    Sentences(PathBuf, Pool, Option<String>),
+    /// Prints which words of other sentences a word of a text is like, layer by layer.
+    Context(String, String),
+    /// Writes all vectors to a file.
+    Export(PathBuf),
+}
+
+/// Where vectors come from.
+enum Opened {
+    File(Embeddings),
+    Run(Box<Run>),
+}
+
+struct Run {
+    config: Config,
+    trained: TrainedModel,
+    device: Device,
+    embeddings: Embeddings,
+}
+
+/// A line and those near it.
+#[derive(Serialize)]
+struct LineNeighbors<'a> {
+    /// Its number from 1; none of a text that is not in the file.
+    line: Option<usize>,
+    text: &'a str,
+    neighbors: Vec<LineNeighbor<'a>>,
+}
+
+#[derive(Serialize)]
+struct LineNeighbor<'a> {
+    line: usize,
+    cosine: f32,
+    text: &'a str,
+}
+
+/// Explores vectors.
+///
+/// # Errors
+/// There is no such run, checkpoint or file; a word is unknown, or something is asked of a file that only a model can
+/// answer (exit code 2); a file cannot be read or written.
+pub fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
+    let format = match &args.action {
+        Action::Plot(_, out) => Some(plot_format(out)?),
+        _ => None,
+    };
+    let opened = open(args)?;
+    let embeddings = opened.embeddings();
+    match &args.action {
+        Action::Nearest(word) => print_words(&embeddings.nearest(word, args.count)?, args.json),
+        Action::Analogy([a, b, c]) => print_words(&embeddings.analogy([a, b, c], args.count)?, args.json),
+        Action::Plot(words, out) => {
+            let format = format.context("a plot has a format")?;
+            plot(args, embeddings, words.as_deref(), out, format)
+        }
+        Action::Sentences(file, pool, query) => sentences(args, &opened, file, *pool, query.as_deref()),
+        Action::Context(text, word) => context(args, &opened, text, word),
+        Action::Export(out) => export(embeddings, out),
+    }
+}
+
+impl Opened {
+    fn embeddings(&self) -> &Embeddings {
+        match self {
+            Self::File(embeddings) => embeddings,
+            Self::Run(run) => &run.embeddings,
+        }
+    }
+}
+
+impl Run {
+    fn reader(&self) -> Reader<'_> {
+        let Self { trained, device, .. } = self;
+        let tokenizer = tokenizer(trained, trained.model.reading_side());
+        Reader { model: &trained.model, tokenizer, device }
+    }
+}
+
+fn tokenizer(trained: &TrainedModel, side: Side) -> &Arc<Tokenizer> {
+    match side {
+        Side::Src => &trained.tokenizers.src,
+        Side::Tgt => &trained.tokenizers.tgt,
+    }
+}
+
+fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
+    if args.source.is_file() {
+        let limits = VectorLimits::default();
+        let vectors = WordVectors::read(&args.source, limits)?;
+        if vectors.words.len() == limits.max_words {
+            tracing::warn!("`{}`: only the first {} words are read", args.source.display(), limits.max_words);
+        }
+        return Ok(Opened::File(Embeddings::of_file(vectors)));
+    }
+    // A look at a few words is no work for a GPU.
+    let on_host = device::compiled_in().contains(&"flex").then(|| "flex".to_owned());
+    let model_args = ModelArgs {
+        run: args.source.clone(),
+        checkpoint: args.checkpoint.clone(),
+        ensemble: Vec::new(),
+        overrides: Vec::new(),
+        beam_size: None,
+        device: on_host,
+    };
+    let (config, device) = model_args.open()?;
+    let trained = model_args.load(&device)?.swap_remove(0);
+    let side = args.side.unwrap_or(trained.model.reading_side());
+    let embeddings = Embeddings::of_model(&trained.model, tokenizer(&trained, side), side, &device);
+    Ok(Opened::Run(Box::new(Run { config, trained, device, embeddings })))
+}
+
+fn print_words(neighbors: &[Neighbor], json: bool) -> anyhow::Result<()> {
+    if json {
+        return print_json(&neighbors);
+    }
+    let mut out = io::stdout().lock();
+    for Neighbor { word, cosine } in neighbors {
+        writeln!(out, "{cosine:.4}\t{word}")?;
+    }
+    Ok(())
+}
+
+fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(value)?)?)
+}
+
+/// How a plot is written, by the ending of its file.
+fn plot_format(path: &Path) -> anyhow::Result<PlotFormat> {
+    match path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
+        Some("html") => Ok(PlotFormat::Html),
+        Some("png") => Ok(PlotFormat::Png),
+        Some("svg") => Ok(PlotFormat::Svg),
+        _ => Err(usage(anyhow!("`{}` ends neither in .html nor in .png or .svg", path.display()))),
+    }
+}
+
+fn plot(
+    args: &EmbeddingsArgs,
+    embeddings: &Embeddings,
+    words: Option<&Path>,
+    out: &Path,
+    format: PlotFormat,
+) -> anyhow::Result<()> {
+    let (mut shown, mut vectors) = (Vec::new(), Vec::new());
+    match words {
+        None => {
+            for (word, vector) in embeddings.first(args.count) {
+                shown.push(word.to_owned());
+                vectors.extend(vector);
+            }
+        }
+        Some(path) => {
+            for word in read_lines(path)?.iter().map(|line| line.trim()).filter(|word| !word.is_empty()) {
+                shown.push(word.to_owned());
+                vectors.extend(embeddings.direction(word)?);
+            }
+        }
+    }
+    let projection = project(&vectors, embeddings.dim());
+    let title = args.source.display().to_string();
+    Plot { title: &title, words: &shown, projection: &projection }.write(format, out)?;
+    tracing::info!("wrote `{}`", out.display());
+    Ok(())
+}
+
+fn sentences(
+    args: &EmbeddingsArgs,
+    opened: &Opened,
+    file: &Path,
+    pool: Pool,
+    query: Option<&str>,
+) -> anyhow::Result<()> {
+    let mut texts = read_lines(file)?;
+    let count = texts.len();
+    texts.extend(query.map(str::to_owned));
+    let found = match opened {
+        Opened::Run(run) => Sentences::of_model(run.reader(), &texts, pool)?,
+        Opened::File(_) if pool == Pool::First => {
+            return Err(usage(anyhow!("`--pool first`: the first word of a line knows nothing of the others")));
+        }
+        Opened::File(embeddings) => Sentences::of_words(embeddings, &texts)?,
+    };
+    let asked = |line: &usize| if query.is_some() { *line > count } else { true };
+    let mut reports = Vec::new();
+    for (place, line) in found.lines().iter().enumerate().filter(|(_, line)| asked(line)) {
+        let near = found.nearest(place, args.count, count).into_iter();
+        let neighbors =
+            near.map(|near| LineNeighbor { line: near.line, cosine: near.cosine, text: &texts[near.line - 1] });
+        let number = (*line <= count).then_some(*line);
+        reports.push(LineNeighbors { line: number, text: &texts[line - 1], neighbors: neighbors.collect() });
+    }
+    if query.is_some() && reports.is_empty() {
+        return Err(usage(anyhow!("`--query` has no word that is known")));
+    }
+    if args.json {
+        return print_json(&reports);
+    }
+    let mut out = io::stdout().lock();
+    for LineNeighbors { line, text, neighbors } in &reports {
+        writeln!(out, "{}\t{text}", line.map_or_else(|| "query".to_owned(), |line| line.to_string()))?;
+        for LineNeighbor { line, cosine, text } in neighbors {
+            writeln!(out, "  {cosine:.4}\t{line}\t{text}")?;
+        }
+    }
+    Ok(())
+}
+
+fn context(args: &EmbeddingsArgs, opened: &Opened, text: &str, word: &str) -> anyhow::Result<()> {
+    let Opened::Run(run) = opened else {
+        let error = anyhow!("`{}` is a file of vectors, in which a word has no context", args.source.display());
+        return Err(with_hint(usage(error), "`nearest` shows a word's neighbors"));
+    };
+    let side = run.trained.model.reading_side();
+    let bank = Bank::new(run.reader(), bank_sentences(&run.config.data, side)?)?;
+    let layers = bank.neighbors(run.reader(), text, word, args.count)?;
+    if args.json {
+        return print_json(&layers);
+    }
+    let mut out = io::stdout().lock();
+    for layer in layers {
+        match layer.layer {
+            0 => write!(out, "embedding")?,
+            number => write!(out, "layer {number}")?,
+        }
+        for neighbor in layer.neighbors {
+            write!(out, "\t{} {:.3}", neighbor.word, neighbor.cosine)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The first sentences of the run's validation set, or without one of its training text.
+fn bank_sentences(data: &DataConfig, side: Side) -> anyhow::Result<Vec<String>> {
+    let split = if data.corpus.is_some() || data.valid.is_some() { Split::Valid } else { Split::Train };
+    let text = |pair: polyglow_data::corpus::Pair| if side == Side::Src { pair.src } else { pair.tgt };
+    let pairs = Corpus::open(data, split)?.pairs().take(BANK);
+    Ok(pairs.map(|pair| Ok(text(pair?))).collect::<Result<_, polyglow_data::error::DataError>>()?)
+}
+
+fn export(embeddings: &Embeddings, path: &Path) -> anyhow::Result<()> {
+    let failed = || format!("cannot write `{}`", path.display());
+    let mut out = BufWriter::new(File::create(path).with_context(failed)?);
+    let left_out =
+        embeddings.write(&mut out).and_then(|left_out| out.flush().map(|()| left_out)).with_context(failed)?;
+    if left_out > 0 {
+        tracing::warn!("{left_out} tokens hold whitespace, for which the format has no place: they are left out");
+    }
+    tracing::info!("wrote `{}`", path.display());
+    Ok(())
+}
+
+fn read_lines(path: &Path) -> anyhow::Result<Vec<String>> {
+    Ok(Lines::open(path)?.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,91 @@
+//! Vectors scaled to length 1, so that the cosine of the angle between two of them is their product.
+
+/// Products that are added side by side, so that a loop becomes vector instructions and adds alike on every machine.
+const LANES: usize = 16;
+
+/// Vectors of length 1; those of length 0 stay so, and have the cosine 0 with all others.
+#[derive(Clone, Debug)]
+pub struct Directions {
+    dim: usize,
+    units: Vec<f32>,
+}
+
+impl Directions {
+    /// Scales vectors, `[rows, dim]` row by row.
+    ///
+    /// # Panics
+    /// `dim` is 0.
+    pub fn new(mut values: Vec<f32>, dim: usize) -> Self {
+        for vector in values.chunks_mut(dim) {
+            let square: f64 = vector.iter().map(|value| f64::from(*value).powi(2)).sum();
+            if square > 0.0 {
+                vector.iter_mut().for_each(|value| *value = (f64::from(*value) / square.sqrt()) as f32);
+            }
+        }
+        Self { dim, units: values }
+    }
+
+    /// The vector at `place`.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn get(&self, place: usize) -> &[f32] {
+        &self.units[place * self.dim..][..self.dim]
+    }
+
+    /// The `count` vectors with the largest cosines to `vector`, largest first, and of equal ones the first; only places
+    /// that `keep` keeps.
+    ///
+    /// # Panics
+    /// `vector` has another length.
+    pub fn nearest(&self, vector: &[f32], count: usize, keep: impl Fn(usize) -> bool) -> Vec<(usize, f32)> {
+        assert_eq!(vector.len(), self.dim, "numbers of a vector");
+        let query = Self::new(vector.to_vec(), self.dim);
+        let rows = self.units.chunks(self.dim).enumerate().filter(|(place, _)| keep(*place));
+        let mut found: Vec<(usize, f32)> = rows.map(|(place, row)| (place, product(row, query.get(0)))).collect();
+        let order = |left: &(usize, f32), right: &(usize, f32)| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0));
+        if count < found.len() {
+            found.select_nth_unstable_by(count, order);
+            found.truncate(count);
+        }
+        found.sort_unstable_by(order);
+        found
+    }
+}
+
+fn product(left: &[f32], right: &[f32]) -> f32 {
+    let mut sums = [0.0; LANES];
+    let ((left, left_rest), (right, right_rest)) = (left.as_chunks::<LANES>(), right.as_chunks::<LANES>());
+    for (left, right) in left.iter().zip(right) {
+        sums.iter_mut().zip(left.iter().zip(right)).for_each(|(sum, (left, right))| *sum += left * right);
+    }
+    let rest: f32 = left_rest.iter().zip(right_rest).map(|(left, right)| left * right).sum();
+    sums.iter().sum::<f32>() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_does_not_matter_and_equals_keep_their_order() {
+        let directions = Directions::new(vec![0.0, 2.0, 3.0, 4.0, 0.0, 0.0, 30.0, 40.0, -1.0, 0.0], 2);
+        assert_eq!(directions.get(1), [0.6, 0.8]);
+        let found = directions.nearest(&[0.3, 0.4], 4, |_| true);
+        assert_eq!(found.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [1, 3, 0, 2]);
+        let expected = [1.0, 1.0, 0.8, 0.0];
+        assert!(
+            found.iter().zip(expected).all(|((_, cosine), expected)| (cosine - expected).abs() < 1e-6),
+            "{found:?}"
+        );
+        assert_eq!(directions.nearest(&[0.3, 0.4], 9, |place| place > 3), [(4, -0.6)]);
+    }
+
+    #[test]
+    fn products_are_those_of_all_numbers() {
+        for len in [1, 15, 16, 17, 40] {
+            let numbers: Vec<f32> = (1..=len).map(|number| number as f32).collect();
+            assert_eq!(product(&numbers, &numbers), (1..=len).map(|number| number * number).sum::<usize>() as f32);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Principal component analysis: the plane on which vectors differ most (Pearson, 1901).
+
+/// Rounds of the power iteration, at most: where two components explain nearly the same it converges slowly, and either
+/// does.
+const MOST_ROUNDS: usize = 1000;
+/// A share of the variance that is rounding, and no component.
+const NOTHING: f64 = 1e-12;
+/// A component has converged when no number of it moves by more.
+const STILL: f64 = 1e-10;
+
+/// Vectors on a plane.
+#[derive(Clone, Debug)]
+pub struct Projection {
+    /// The place of each vector along the first and the second component.
+    pub points: Vec<[f64; 2]>,
+    /// Which share of the variance each component explains, 0 to 1.
+    pub explained: [f64; 2],
+}
+
+/// Projects vectors on their first two principal components, found one after the other by power iteration.
+///
+/// The largest number of a component is positive, so that the same vectors give the same picture.
+///
+/// # Shapes
+/// - `values`: `[rows, dim]` row by row
+///
+/// # Panics
+/// `dim` is 0.
+pub fn project(values: &[f32], dim: usize) -> Projection {
+    let count = values.len() / dim;
+    let mut mean = vec![0.0; dim];
+    for row in values.chunks(dim) {
+        mean.iter_mut().zip(row).for_each(|(mean, value)| *mean += f64::from(*value) / count as f64);
+    }
+    let center = |row: &[f32]| row.iter().zip(&mean).map(|(value, mean)| f64::from(*value) - mean).collect();
+    let rows: Vec<Vec<f64>> = values.chunks(dim).map(center).collect();
+    let total: f64 = rows.iter().map(|row| dot(row, row)).sum();
+    let first = component(&rows, dim, total, None);
+    let second = component(&rows, dim, total, Some(&first));
+    let points: Vec<[f64; 2]> = rows.iter().map(|row| [dot(row, &first), dot(row, &second)]).collect();
+    let share = |axis: usize| {
+        let variance: f64 = points.iter().map(|point| point[axis].powi(2)).sum();
+        if total > 0.0 { variance / total } else { 0.0 }
+    };
+    let explained = [share(0), share(1)];
+    Projection { points, explained }
+}
+
+/// The direction of length 1 in which rows differ most, among those at right angles to `before`; zeros where they differ
+/// in none.
+fn component(rows: &[Vec<f64>], dim: usize, total: f64, before: Option<&[f64]>) -> Vec<f64> {
+    // No direction is special, and none of these numbers stands out.
+    let mut vector: Vec<f64> = (0..dim).map(|place| 1.0 + (place as f64 + 1.0).sin()).collect();
+    for _ in 0..MOST_ROUNDS {
+        let mut next = vec![0.0; dim];
+        for row in rows {
+            let along = dot(row, &vector);
+            next.iter_mut().zip(row).for_each(|(next, value)| *next += along * value);
+        }
+        if let Some(before) = before {
+            let along = dot(&next, before);
+            next.iter_mut().zip(before).for_each(|(next, value)| *next -= along * value);
+        }
+        let length = dot(&next, &next).sqrt();
+        if length <= NOTHING * total {
+            return vec![0.0; dim];
+        }
+        next.iter_mut().for_each(|value| *value /= length);
+        let moved = next.iter().zip(&vector).map(|(new, old)| (new - old).abs()).fold(0.0, f64::max);
+        vector = next;
+        if moved < STILL {
+            break;
+        }
+    }
+    let largest = vector.iter().copied().max_by(|left, right| left.abs().total_cmp(&right.abs()));
+    if largest.is_some_and(|largest| largest < 0.0) {
+        vector.iter_mut().for_each(|value| *value = -*value);
+    }
+    vector
+}
+
+fn dot(left: &[f64], right: &[f64]) -> f64 {
+    left.iter().zip(right).map(|(left, right)| left * right).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_on_a_line_lie_on_the_first_axis() {
+        // Along (3, 4, 0), at -10, 0 and 10 from their mean.
+        let projection = project(&[1.0, 1.0, 7.0, 7.0, 9.0, 7.0, 13.0, 17.0, 7.0], 3);
+        for (point, expected) in projection.points.iter().zip([-10.0, 0.0, 10.0]) {
+            assert!((point[0] - expected).abs() < 1e-6 && point[1].abs() < 1e-6, "{point:?}");
+        }
+        assert!((projection.explained[0] - 1.0).abs() < 1e-9 && projection.explained[1] < 1e-9);
+    }
+
+    #[test]
+    fn equal_vectors_have_no_extent() {
+        let projection = project(&[1.0, 2.0, 1.0, 2.0], 2);
+        assert_eq!((projection.points, projection.explained), (vec![[0.0; 2]; 2], [0.0; 2]));
+    }
+}

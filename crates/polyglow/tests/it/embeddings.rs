@@ -1,0 +1,164 @@
+//! `polyglow embeddings`: what gensim finds in a file (written by `scripts/golden-embeddings.py`), and models.
+
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use polyglow::embeddings::{Embeddings, Neighbor, project};
+use polyglow_data::word_vectors::{VectorLimits, WordVectors};
+use serde::Deserialize;
+
+use crate::program::Workplace;
+
+static PLACE: LazyLock<Workplace> = LazyLock::new(|| {
+    let place = Workplace::trained();
+    fs::copy(VECTORS, place.path().join("vectors.txt")).expect("it can be copied");
+    place
+});
+
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/vectors.txt");
+
+#[derive(Deserialize)]
+struct Golden {
+    nearest: std::collections::BTreeMap<String, Vec<(String, f32)>>,
+    analogies: Vec<Analogy>,
+    points: Vec<[f64; 2]>,
+    explained: [f64; 2],
+}
+
+#[derive(Deserialize)]
+struct Analogy {
+    words: [String; 3],
+    found: Vec<(String, f32)>,
+}
+
+fn golden() -> (Golden, Embeddings) {
+    let golden = serde_json::from_str(include_str!("../golden/embeddings.json")).expect("it is JSON");
+    let vectors = WordVectors::read(Path::new(VECTORS), VectorLimits::default()).expect("it can be read");
+    (golden, Embeddings::of_file(vectors))
+}
+
+fn assert_same(found: &[Neighbor], expected: &[(String, f32)]) {
+    assert_eq!(found.len(), expected.len());
+    for (Neighbor { word, cosine }, (expected, value)) in found.iter().zip(expected) {
+        assert!(word == expected && (cosine - value).abs() < 1e-6, "{word} {cosine}, not {expected} {value}");
+    }
+}
+
+#[test]
+fn neighbors_and_analogies_are_those_of_gensim() {
+    let (golden, embeddings) = golden();
+    assert!(golden.nearest.len() == 3 && golden.analogies.len() == 3);
+    for (word, expected) in &golden.nearest {
+        assert_same(&embeddings.nearest(word, expected.len()).expect("it is known"), expected);
+    }
+    for Analogy { words: [a, b, c], found } in &golden.analogies {
+        assert_same(&embeddings.analogy([a, b, c], found.len()).expect("they are known"), found);
+    }
+}
+
+#[test]
+fn the_plane_is_that_of_a_singular_value_decomposition() {
+    let (golden, embeddings) = golden();
+    let vectors: Vec<f32> = embeddings.first(usize::MAX).flat_map(|(_, vector)| vector.to_vec()).collect();
+    let projection = project(&vectors, embeddings.dim());
+    assert_eq!(projection.points.len(), golden.points.len());
+    let pairs = projection.points.iter().flatten().zip(golden.points.iter().flatten());
+    let shares = projection.explained.iter().zip(&golden.explained);
+    for (found, expected) in pairs.chain(shares) {
+        assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
+    }
+}
+
+#[test]
+fn the_command_prints_what_the_library_finds() {
+    let (golden, _) = golden();
+    let expected = &golden.nearest["w37"];
+    let found = PLACE.json(&["embeddings", "vectors.txt", "nearest", "w37", "-n", "7", "--json"]);
+    let words: Vec<&str> = found.as_array().expect("a list").iter().filter_map(|near| near["word"].as_str()).collect();
+    assert_eq!(words, expected.iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>());
+    let lines = PLACE.succeed(&["embeddings", "vectors.txt", "nearest", "w37", "-n", "1"]).0;
+    assert_eq!(lines, format!("{:.4}\t{}\n", expected[0].1, expected[0].0));
+    let message = PLACE.fail(2, &["embeddings", "vectors.txt", "nearest", "w3"]);
+    assert!(message.contains("no vector for the word `w3`") && message.contains("hint: there is `w3"), "{message}");
+}
+
+#[test]
+fn exported_vectors_are_read_again_as_they_were() {
+    PLACE.succeed(&["embeddings", "run", "export", "exported.txt"]);
+    let text = fs::read_to_string(PLACE.path().join("exported.txt")).expect("it was written");
+    // 26 words, `look`, `now` and `sieh`, and the model's width.
+    assert_eq!(text.lines().next(), Some("29 8"));
+    let of_run = PLACE.succeed(&["embeddings", "run", "analogy", "aaa", "bbb", "ccc"]).0;
+    assert_eq!(PLACE.succeed(&["embeddings", "exported.txt", "analogy", "aaa", "bbb", "ccc"]).0, of_run);
+    PLACE.succeed(&["embeddings", "vectors.txt", "export", "again.txt"]);
+    let numbers = |file: &str| -> Vec<f32> {
+        let text = fs::read_to_string(PLACE.path().join(file)).expect("it is there");
+        text.split_whitespace().filter_map(|field| field.parse().ok()).collect()
+    };
+    assert_eq!(numbers("again.txt"), numbers("vectors.txt"));
+}
+
+#[test]
+fn a_plot_names_every_word() {
+    PLACE.succeed(&["embeddings", "run", "plot", "--out", "map.html"]);
+    let page = fs::read_to_string(PLACE.path().join("map.html")).expect("it was written");
+    for word in ["look", "now", "sieh", "aaa", "zzz"] {
+        assert!(page.contains(&format!("<title>{word}</title>")), "{word}");
+    }
+    fs::write(PLACE.path().join("words.txt"), "w00\nw01\n\nw52\n").expect("it can be written");
+    PLACE.succeed(&["embeddings", "vectors.txt", "plot", "--words", "words.txt", "--out", "map.svg"]);
+    let picture = fs::read_to_string(PLACE.path().join("map.svg")).expect("it was written");
+    assert!(picture.contains("w52") && !picture.contains("w03"), "{picture}");
+    PLACE.succeed(&["embeddings", "vectors.txt", "plot", "-n", "5", "--out", "map.png"]);
+    assert!(fs::read(PLACE.path().join("map.png")).expect("it was written").starts_with(b"\x89PNG"));
+    assert!(PLACE.fail(2, &["embeddings", "run", "plot", "--out", "map.gif"]).contains("ends neither in .html"));
+}
+
+#[test]
+fn a_sentence_is_nearest_to_itself_whatever_surrounds_it() {
+    fs::write(PLACE.path().join("lines.txt"), "look aaa now\n\nnow look bbb ccc\nlook aaa now\n").expect("written");
+    for pool in ["mean", "first"] {
+        let found = PLACE.json(&["embeddings", "run", "sentences", "lines.txt", "--pool", pool, "--json", "-n", "1"]);
+        let first = &found[0];
+        assert_eq!((first["line"].as_u64(), first["neighbors"][0]["line"].as_u64()), (Some(1), Some(4)), "{found}");
+        assert!(first["neighbors"][0]["cosine"].as_f64().expect("a number") > 0.999_99, "{found}");
+        // A blank line has no vector.
+        assert_eq!(found.as_array().map(Vec::len), Some(3));
+    }
+    let lines = PLACE.succeed(&["embeddings", "run", "sentences", "lines.txt", "--query", "look aaa now", "-n", "2"]).0;
+    let starts: Vec<&str> = lines.lines().map(|line| line.trim_start().get(..5).unwrap_or_default()).collect();
+    assert_eq!((starts.len(), starts[0]), (3, "query"), "{lines}");
+    assert!(lines.contains("\t1\tlook aaa now") && lines.contains("\t4\tlook aaa now"), "{lines}");
+
+    // Of a file a line is the mean of its words: here the same ones in another order.
+    fs::write(PLACE.path().join("grid.txt"), "w00 w13\nw52\nw13 unknown w00\n").expect("it can be written");
+    let found = PLACE.json(&["embeddings", "vectors.txt", "sentences", "grid.txt", "--json", "-n", "1"]);
+    assert_eq!(found[0]["neighbors"][0]["line"], 3);
+    let message = PLACE.fail(2, &["embeddings", "vectors.txt", "sentences", "grid.txt", "--pool", "first"]);
+    assert!(message.contains("`--pool first`"), "{message}");
+}
+
+#[test]
+fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
+    // The first sentence of the validation text is `now look aaa`; the neighbors of `look` there are from such sentences.
+    let found = PLACE.json(&["embeddings", "run", "context", "now look aaa", "--word", "look", "--json", "-n", "9"]);
+    let layers = found.as_array().expect("a list");
+    assert_eq!(layers.len(), 2, "the embedding and one layer: {found}");
+    for (number, layer) in layers.iter().enumerate() {
+        assert_eq!(layer["layer"], number);
+        let neighbors = layer["neighbors"].as_array().expect("a list");
+        let words: Vec<&str> = neighbors.iter().filter_map(|near| near["word"].as_str()).collect();
+        // The bank has `now`, `look`, `aaa`, `bbb`, `ccc` and `ddd`; each but the word itself stands here once.
+        let mut sorted = words.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, ["aaa", "bbb", "ccc", "ddd", "now"]);
+        assert!(
+            neighbors.iter().all(|near| near["sentence"].as_str().is_some_and(|text| text.starts_with("now look")))
+        );
+    }
+    let message = PLACE.fail(2, &["embeddings", "run", "context", "now look aaa", "--word", "loop"]);
+    assert!(message.contains("no word `loop`") && message.contains("did you mean `look`?"), "{message}");
+    let message = PLACE.fail(2, &["embeddings", "vectors.txt", "context", "a b", "--word", "a"]);
+    assert!(message.contains("file of vectors"), "{message}");
+}
