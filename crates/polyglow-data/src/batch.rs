@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::alignment::Link;
 use crate::example::Example;
+use crate::skip_gram::SkipGram;
 use crate::special::SpecialIds;
 
 /// Padded sentence pairs, ready for a model.
@@ -116,6 +117,25 @@ impl Batch {
         Self { tgt_in, tgt_out, tgt_lengths: lengths, tgt_len, ..empty }
     }
 
+    /// Words as sources, and candidates for words beside them as the inputs of the decoder: its targets are 1 where the
+    /// candidate is from the text, and 0 where it is drawn. All rows have as many; place and origin are left at zero.
+    pub fn of_skip_grams(rows: &[SkipGram]) -> Self {
+        let count = rows.first().map_or(0, |row| row.candidates.len());
+        let ids = |ids: &[u32]| ids.iter().map(|&id| id as i32).collect::<Vec<_>>();
+        let of_row: Vec<i32> = (0..count).map(|place| i32::from(place == 0)).collect();
+        Self {
+            src: rows.iter().map(|row| row.center as i32).collect(),
+            tgt_in: rows.iter().flat_map(|row| ids(&row.candidates)).collect(),
+            tgt_out: of_row.repeat(rows.len()),
+            src_lengths: vec![1; rows.len()],
+            tgt_lengths: vec![count; rows.len()],
+            batch_size: rows.len(),
+            src_len: 1,
+            tgt_len: count,
+            ..Self::new(&[], SpecialIds::LEARNED, SpecialIds::LEARNED, 1)
+        }
+    }
+
     /// Adds [`Self::gold_attention`] from the links of each row, which are between tokens and sorted by the target.
     #[must_use]
     pub fn with_links(mut self, links: &[Vec<Link>]) -> Self {
@@ -223,6 +243,16 @@ mod tests {
         assert_eq!(batch.tgt_in, [7, 20, 21, 7, 7, 22, 23, 24, 9, 9, 9, 9]);
         assert_eq!(batch.tgt_out, [20, 21, 8, 8, 22, 23, 24, 8, 9, 9, 9, 9]);
         assert_eq!(batch.tgt_lengths, [6, 2]);
+    }
+
+    #[test]
+    fn the_first_candidate_is_the_real_one() {
+        let row = |center, candidates: &[u32]| SkipGram { center, candidates: candidates.to_vec() };
+        let batch = Batch::of_skip_grams(&[row(4, &[5, 6, 7]), row(5, &[4, 6, 6])]);
+        assert_eq!((batch.src, batch.tgt_in), (vec![4, 5], vec![5, 6, 7, 4, 6, 6]));
+        assert_eq!(batch.tgt_out, [1, 0, 0, 1, 0, 0]);
+        assert_eq!([batch.batch_size, batch.src_len, batch.tgt_len], [2, 1, 3]);
+        assert_eq!((batch.src_lengths, batch.tgt_lengths), (vec![1, 1], vec![3, 3]));
     }
 
     #[test]

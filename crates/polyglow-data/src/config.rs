@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::corpus::is_tsv;
 use crate::error::DataError;
+use crate::skip_gram::SkipGrams;
 use crate::toy::Toy;
 
 /// Which text a run reads: either an embedded corpus or files.
@@ -46,6 +47,15 @@ pub struct DataConfig {
     /// line by line without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_len: Option<NonZeroUsize>,
+    /// Words on each side of a word that may be its context, for word vectors; default 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<usize>,
+    /// Words drawn from the noise for each of the context, for word vectors; default 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negatives: Option<usize>,
+    /// Share of the text above which a word is left out here and there, for word vectors; default 0.001, 0 for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subsample: Option<f64>,
     /// Whether only targets are read, each a text of its own: what a language model is trained on. Not a key: it follows
     /// from the architecture.
     #[serde(skip)]
@@ -119,6 +129,9 @@ impl Default for DataConfig {
             max_len: default_max_len(),
             max_length_ratio: default_max_length_ratio(),
             context_len: None,
+            window: None,
+            negatives: None,
+            subsample: None,
             one_sided: false,
         }
     }
@@ -148,6 +161,7 @@ impl DataConfig {
                 "belongs to language models, which read text of one side".to_owned(),
             ));
         }
+        SkipGrams::new(self).validate()?;
         if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
             return Err(wrong("data.max_len", format!("must lie in 1..=65535, not {}", self.max_len)));
         }

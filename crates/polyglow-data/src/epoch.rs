@@ -6,6 +6,7 @@ use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::framing::Framing;
 use crate::id_cache::IdCache;
+use crate::skip_gram::SkipGramSampler;
 use crate::window::Windows;
 
 /// The batches of one epoch of an id cache, a pure function of the cache, the configuration and the epoch's number.
@@ -16,6 +17,8 @@ pub struct Epoch {
     /// Of examples, or of windows if there are any.
     plan: EpochPlan,
     windows: Option<Windows>,
+    /// Draws the rows of an example, where these are more than one.
+    sampler: Option<SkipGramSampler>,
 }
 
 impl Epoch {
@@ -26,13 +29,17 @@ impl Epoch {
     pub fn new(cache: &IdCache, config: &BatchingConfig, number: u64) -> Result<Self, DataError> {
         let windows = match config.framing {
             Framing::Windows { context_len } => Some(Windows::of_epoch(cache, context_len, config.seed, number)?),
-            Framing::Pairs => None,
+            Framing::Pairs | Framing::SkipGrams(_) => None,
+        };
+        let sampler = match config.framing {
+            Framing::SkipGrams(skip_grams) => Some(SkipGramSampler::of_cache(skip_grams, cache)?),
+            Framing::Pairs | Framing::Windows { .. } => None,
         };
         let plan = match &windows {
             Some(windows) => windows.plan(cache, config, number)?,
             None => plan_examples(cache, config, number)?,
         };
-        Ok(Self { config: *config, number, plan, windows })
+        Ok(Self { config: *config, number, plan, windows, sampler })
     }
 
     /// Number of batches.
@@ -52,9 +59,7 @@ impl Epoch {
     /// If there is no such batch.
     pub fn shape(&self, cache: &IdCache, position: usize) -> [usize; 3] {
         let rows = self.plan.batch(position).iter().map(|&item| self.config.positions(self.lengths(cache, item)));
-        rows.fold([0; 3], |[rows, longest_src, longest_tgt], (src, tgt)| {
-            [rows + 1, longest_src.max(src), longest_tgt.max(tgt)]
-        })
+        self.config.framing.shape(rows)
     }
 
     /// Source and target positions of the batch at `position` that are no padding, without dropout.
@@ -76,9 +81,10 @@ impl Epoch {
     /// If there is no such batch.
     pub fn batch(&self, cache: &IdCache, position: usize, dropout: Option<&BpeDropout>) -> Result<Batch, DataError> {
         let items = self.plan.batch(position);
-        let batch = match &self.windows {
-            None => self.batch_of_examples(cache, items, dropout)?,
-            Some(windows) => self.batch_of_windows(cache, windows, items)?,
+        let batch = match (&self.windows, &self.sampler) {
+            (Some(windows), _) => self.batch_of_windows(cache, windows, items)?,
+            (None, Some(sampler)) => self.batch_of_skip_grams(cache, sampler, items)?,
+            (None, None) => self.batch_of_examples(cache, items, dropout)?,
         };
         Ok(Batch { epoch: self.number, position, epoch_len: self.len(), ..batch })
     }
@@ -110,6 +116,24 @@ impl Epoch {
         let (example_indices, rows): (_, Vec<_>) = read.into_iter().unzip();
         let batch = Batch::of_windows(&rows, cache.tokenizers().tgt.special(), self.config.pad_multiple);
         Ok(Batch { example_indices, ..batch })
+    }
+
+    fn batch_of_skip_grams(
+        &self,
+        cache: &IdCache,
+        sampler: &SkipGramSampler,
+        indices: &[u32],
+    ) -> Result<Batch, DataError> {
+        let (mut example_indices, mut rows) = (Vec::new(), Vec::new());
+        for &index in indices {
+            let drawn = sampler.rows(&cache.example(index)?.tgt, &[self.config.seed, self.number, u64::from(index)]);
+            example_indices.resize(example_indices.len() + drawn.len(), index);
+            rows.extend(drawn);
+        }
+        if rows.is_empty() {
+            (example_indices, rows) = (indices[..1].to_vec(), vec![sampler.nothing()]);
+        }
+        Ok(Batch { example_indices, ..Batch::of_skip_grams(&rows) })
     }
 
     /// Source and target ids of an example or a window.

@@ -25,6 +25,7 @@ pub mod lines;
 pub mod ngram;
 pub mod prefetch;
 pub mod random;
+pub mod skip_gram;
 pub mod special;
 pub mod tokenizer;
 pub mod toy;

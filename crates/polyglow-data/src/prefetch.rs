@@ -37,13 +37,13 @@ impl BatchStream {
     /// Starts preparing batches from `start` on. A position behind the end of its epoch means the next epoch's start.
     ///
     /// # Errors
-    /// What [`Epoch::new`] and [`BpeDropout::new`] say; [`DataError::Dropout`] for BPE dropout of windows of a text; and
+    /// What [`Epoch::new`] and [`BpeDropout::new`] say; [`DataError::Dropout`] for BPE dropout of windows and words of a text; and
     /// [`DataError::Io`] if no thread can be started.
     pub fn start(cache: Arc<IdCache>, config: BatchingConfig, start: Position) -> Result<Self, DataError> {
         let dropout =
             if config.dropout > 0.0 { Some(BpeDropout::new(cache.tokenizers(), config.dropout)?) } else { None };
-        if dropout.is_some() && matches!(config.framing, Framing::Windows { .. }) {
-            return Err(DataError::Dropout { problem: "windows of a text are cut before it is segmented".to_owned() });
+        if dropout.is_some() && matches!(config.framing, Framing::Windows { .. } | Framing::SkipGrams(_)) {
+            return Err(DataError::Dropout { problem: "rows of a text are cut before it is segmented".to_owned() });
         }
         let maker = Maker { source: Planner { cache, config }, dropout };
         // The first plan is made here, so that a configuration that cannot work fails at once.

@@ -2,6 +2,7 @@
 
 mod arch;
 mod rnn;
+mod skip_gram;
 mod transformer;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::recurrent::attention::Score;
 
 pub use arch::{Arch, Task};
 pub use rnn::RnnConfig;
+pub use skip_gram::SkipGramConfig;
 pub use transformer::TransformerConfig;
 
 /// A named set of sizes; every single one can be overridden by its own key.
@@ -85,7 +87,7 @@ pub enum TieEmbeddings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// The architecture: `"transformer"`, `"rnn"`, `"lm"` or `"rnn-lm"`; default `"transformer"`.
+    /// The architecture: `"transformer"`, `"rnn"`, `"lm"`, `"rnn-lm"` or `"skipgram"`; default `"transformer"`.
     pub arch: Arch,
     /// Sizes to start from: `"tiny"`, `"small"`, `"base"` or `"big"`; default `"small"`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -179,6 +181,7 @@ impl Preset {
         let num_layers = match arch {
             Arch::Transformer | Arch::Lm => num_layers,
             Arch::Rnn | Arch::RnnLm => num_layers / 3,
+            Arch::SkipGram => 0,
         };
         Sizes { num_layers, d_model, d_ff, num_heads, dropout }
     }
@@ -193,18 +196,21 @@ impl ModelConfig {
     #[must_use]
     pub fn resolve(&self) -> Self {
         let Sizes { num_layers, d_model, d_ff, num_heads, dropout } = self.sizes();
-        let common = Self {
+        let vectors = Self {
             preset: Some(self.preset.unwrap_or(Preset::Small)),
             d_model: Some(self.d_model.unwrap_or(d_model)),
+            ..self.clone()
+        };
+        let common = Self {
             num_decoder_layers: Some(self.num_decoder_layers.unwrap_or(num_layers)),
             dropout: Some(self.dropout.unwrap_or(dropout)),
-            ..self.clone()
+            ..vectors.clone()
         };
         let common = match self.arch.task() {
             Task::Translation => {
                 Self { num_encoder_layers: Some(self.num_encoder_layers.unwrap_or(num_layers)), ..common }
             }
-            Task::Language => common,
+            Task::Language | Task::Words => common,
         };
         match self.arch {
             Arch::Transformer | Arch::Lm => Self {
@@ -212,6 +218,7 @@ impl ModelConfig {
                 num_heads: Some(self.num_heads.unwrap_or(num_heads)),
                 ..common
             },
+            Arch::SkipGram => vectors,
             Arch::RnnLm => Self { cell: Some(self.cell.unwrap_or_default()), ..common },
             Arch::Rnn => Self {
                 cell: Some(self.cell.unwrap_or_default()),
@@ -251,6 +258,7 @@ impl ModelConfig {
             Arch::Rnn => self.rnn(vocabulary).map(ModelShape::Rnn),
             Arch::Lm => self.lm(vocabulary).map(ModelShape::Lm),
             Arch::RnnLm => self.rnn_lm(vocabulary).map(ModelShape::RnnLm),
+            Arch::SkipGram => self.skip_gram(vocabulary).map(ModelShape::SkipGram),
         }
     }
 

@@ -51,19 +51,40 @@ impl Embedding {
         Self { weight, on_host: init.on_host(), precision: init.precision() }
     }
 
+    /// `weight[id]`.
+    ///
+    /// # Shapes
+    /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
+    pub fn rows(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        match &self.weight {
+            Weight::Float(weight) => self.look_up(weight.val(), ids, 1.0),
+            Weight::Int8(weight) => {
+                let scaled = int8_embedding(weight.matrix(), ids);
+                let [_, _, d_model] = scaled.dims();
+                scaled / (d_model as f64).sqrt()
+            }
+        }
+    }
+
     /// `weight[id] * sqrt(d_model)`.
     ///
     /// # Shapes
     /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
-        let table = match &self.weight {
-            Weight::Float(weight) => weight.val(),
-            Weight::Int8(weight) => return int8_embedding(weight.matrix(), ids),
-        };
-        let [_, d_model] = table.dims();
+        match &self.weight {
+            Weight::Float(weight) => {
+                let table = weight.val();
+                let [_, d_model] = table.dims();
+                self.look_up(table, ids, (d_model as f64).sqrt())
+            }
+            Weight::Int8(weight) => int8_embedding(weight.matrix(), ids),
+        }
+    }
+
+    fn look_up(&self, table: Tensor<2>, ids: Tensor<2, Int>, scale: f64) -> Tensor<3> {
         // By Burn's sources; `polyglow bench embedding` measures both.
         let how = if self.on_host || !table.is_autodiff() { Lookup::Rows } else { Lookup::Numbers };
-        lookup(table, ids, (d_model as f64).sqrt(), how)
+        lookup(table, ids, scale, how)
     }
 
     /// Scores of every token for each hidden state: the product with the same matrix, transposed.

@@ -30,12 +30,13 @@ pub mod residual;
 mod rnn;
 mod rnn_lm;
 pub mod search;
+mod skip_gram;
 mod transformer;
 pub mod weight;
 
 pub use config::{
-    Activation, Arch, ModelConfig, Norm, Position, Preset, RnnConfig, Task, TieEmbeddings, TransformerConfig,
-    Vocabulary,
+    Activation, Arch, ModelConfig, Norm, Position, Preset, RnnConfig, SkipGramConfig, Task, TieEmbeddings,
+    TransformerConfig, Vocabulary,
 };
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
@@ -45,6 +46,7 @@ pub use model::{Cache, Model, ModelShape, Side};
 pub use precision::Precision;
 pub use rnn::{Rnn, RnnCache};
 pub use rnn_lm::{RecurrentLanguageModel, States};
+pub use skip_gram::SkipGramModel;
 pub use transformer::{AttentionMaps, Memory, Transformer};
 
 /// The device of the unit tests.

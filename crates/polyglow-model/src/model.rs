@@ -7,13 +7,14 @@ use burn::tensor::{Device, Int, Tensor};
 
 use crate::attention::AttentionKind;
 use crate::cache::DecoderCache;
-use crate::config::{RnnConfig, Task, TransformerConfig, Vocabulary};
+use crate::config::{RnnConfig, SkipGramConfig, Task, TransformerConfig, Vocabulary};
 use crate::init::ParamInit;
 use crate::lm::{LanguageModel, TextCache};
 use crate::precision::Precision;
 use crate::recurrent::attention::Score;
 use crate::rnn::{Rnn, RnnCache};
 use crate::rnn_lm::{self, RecurrentLanguageModel, States};
+use crate::skip_gram::SkipGramModel;
 use crate::transformer::{AttentionMaps, Transformer};
 
 pub use states::Side;
@@ -29,6 +30,8 @@ pub enum ModelShape {
     Lm(TransformerConfig),
     /// Of a recurrent language model, in the same way.
     RnnLm(RnnConfig),
+    /// Of word vectors.
+    SkipGram(SkipGramConfig),
 }
 
 /// A model of any architecture, from ids to scores of the next token.
@@ -42,6 +45,8 @@ pub enum Model {
     Lm(LanguageModel),
     /// The recurrent language model, which takes no notice of a source.
     RnnLm(RecurrentLanguageModel),
+    /// Word vectors, whose sources are words and whose targets are those that may stand beside them.
+    SkipGram(SkipGramModel),
 }
 
 /// What [`Model::advance`] keeps between positions.
@@ -75,6 +80,7 @@ impl ModelShape {
             Self::Rnn(config) => Model::Rnn(Rnn::build(config, init)),
             Self::Lm(config) => Model::Lm(LanguageModel::build(config, init)),
             Self::RnnLm(config) => Model::RnnLm(RecurrentLanguageModel::build(config, init)),
+            Self::SkipGram(config) => Model::SkipGram(SkipGramModel::build(config, init)),
         }
     }
 
@@ -84,6 +90,8 @@ impl ModelShape {
         match &mut self {
             Self::Transformer(config) | Self::Lm(config) => config.precision = precision,
             Self::Rnn(config) | Self::RnnLm(config) => config.precision = precision,
+            // It has no matrix product.
+            Self::SkipGram(_) => {}
         }
         self
     }
@@ -94,6 +102,7 @@ impl ModelShape {
         let max_len = match &mut self {
             Self::Transformer(config) | Self::Lm(config) => &mut config.max_len,
             Self::Rnn(config) | Self::RnnLm(config) => &mut config.vocabulary.max_len,
+            Self::SkipGram(config) => &mut config.vocabulary.max_len,
         };
         *max_len = len.max(*max_len);
         self
@@ -104,6 +113,7 @@ impl ModelShape {
         match self {
             Self::Transformer(config) | Self::Lm(config) => config.d_model,
             Self::Rnn(config) | Self::RnnLm(config) => config.d_model,
+            Self::SkipGram(config) => config.d_model,
         }
     }
 
@@ -112,6 +122,7 @@ impl ModelShape {
         match self {
             Self::Transformer(config) | Self::Lm(config) => config.vocabulary(),
             Self::Rnn(config) | Self::RnnLm(config) => config.vocabulary,
+            Self::SkipGram(config) => config.vocabulary,
         }
     }
 
@@ -123,7 +134,7 @@ impl ModelShape {
                 (config.num_decoder_layers, config.num_heads)
             }
             (Self::Rnn(config), AttentionKind::Cross) if config.attention != Score::None => (1, 1),
-            (Self::Rnn(_) | Self::Lm(_) | Self::RnnLm(_), _) => (0, 0),
+            (Self::Rnn(_) | Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_), _) => (0, 0),
         }
     }
 
@@ -137,6 +148,7 @@ impl ModelShape {
             Self::Rnn(config) => config.forward_flops(batch),
             Self::Lm(config) => config.text_flops(batch),
             Self::RnnLm(config) => config.forward_flops([batch[0], 0, batch[2]]),
+            Self::SkipGram(config) => config.forward_flops(batch),
         }
     }
 
@@ -151,6 +163,7 @@ impl ModelShape {
             // The layers are encoder layers, of the target's length.
             Self::Lm(config) => config.activations([batch[0], 0, batch[2]], kernels),
             Self::RnnLm(config) => config.activations([batch[0], 0, batch[2]], kernels),
+            Self::SkipGram(config) => config.activations(batch),
         }
     }
 }
@@ -163,6 +176,7 @@ impl Model {
             Self::Rnn(model) => ModelShape::Rnn(model.config().clone()),
             Self::Lm(model) => ModelShape::Lm(model.config().clone()),
             Self::RnnLm(model) => ModelShape::RnnLm(model.config().clone()),
+            Self::SkipGram(model) => ModelShape::SkipGram(*model.config()),
         }
     }
 
@@ -173,6 +187,7 @@ impl Model {
             Self::Rnn(model) => model.config().vocabulary,
             Self::Lm(model) => model.config().vocabulary(),
             Self::RnnLm(model) => model.config().vocabulary,
+            Self::SkipGram(model) => model.config().vocabulary,
         }
     }
 
@@ -181,6 +196,7 @@ impl Model {
         match self {
             Self::Transformer(_) | Self::Rnn(_) => Task::Translation,
             Self::Lm(_) | Self::RnnLm(_) => Task::Language,
+            Self::SkipGram(_) => Task::Words,
         }
     }
 
@@ -191,10 +207,12 @@ impl Model {
             Self::Rnn(model) => model.on_host(),
             Self::Lm(model) => model.on_host(),
             Self::RnnLm(model) => model.on_host(),
+            Self::SkipGram(model) => model.on_host(),
         }
     }
 
-    /// Scores of the next token at every target position at once (teacher forcing).
+    /// Scores of the next token at every target position at once (teacher forcing); of word vectors those of the two
+    /// classes *drawn* and *real* for each candidate.
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
@@ -204,6 +222,7 @@ impl Model {
             Self::Rnn(model) => model.forward(src, tgt_in, None),
             Self::Lm(model) => model.forward(tgt_in, None),
             Self::RnnLm(model) => model.forward(tgt_in),
+            Self::SkipGram(model) => model.forward(src, tgt_in),
         }
     }
 
@@ -223,7 +242,7 @@ impl Model {
                 let logits = model.forward(src, tgt_in, Some(&mut |weights| found = Some(weights)));
                 (logits, found)
             }
-            Self::Lm(_) | Self::RnnLm(_) => (self.forward(src, tgt_in), None),
+            Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) => (self.forward(src, tgt_in), None),
         }
     }
 
@@ -245,7 +264,7 @@ impl Model {
                 model.forward(tgt_in, Some(&mut |_, weights| decoder.push(weights)));
                 AttentionMaps { decoder, ..AttentionMaps::default() }
             }
-            Self::RnnLm(_) => AttentionMaps::default(),
+            Self::RnnLm(_) | Self::SkipGram(_) => AttentionMaps::default(),
         }
     }
 
@@ -257,7 +276,7 @@ impl Model {
         match self {
             Self::Transformer(model) => model.cross_attention(src, tgt_in),
             Self::Rnn(_) => self.forward_aligned(src, tgt_in).1.into_iter().collect(),
-            Self::Lm(_) | Self::RnnLm(_) => Vec::new(),
+            Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) => Vec::new(),
         }
     }
 
@@ -265,12 +284,16 @@ impl Model {
     ///
     /// # Shapes
     /// - `src`: `[rows, src_len]`, of which a language model only looks at the number of rows
+    ///
+    /// # Panics
+    /// It is made of word vectors, which predict no text.
     pub fn start(&self, src: Tensor<2, Int>) -> Cache {
         match self {
             Self::Transformer(model) => Cache::Transformer(model.start(&model.encode(src))),
             Self::Rnn(model) => Cache::Rnn(model.start(src)),
             Self::Lm(model) => Cache::Lm(model.start(src.dims()[0])),
             Self::RnnLm(_) => Cache::RnnLm(None),
+            Self::SkipGram(_) => panic!("word vectors predict no text"),
         }
     }
 

@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::Context;
 use polyglow_data::config::DataConfig;
 use polyglow_data::framing::Framing;
+use polyglow_data::skip_gram::SkipGrams;
 use polyglow_data::tokenizer::TokenizerConfig;
 use polyglow_model::search::SearchConfig;
 use polyglow_model::{ModelConfig, Task};
@@ -92,7 +93,13 @@ impl Config {
     #[must_use]
     pub fn resolve(self) -> Self {
         let mut resolved = Self { model: self.model.resolve(), ..self };
-        if resolved.model.arch.task() == Task::Language {
+        let task = resolved.model.arch.task();
+        if task == Task::Words {
+            let SkipGrams { window, negatives, subsample } = SkipGrams::new(&resolved.data);
+            let data = &mut resolved.data;
+            (data.window, data.negatives, data.subsample) = (Some(window), Some(negatives), Some(subsample));
+        }
+        if matches!(task, Task::Language | Task::Words) {
             resolved.data.one_sided = true;
             // There are no translations to score.
             resolved.train.best_metric = BestMetric::Loss;
@@ -102,9 +109,10 @@ impl Config {
 
     /// What a row of a batch is.
     pub fn framing(&self) -> Framing {
-        match self.data.context_len {
-            Some(context_len) => Framing::Windows { context_len },
-            None => Framing::Pairs,
+        match (self.model.arch.task(), self.data.context_len) {
+            (Task::Words, _) => Framing::SkipGrams(SkipGrams::new(&self.data)),
+            (_, Some(context_len)) => Framing::Windows { context_len },
+            (_, None) => Framing::Pairs,
         }
     }
 
@@ -125,6 +133,7 @@ impl Config {
             let shared = self.tokenizer.shared;
             anyhow::ensure!(shared, "`tokenizer.shared = false`: `model.arch = \"{arch}\"` reads text of one side");
         }
+        self.validate_words()?;
         anyhow::ensure!(
             self.data.context_len.is_none() || self.tokenizer.dropout == 0.0,
             "`tokenizer.dropout`: the windows of `data.context_len` are cut before words are segmented; set it to 0"
@@ -140,6 +149,36 @@ impl Config {
             );
         }
         Ok(())
+    }
+
+    /// Checks the keys of word vectors, and those that these leave no meaning.
+    fn validate_words(&self) -> anyhow::Result<()> {
+        let Self { data, model, .. } = self;
+        if model.arch.task() == Task::Words {
+            let smoothing = self.train.label_smoothing;
+            anyhow::ensure!(
+                smoothing == 0.0,
+                "`train.label_smoothing = {smoothing}`: a word stands beside another or does not; set it to 0"
+            );
+            anyhow::ensure!(
+                self.tokenizer.dropout == 0.0,
+                "`tokenizer.dropout`: word vectors are learned of whole words; set it to 0"
+            );
+            anyhow::ensure!(
+                data.context_len.is_none(),
+                "`data.context_len` belongs to language models; how far word vectors see is `data.window`"
+            );
+            return Ok(());
+        }
+        let keys = [
+            ("window", data.window.is_some()),
+            ("negatives", data.negatives.is_some()),
+            ("subsample", data.subsample.is_some()),
+        ];
+        match keys.iter().find(|(_, given)| *given) {
+            Some((key, _)) => anyhow::bail!("`data.{key}` belongs to word vectors, `model.arch = \"skipgram\"`"),
+            None => Ok(()),
+        }
     }
 
     /// The config as TOML that reads back to the same config.

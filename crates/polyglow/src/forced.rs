@@ -9,6 +9,7 @@ use polyglow_data::batch::{Batch, Piece};
 use polyglow_data::corpus::Pair;
 use polyglow_data::example::Example;
 use polyglow_data::framing::Framing;
+use polyglow_data::skip_gram::{SkipGram, SkipGramSampler, SkipGrams};
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::window::pieces;
 use polyglow_model::mean_of_probabilities;
@@ -62,7 +63,32 @@ pub fn force(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<
     match translator.framing {
         Framing::Windows { context_len } => force_text(translator, pairs, context_len.get()),
         Framing::Pairs => force_pairs(translator, pairs),
+        Framing::SkipGrams(skip_grams) => force_words(translator, pairs, skip_grams),
     }
+}
+
+/// Tells the words beside each word from others, which are drawn by the frequencies of these texts, alike at each call.
+/// No word is left out for being frequent, so that short texts are scored, too.
+fn force_words(translator: &Translator<'_>, pairs: &[Pair], config: SkipGrams) -> anyhow::Result<Vec<Forced>> {
+    let Translator { tgt, max_tokens, .. } = translator;
+    let texts: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
+    let ids = tgt.encode_batch(&texts).context("encoding the text")?;
+    let lines = ids.iter().map(|ids| anyhow::Ok(ids.clone()));
+    let config = SkipGrams { subsample: 0.0, ..config };
+    let sampler = SkipGramSampler::count(config, tgt.special(), tgt.vocab_size(), lines)?;
+    let rows =
+        (0..).zip(&ids).flat_map(|(line, ids)| sampler.rows(ids, &[line]).into_iter().map(move |row| (line, row)));
+    let rows: Vec<(u64, SkipGram)> = rows.collect();
+    anyhow::ensure!(!rows.is_empty(), "no line has two words that the vocabulary knows");
+    let mut found = vec![Forced::default(); pairs.len()];
+    for rows in rows.chunks((max_tokens / config.candidates()).max(1)) {
+        let (lines, rows): (Vec<u64>, Vec<SkipGram>) = rows.iter().cloned().unzip();
+        let read = forward(translator, |_, _| Batch::of_skip_grams(&rows));
+        for (line, predicted) in lines.into_iter().zip(read) {
+            found[line as usize].extend(&predicted);
+        }
+    }
+    Ok(found)
 }
 
 fn force_pairs(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Forced>> {

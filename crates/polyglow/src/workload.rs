@@ -9,6 +9,7 @@ use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::random::mix;
 use polyglow_data::special::SpecialIds;
+use polyglow_model::{Model, Task};
 use serde::Serialize;
 
 /// The special tokens of random sentences, as in the vocabularies that are learned here.
@@ -47,6 +48,18 @@ impl BatchShape {
         let example = |row: usize| Example { src: words(0, row, self.src_len), tgt: words(1, row, self.tgt_len) };
         let examples: Vec<Example> = (0..self.rows).map(example).collect();
         Batch::new(&examples, SPECIAL, SPECIAL, 1)
+    }
+}
+
+impl BatchShape {
+    /// [`Self::random_batch`] of ids and targets that a model has.
+    pub fn random_batch_for(&self, model: &Model) -> Batch {
+        let mut batch = self.random_batch(model.vocabulary().smaller());
+        if model.task() == Task::Words {
+            // Of the two classes.
+            batch.tgt_out.fill(1);
+        }
+        batch
     }
 }
 

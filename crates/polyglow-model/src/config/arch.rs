@@ -17,6 +17,9 @@ pub enum Arch {
     /// A recurrent language model, the network that predicts the next letter (Mikolov et al., 2010).
     #[serde(rename = "rnn-lm")]
     RnnLm,
+    /// Word vectors, by telling the words beside a word from others (Mikolov et al., 2013).
+    #[serde(rename = "skipgram")]
+    SkipGram,
 }
 
 /// What an architecture is trained for.
@@ -26,6 +29,8 @@ pub enum Task {
     Translation,
     /// The next token of a text that has only one side.
     Language,
+    /// Which words stand beside a word, in a text that has only one side.
+    Words,
 }
 
 impl Arch {
@@ -34,6 +39,7 @@ impl Arch {
         match self {
             Self::Transformer | Self::Rnn => Task::Translation,
             Self::Lm | Self::RnnLm => Task::Language,
+            Self::SkipGram => Task::Words,
         }
     }
 
@@ -44,6 +50,7 @@ impl Arch {
             Self::Rnn => "rnn",
             Self::Lm => "lm",
             Self::RnnLm => "rnn-lm",
+            Self::SkipGram => "skipgram",
         }
     }
 }

@@ -21,7 +21,7 @@ impl Model {
     pub fn reading_side(&self) -> Side {
         match self.task() {
             Task::Translation => Side::Src,
-            Task::Language => Side::Tgt,
+            Task::Language | Task::Words => Side::Tgt,
         }
     }
 
@@ -34,6 +34,7 @@ impl Model {
             (Self::Rnn(model), Side::Tgt) => model.tgt_embedding.as_ref().unwrap_or(&model.src_embedding),
             (Self::Lm(model), _) => &model.embedding,
             (Self::RnnLm(model), _) => &model.embedding,
+            (Self::SkipGram(model), _) => &model.embedding,
         }
     }
 
@@ -48,8 +49,7 @@ impl Model {
         }
         let Vocabulary { src_size, tgt_size, .. } = self.vocabulary();
         let size = if side == Side::Src { src_size } else { tgt_size };
-        let rows: Tensor<2> = embedding.forward(Tensor::arange(0..size as i64, device).unsqueeze()).squeeze_dim(0);
-        rows / (self.shape().d_model() as f64).sqrt()
+        embedding.rows(Tensor::arange(0..size as i64, device).unsqueeze()).squeeze_dim(0)
     }
 
     /// What stands at each position of a text on [`Self::reading_side`]: first the token's own vector, which knows
@@ -65,6 +65,7 @@ impl Model {
             Self::Rnn(model) => model.states(ids),
             Self::Lm(model) => model.states(ids),
             Self::RnnLm(model) => model.states(ids),
+            Self::SkipGram(_) => Vec::new(),
         };
         [vec![embedded], layers].concat()
     }

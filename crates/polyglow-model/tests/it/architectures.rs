@@ -63,7 +63,8 @@ fn shape(config: &ModelConfig) -> ModelShape {
 pub(crate) fn shapes() -> Vec<ModelShape> {
     let configs = configs();
     let first = |arch| configs.iter().find(|config| config.arch == arch).expect("each has a variant");
-    [Arch::Rnn, Arch::Lm, Arch::RnnLm].map(|arch| shape(first(arch))).to_vec()
+    let texts = [Arch::Rnn, Arch::Lm, Arch::RnnLm].map(|arch| shape(first(arch)));
+    texts.into_iter().chain([crate::skip_gram::shape()]).collect()
 }
 
 fn models(device: &Device) -> Vec<(ModelConfig, Model)> {
@@ -112,7 +113,7 @@ fn states_are_the_vectors_of_the_tokens_and_then_each_layers_own() {
                 .output
                 .as_ref()
                 .map_or_else(|| model.embedding.logits(last.clone()), |output| output.rows(last.clone())),
-            Model::Rnn(_) => continue,
+            Model::Rnn(_) | Model::SkipGram(_) => continue,
         };
         let forward = model.forward(ids([[2]], &device), ids([[4, 5, 2]], &device));
         assert!(distance(&values(logits), &values(forward)) < 1e-6, "{config:?}");
@@ -165,6 +166,8 @@ fn keys_of_another_architecture_are_refused_by_name() {
         (json!({"cell": "gru"}), "model.cell"),
         (json!({"arch": "lm", "num_encoder_layers": 1}), "model.num_encoder_layers"),
         (json!({"arch": "rnn-lm", "attention": "luong"}), "model.attention"),
+        (json!({"arch": "skipgram", "dropout": 0.1}), "model.dropout"),
+        (json!({"arch": "skipgram", "tie_embeddings": "none"}), "model.tie_embeddings"),
         (json!({"arch": "rnn", "attention": "none", "input_feeding": true}), "model.input_feeding"),
     ];
     for (keys, key) in refused {
@@ -177,7 +180,7 @@ fn keys_of_another_architecture_are_refused_by_name() {
 /// What a run writes down must be accepted when it is read again.
 #[test]
 fn a_resolved_config_is_valid_and_stays_as_it_is() {
-    for arch in ["transformer", "rnn", "lm", "rnn-lm"] {
+    for arch in ["transformer", "rnn", "lm", "rnn-lm", "skipgram"] {
         let config: ModelConfig = serde_json::from_value(json!({"arch": arch})).expect("it is known");
         let resolved = config.resolve();
         resolved.validate().unwrap_or_else(|error| panic!("{arch}: {error}"));

@@ -28,11 +28,18 @@ fn shapes() -> Vec<ModelShape> {
 fn compute(shape: &ModelShape, device: &Device) -> Computed {
     let device = device.clone().autodiff();
     let model = shape.init(3, &device);
-    let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device);
-    let tgt_in = ids([[1, 7, 8], [1, 9, 0]], &device);
-    let tgt_out = ids([[7, 8, 2], [9, 2, 0]], &device);
+    let (src, tgt_in, tgt_out) = match shape {
+        ModelShape::SkipGram(_) => {
+            (ids([[4], [7]], &device), ids([[5, 7, 8], [6, 4, 4]], &device), ids([[1, 0, 0], [1, 0, 0]], &device))
+        }
+        _ => (
+            ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device),
+            ids([[1, 7, 8], [1, 9, 0]], &device),
+            ids([[7, 8, 2], [9, 2, 0]], &device),
+        ),
+    };
     let logits = model.forward(src, tgt_in);
-    let loss = cross_entropy(logits.clone(), tgt_out.flatten(0, 1), 0.1, 0);
+    let loss = cross_entropy(logits.clone(), tgt_out.flatten(0, 1), 0.1, model.vocabulary().tgt_pad_id);
     let grads = loss.loss_sum.backward();
     let mut all = AllGradients { path: ParamPath::default(), grads: &grads, values: Vec::new() };
     model.visit(&mut all);

@@ -7,6 +7,7 @@ mod properties;
 mod quantization;
 mod rnn;
 mod sizes;
+mod skip_gram;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_model::{Activation, Norm, Position, Precision, TieEmbeddings, TransformerConfig};

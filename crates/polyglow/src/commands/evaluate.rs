@@ -61,6 +61,9 @@ struct Report<'a> {
     /// Of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
+    /// What the model was made for.
+    #[serde(skip)]
+    task: Task,
 }
 
 /// Scores a set and prints the scores to stdout, as lines or as one JSON object.
@@ -81,7 +84,7 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     activity.show(format!("testing on {} sentences", pairs.len()));
     let Evaluation { scores, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
     let ngram = match translator.task() {
-        Task::Translation => None,
+        Task::Translation | Task::Words => None,
         Task::Language => {
             activity.show("counting n-grams of the training text".to_owned());
             Some(ngram_scores(&config, &trained[0], &pairs)?)
@@ -99,6 +102,7 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
         scores: &scores,
         ngram,
         alignment_error_rates,
+        task: translator.task(),
     };
     write(&report, args.json)
 }
@@ -194,7 +198,7 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     if json {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(report)?)?);
     }
-    let Report { checkpoint, ensemble, step, split, sentences, beam_size, scores, ngram, alignment_error_rates } =
+    let Report { checkpoint, ensemble, step, split, sentences, beam_size, scores, ngram, alignment_error_rates, task } =
         report;
     writeln!(out, "checkpoint      {}   step {step}", checkpoint.display())?;
     for other in ensemble {
@@ -208,6 +212,14 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
             writeln!(out, "chrF            {chrf:.2}   {}", signatures.chrf)?;
             writeln!(out, "exact match     {exact_match:.4}")?;
         }
+    }
+    if *task == Task::Words {
+        writeln!(
+            out,
+            "accuracy        {:.4}   words that are from the text told from those that are drawn",
+            scores.token_accuracy
+        )?;
+        return Ok(writeln!(out, "loss            {:.4}   nats per word, real or drawn", scores.loss)?);
     }
     writeln!(out, "token accuracy  {:.4}", scores.token_accuracy)?;
     writeln!(out, "loss            {:.4}   nats per target token", scores.loss)?;

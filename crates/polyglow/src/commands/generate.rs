@@ -64,7 +64,11 @@ pub fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     let (config, device) = model_args.open()?;
     if config.model.arch.task() != Task::Language {
         let error = anyhow!("`{}` has `model.arch = \"{}\"`", args.run.display(), config.model.arch.name());
-        return Err(with_hint(usage(error), "`polyglow translate` is for models with a source"));
+        let hint = match config.model.arch.task() {
+            Task::Words => "`polyglow embeddings` is for word vectors",
+            _ => "`polyglow translate` is for models with a source",
+        };
+        return Err(with_hint(usage(error), hint));
     }
     let trained = model_args.load(&device)?.swap_remove(0);
     let tokenizer = &trained.tokenizers.tgt;

@@ -134,8 +134,8 @@ fn describe(model: &ModelConfig) -> String {
     let encoder = model.num_encoder_layers.map_or(String::new(), |layers| format!("{layers}+"));
     let sizes = [("d_model", model.d_model), ("d_ff", model.d_ff), ("heads", model.num_heads)];
     let sizes = sizes.into_iter().filter_map(|(name, size)| Some(format!(", {name} {}", size?)));
-    let layers = model.num_decoder_layers.unwrap_or(0);
-    format!("{}, {encoder}{layers} layers{}", model.arch.name(), sizes.collect::<String>())
+    let layers = model.num_decoder_layers.map_or(String::new(), |layers| format!(", {encoder}{layers} layers"));
+    format!("{}{layers}{}", model.arch.name(), sizes.collect::<String>())
 }
 
 fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -> anyhow::Result<()> {

@@ -298,6 +298,10 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
             writeln!(out, "  {program} generate {root}")?;
             ""
         }
+        Task::Words => {
+            writeln!(out, "  {program} embeddings {root} plot --out words.html")?;
+            ""
+        }
     };
     match test_names.first() {
         Some(&"test") => writeln!(out, "  {program} evaluate {root}{wider}")?,

@@ -57,7 +57,7 @@ pub fn find_max_tokens(
         let mut activity = Activity::new();
         largest(least, start, |tokens| {
             activity.show(format!("looking for the largest batch: {tokens} tokens"));
-            let batch = shape(tokens).random_batch(model.vocabulary().smaller());
+            let batch = shape(tokens).random_batch_for(&fresh);
             let fits = trial::run(config, fresh.clone(), &batch, &training);
             device.memory_cleanup();
             if let Err(error) = &fits {

@@ -79,7 +79,11 @@ pub fn check_translates(models: &[TrainedModel]) -> anyhow::Result<()> {
             let arch = model.config.model.arch.name();
             let error =
                 anyhow!("`{}` has `model.arch = \"{arch}\"`, which has no source", model.checkpoint.path.display());
-            Err(with_hint(usage(error), "`polyglow generate` writes text with it, `polyglow evaluate` scores it"))
+            let hint = match model.model.task() {
+                Task::Words => "`polyglow embeddings` explores its vectors, `polyglow evaluate` scores it",
+                _ => "`polyglow generate` writes text with it, `polyglow evaluate` scores it",
+            };
+            Err(with_hint(usage(error), hint))
         }
     }
 }
@@ -125,7 +129,7 @@ pub fn model_shape(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<M
         // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
         max_len: match config.framing() {
             Framing::Windows { context_len } => context_len.get(),
-            Framing::Pairs => batching(config).planned_len(config.data.max_len) + 1,
+            Framing::Pairs | Framing::SkipGrams(_) => batching(config).planned_len(config.data.max_len) + 1,
         },
     };
     Ok(config.model.shape(vocabulary)?.with_precision(config.train.precision))

@@ -9,18 +9,19 @@ fn configure(place: &Workplace, name: &str, model: &str) {
     let tiny = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
     let (before, rest) = tiny.split_once("[model]").expect("it has a model");
     let (_, after) = rest.split_once("[train]").expect("it is trained");
-    let text = format!("{before}[model]\n{model}\n[train]{after}");
+    let text = format!("{before}[model]\n{model}\n[train]\nlabel_smoothing = 0.0\n{after}");
     fs::write(place.path().join(name), text).expect("it can be written");
 }
 
 const RNN: &str = "arch = 'rnn'\nd_model = 8\nattention = 'luong_general'\ncell = 'lstm'";
 const LM: &str = "arch = 'lm'\nd_model = 8\nd_ff = 12\nnum_heads = 2\nnum_decoder_layers = 1\nposition = 'rotary'";
 const RNN_LM: &str = "arch = 'rnn-lm'\nd_model = 8";
+const SKIP_GRAM: &str = "arch = 'skipgram'\nd_model = 8";
 
 #[test]
 fn a_resumed_run_of_every_architecture_writes_the_bytes_of_a_straight_one() {
     let place = Workplace::new();
-    for (arch, model) in [("rnn", RNN), ("lm", LM), ("rnn-lm", RNN_LM)] {
+    for (arch, model) in [("rnn", RNN), ("lm", LM), ("rnn-lm", RNN_LM), ("skipgram", SKIP_GRAM)] {
         let config = format!("{arch}.toml");
         configure(&place, &config, model);
         let (straight, resumed) = (format!("{arch}-straight"), format!("{arch}-resumed"));
@@ -51,6 +52,41 @@ fn a_recurrent_model_translates_and_shows_where_it_looks() {
     assert!(message.contains("`model.arch = \"rnn\"`"), "{message}");
     let message = place.fail(2, &["generate", "run"]);
     assert!(message.contains("`polyglow translate` is for models with a source"), "{message}");
+}
+
+#[test]
+fn word_vectors_are_scored_and_explored_and_predict_no_text() {
+    let place = Workplace::new();
+    configure(&place, "words.toml", SKIP_GRAM);
+    place.succeed(&["train", "words.toml", "--run", "run", "--set", "data.subsample=0", "--set", "train.max_steps=40"]);
+    let scores = place.json(&["evaluate", "run", "--json"]);
+    let number = |key: &str| scores[key].as_f64().unwrap_or_else(|| panic!("no {key} in {scores}"));
+    assert!(number("loss").is_finite() && (0.0..=1.0).contains(&number("token_accuracy")), "{scores}");
+    assert!(["bleu", "bits_per_byte", "ngram"].iter().all(|key| scores[key].is_null()), "{scores}");
+    assert!(place.succeed(&["evaluate", "run"]).0.contains("nats per word, real or drawn"));
+    // `sieh`, `look`, `now` and 26 words, less the one that is asked for.
+    assert_eq!(place.succeed(&["embeddings", "run", "nearest", "sieh", "-n", "99"]).0.lines().count(), 26);
+    let found = place.json(&["embeddings", "run", "context", "sieh aaa", "--word", "aaa", "--json"]);
+    assert_eq!(found.as_array().map(Vec::len), Some(1), "there is no layer: {found}");
+    fs::write(place.path().join("lines"), "aaa sieh\nbbb\nsieh aaa\n").expect("it can be written");
+    let found = place.json(&["embeddings", "run", "sentences", "lines", "--json", "-n", "1"]);
+    assert_eq!(found[0]["neighbors"][0]["line"], 3, "the order of words does not matter: {found}");
+    assert!(place.succeed(&["info", "run"]).0.contains("skipgram, d_model 8"));
+
+    for command in [&["translate", "run"][..], &["score", "run", "train.en", "train.de"], &["generate", "run"]] {
+        let message = place.fail(2, command);
+        assert!(message.contains("`polyglow embeddings`"), "{message}");
+    }
+    for (setting, problem) in [
+        ("train.label_smoothing=0.1", "a word stands beside another or does not"),
+        ("data.context_len=4", "how far word vectors see is `data.window`"),
+        ("data.window=0", "`data.window` must lie in 1..=1000"),
+    ] {
+        let message = place.fail(2, &["train", "words.toml", "--run", "new", "--set", setting]);
+        assert!(message.contains(problem), "{message}");
+    }
+    let message = place.fail(2, &["train", "tiny.toml", "--run", "new", "--set", "data.negatives=5"]);
+    assert!(message.contains("`data.negatives` belongs to word vectors"), "{message}");
 }
 
 #[test]

@@ -28,7 +28,6 @@ impl Session<'_> {
         }
         let started = Instant::now();
         let shapes = self.shapes()?;
-        let vocab_size = model.vocabulary().smaller();
         let step_config = StepConfig {
             seed: config.seed,
             step: 0,
@@ -43,7 +42,7 @@ impl Session<'_> {
                 break;
             }
             activity.show(format!("making the device ready: batches of shape {} of {}", number + 1, shapes.len()));
-            let mut batch = shape.random_batch(vocab_size);
+            let mut batch = shape.random_batch_for(model);
             if config.train.alignment_weight > 0.0 {
                 batch.gold_attention = Some(vec![0.0; shape.rows * shape.tgt_len * shape.src_len]);
             }

@@ -1,0 +1,246 @@
+//! Words beside words, to learn vectors from: skip-gram with negative sampling (Mikolov et al., 2013, "Distributed
+//! representations of words and phrases and their compositionality").
+
+use crate::config::{DataConfig, wrong};
+use crate::error::DataError;
+use crate::id_cache::IdCache;
+use crate::random::{below, mix, unit};
+use crate::special::SpecialIds;
+
+/// Which words are learned from, and how many.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SkipGrams {
+    /// Words on each side of a word that may be its context; how many are is drawn for each word, from 1 to this.
+    pub window: usize,
+    /// Words drawn from the noise for each word of the context.
+    pub negatives: usize,
+    /// How frequent a word may be, as a share of the text, before some of its occurrences are left out; 0 for no limit.
+    pub subsample: f64,
+}
+
+/// A word, one of its context, and some that are not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkipGram {
+    /// The word.
+    pub center: u32,
+    /// The word of the context, and those from the noise behind it.
+    pub candidates: Vec<u32>,
+}
+
+/// Draws [`SkipGram`]s by the frequencies of a text.
+#[derive(Debug, Clone)]
+pub struct SkipGramSampler {
+    config: SkipGrams,
+    /// By id: the probability that an occurrence is kept.
+    keep: Vec<f64>,
+    /// By id: the sum of the noise up to it.
+    noise: Vec<f64>,
+    unk: u32,
+}
+
+// These keep apart the uses of a line's random numbers, and those of other uses of the seed.
+const LINE: u64 = 5;
+const KEEP: u64 = 0;
+const REACH: u64 = 1;
+const NOISE: u64 = 2;
+
+/// Largest window, and most words from the noise.
+const MOST_NEIGHBORS: usize = 1000;
+/// The noise has the probabilities of words to this power (section 2.2).
+const FLATTENING: f64 = 0.75;
+/// Draws of a word from the noise, until it is not the context's: where there is no other word, there is no end to it.
+const MOST_DRAWS: u64 = 64;
+
+impl Default for SkipGrams {
+    /// The sizes of word2vec's own program.
+    fn default() -> Self {
+        Self { window: 5, negatives: 5, subsample: 1e-3 }
+    }
+}
+
+impl SkipGrams {
+    /// Those that the `[data]` table asks for.
+    pub fn new(config: &DataConfig) -> Self {
+        let default = Self::default();
+        Self {
+            window: config.window.unwrap_or(default.window),
+            negatives: config.negatives.unwrap_or(default.negatives),
+            subsample: config.subsample.unwrap_or(default.subsample),
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), DataError> {
+        for (key, value) in [("data.window", self.window), ("data.negatives", self.negatives)] {
+            if !(1..=MOST_NEIGHBORS).contains(&value) {
+                return Err(wrong(key, format!("must lie in 1..={MOST_NEIGHBORS}, not {value}")));
+            }
+        }
+        if (0.0..=1.0).contains(&self.subsample) {
+            return Ok(());
+        }
+        Err(wrong("data.subsample", format!("must be a share from 0 to 1, not {}", self.subsample)))
+    }
+
+    /// How many rows a line with so many words gives at most.
+    pub fn most_pairs(&self, words: usize) -> usize {
+        // The distances 1 to the window, each between as many pairs as fit, in both directions.
+        (1..=self.window.min(words.saturating_sub(1))).map(|distance| 2 * (words - distance)).sum()
+    }
+
+    /// Scored words of a row: that of the context, and those from the noise.
+    pub fn candidates(&self) -> usize {
+        1 + self.negatives
+    }
+}
+
+impl SkipGramSampler {
+    /// Counts the ids of some lines. The unknown word has no neighbors, and is none.
+    ///
+    /// # Errors
+    /// The first error of `lines`.
+    pub fn count<E>(
+        config: SkipGrams,
+        special: SpecialIds,
+        vocab_size: usize,
+        lines: impl IntoIterator<Item = Result<Vec<u32>, E>>,
+    ) -> Result<Self, E> {
+        let mut counts = vec![0u64; vocab_size];
+        for ids in lines {
+            ids?.into_iter().filter(|&id| id != special.unk).for_each(|id| counts[id as usize] += 1);
+        }
+        let total = counts.iter().sum::<u64>() as f64;
+        let keep = |&count: &u64| {
+            let share = count as f64 / total;
+            // Equation 5. A share of none is that of no word.
+            if config.subsample > 0.0 && share > 0.0 { (config.subsample / share).sqrt() } else { 1.0 }
+        };
+        let noise = counts.iter().scan(0.0, |sum, &count| {
+            *sum += (count as f64).powf(FLATTENING);
+            Some(*sum)
+        });
+        Ok(Self { config, keep: counts.iter().map(keep).collect(), noise: noise.collect(), unk: special.unk })
+    }
+
+    /// Counts the target ids of an id cache, which are the only ones of a text of one side.
+    ///
+    /// # Errors
+    /// As [`IdCache::example`].
+    pub fn of_cache(config: SkipGrams, cache: &IdCache) -> Result<Self, DataError> {
+        let tokenizer = &cache.tokenizers().tgt;
+        let lines = (0..cache.len() as u32).map(|example| Ok(cache.example(example)?.tgt));
+        Self::count(config, tokenizer.special(), tokenizer.vocab_size(), lines)
+    }
+
+    /// The rows of a line, as a function of the line and of `key`.
+    ///
+    /// Frequent words are left out before neighbors are looked for, so that those of the rest reach farther.
+    pub fn rows(&self, ids: &[u32], key: &[u64]) -> Vec<SkipGram> {
+        let key = mix(&[LINE, mix(key)]);
+        let kept = |(place, id): (usize, &u32)| {
+            *id != self.unk && unit(mix(&[key, KEEP, place as u64])) < self.keep[*id as usize]
+        };
+        let words: Vec<u32> = ids.iter().enumerate().filter(|entry| kept(*entry)).map(|(_, &id)| id).collect();
+        let mut rows = Vec::new();
+        for (place, &center) in words.iter().enumerate() {
+            let reach = 1 + below(mix(&[key, REACH, place as u64]), self.config.window as u64) as usize;
+            let around = place.saturating_sub(reach)..(place + reach + 1).min(words.len());
+            for neighbor in around.filter(|&neighbor| neighbor != place) {
+                let context = words[neighbor];
+                let pair = mix(&[key, NOISE, place as u64, neighbor as u64]);
+                let noise = (0..self.config.negatives as u64).map(|number| self.draw(context, &[pair, number]));
+                rows.push(SkipGram { center, candidates: [context].into_iter().chain(noise).collect() });
+            }
+        }
+        rows
+    }
+
+    /// A row to stand for lines that give none, so that no batch is empty: the unknown word beside itself.
+    pub fn nothing(&self) -> SkipGram {
+        SkipGram { center: self.unk, candidates: vec![self.unk; self.config.candidates()] }
+    }
+
+    /// A word of the noise that is not `context`.
+    fn draw(&self, context: u32, key: &[u64; 2]) -> u32 {
+        let total = self.noise.last().copied().unwrap_or(0.0);
+        let draw = |attempt| {
+            let wanted = unit(mix(&[key[0], key[1], attempt])) * total;
+            self.noise.partition_point(|&sum| sum <= wanted).min(self.noise.len() - 1) as u32
+        };
+        (0..MOST_DRAWS).map(draw).find(|&id| id != context).unwrap_or(self.unk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPECIAL: SpecialIds = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
+
+    fn sampler(config: SkipGrams, lines: &[&[u32]]) -> SkipGramSampler {
+        let lines = lines.iter().map(|ids| Ok::<_, ()>(ids.to_vec()));
+        SkipGramSampler::count(config, SPECIAL, 9, lines).unwrap()
+    }
+
+    const ALL: SkipGrams = SkipGrams { window: 2, negatives: 3, subsample: 0.0 };
+
+    #[test]
+    fn a_row_is_a_word_and_one_within_reach() {
+        let line = [4, 5, 3, 6, 7];
+        let sampler = sampler(ALL, &[&line]);
+        let mut seen = std::collections::BTreeSet::new();
+        for epoch in 0..50 {
+            let rows = sampler.rows(&line, &[1, epoch]);
+            assert_eq!(rows, sampler.rows(&line, &[1, epoch]));
+            // Every word has its direct neighbors; the unknown word is not there.
+            for pair in [(4, 5), (5, 4), (5, 6), (6, 5), (6, 7), (7, 6)] {
+                assert!(rows.iter().any(|row| (row.center, row.candidates[0]) == pair));
+            }
+            assert!(rows.len() <= ALL.most_pairs(4));
+            seen.extend(rows.iter().map(|row| (row.center, row.candidates[0])));
+            for SkipGram { candidates, .. } in rows {
+                assert_eq!(candidates.len(), 4);
+                assert!(candidates[1..].iter().all(|id| *id != candidates[0] && (4..8).contains(id)));
+            }
+        }
+        // At a distance of two, too, but not of three.
+        assert_eq!(seen.len(), ALL.most_pairs(4));
+        assert!(seen.contains(&(4, 6)) && !seen.contains(&(4, 7)));
+    }
+
+    #[test]
+    fn the_most_pairs_are_those_of_a_full_reach() {
+        let most = |window, words| SkipGrams { window, ..ALL }.most_pairs(words);
+        assert_eq!([most(2, 0), most(2, 1), most(2, 2), most(2, 4), most(9, 4)], [0, 0, 2, 10, 12]);
+    }
+
+    #[test]
+    fn noise_follows_the_frequencies_to_the_power_of_three_quarters() {
+        // 16 times as frequent is 8 times as probable.
+        let line = [vec![4; 16], vec![5]].concat();
+        let sampler = sampler(ALL, &[&line]);
+        let draws = 20_000;
+        let rare = (0..draws).filter(|&number| sampler.draw(6, &[7, number]) == 5).count();
+        let share = rare as f64 / draws as f64;
+        // Three standard deviations.
+        assert!((share - 1.0 / 9.0).abs() < 3.0 * (8.0 / 81.0 / draws as f64).sqrt(), "{share}");
+    }
+
+    #[test]
+    fn frequent_words_are_left_out_by_the_root_of_their_frequency() {
+        let line = [vec![4; 90], vec![5; 10]].concat();
+        let config = SkipGrams { subsample: 0.1, ..ALL };
+        let sampler = sampler(config, &[&line]);
+        let kept = (0..200).flat_map(|epoch| sampler.rows(&[4, 5], &[epoch])).count() as f64 / 2.0 / 200.0;
+        // Word 5 is always kept, word 4 with the probability of sqrt(0.1 / 0.9) = 1/3, and a pair has two rows.
+        assert!((kept - 1.0 / 3.0).abs() < 3.0 * (2.0f64 / 9.0 / 200.0).sqrt(), "{kept}");
+    }
+
+    #[test]
+    fn lines_without_neighbors_give_no_rows() {
+        let sampler = sampler(ALL, &[&[4]]);
+        assert!(sampler.rows(&[], &[1]).is_empty() && sampler.rows(&[4], &[1]).is_empty());
+        // With one word there is no other to draw.
+        assert_eq!(sampler.rows(&[4, 4], &[1])[0].candidates, [4, 3, 3, 3]);
+        assert_eq!(sampler.nothing().candidates, [3, 3, 3, 3]);
+    }
+}

@@ -1,0 +1,65 @@
+//! The complete shape of a skip-gram model.
+
+use super::{ModelConfig, TieEmbeddings, Vocabulary, WIDEST, check_size};
+use crate::error::ModelError;
+
+/// In place of a padding target, of which there are none: neither of the classes *noise* and *context*.
+const NO_CLASS: u32 = 2;
+
+/// A model's shape with nothing left open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SkipGramConfig {
+    /// What the data decides; both sides are the words.
+    pub vocabulary: Vocabulary,
+    /// Numbers of a word's vector.
+    pub d_model: usize,
+}
+
+impl ModelConfig {
+    /// The complete shape of a skip-gram model over the target's vocabulary.
+    ///
+    /// # Errors
+    /// [`ModelError::Config`] for a width of zero or beyond reason, and keys of other architectures: all but `d_model`.
+    pub fn skip_gram(&self, vocabulary: Vocabulary) -> Result<SkipGramConfig, ModelError> {
+        let others = Self::default();
+        self.refuse(&[
+            ("model.d_ff", self.d_ff.is_some()),
+            ("model.num_heads", self.num_heads.is_some()),
+            ("model.num_encoder_layers", self.num_encoder_layers.is_some()),
+            ("model.num_decoder_layers", self.num_decoder_layers.is_some()),
+            ("model.dropout", self.dropout.is_some()),
+            ("model.attention_dropout", self.attention_dropout > 0.0),
+            ("model.activation_dropout", self.activation_dropout > 0.0),
+            ("model.activation", self.activation != others.activation),
+            ("model.norm", self.norm != others.norm),
+            ("model.position", self.position != others.position),
+            ("model.tie_embeddings", self.tie_embeddings != TieEmbeddings::All),
+            ("model.cell", self.cell.is_some()),
+            ("model.attention", self.attention.is_some()),
+            ("model.input_feeding", self.input_feeding.is_some()),
+        ])?;
+        let d_model = self.d_model.unwrap_or(self.sizes().d_model);
+        check_size("model.d_model", d_model, WIDEST)?;
+        let words = Vocabulary {
+            src_size: vocabulary.tgt_size,
+            src_pad_id: vocabulary.tgt_pad_id,
+            tgt_pad_id: NO_CLASS,
+            shared: true,
+            ..vocabulary
+        };
+        Ok(SkipGramConfig { vocabulary: words, d_model })
+    }
+}
+
+impl SkipGramConfig {
+    /// Floating-point operations of the products of a forward pass: two for each number that is multiplied.
+    pub fn forward_flops(&self, [rows, _, candidates]: [usize; 3]) -> f64 {
+        2.0 * (rows * candidates * self.d_model) as f64
+    }
+
+    /// Numbers that a forward pass keeps for the backward pass: the vectors of centers and candidates, their products, and
+    /// the logits.
+    pub fn activations(&self, [rows, _, candidates]: [usize; 3]) -> u64 {
+        (rows * (self.d_model + candidates * (2 * self.d_model + 3))) as u64
+    }
+}
