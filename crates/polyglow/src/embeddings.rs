@@ -209,11 +209,10 @@ fn known(places: &[Option<usize>], ids: &[u32]) -> Vec<usize> {
 
 /// The mean of some vectors; zeros if there is none.
 fn mean<'a>(vectors: impl IntoIterator<Item = &'a [f32]>, dim: usize) -> Vec<f32> {
-    let (mut sum, mut count) = (vec![0.0; dim], 0);
+    let (mut sum, mut count) = (vec![0.0; dim], 0_usize);
     for vector in vectors {
         sum.iter_mut().zip(vector).for_each(|(sum, value)| *sum += value);
         count += 1;
     }
-    sum.iter_mut().for_each(|sum| *sum /= count.max(1) as f32);
-    sum
+    sum.into_iter().map(|sum: f32| sum / count.max(1) as f32).collect()
 }

@@ -48,8 +48,8 @@ impl Model {
             return weight.val();
         }
         let Vocabulary { src_size, tgt_size, .. } = self.vocabulary();
-        let size = if side == Side::Src { src_size } else { tgt_size };
-        embedding.rows(Tensor::arange(0..size as i64, device).unsqueeze()).squeeze_dim(0)
+        let vocab_size = if side == Side::Src { src_size } else { tgt_size };
+        embedding.rows(Tensor::arange(0..vocab_size as i64, device).unsqueeze()).squeeze_dim(0)
     }
 
     /// What stands at each position of a text on [`Self::reading_side`]: first the token's own vector, which knows

@@ -19,7 +19,9 @@ impl Directions {
         for vector in values.chunks_mut(dim) {
             let square: f64 = vector.iter().map(|value| f64::from(*value).powi(2)).sum();
             if square > 0.0 {
-                vector.iter_mut().for_each(|value| *value = (f64::from(*value) / square.sqrt()) as f32);
+                for value in vector {
+                    *value = (f64::from(*value) / square.sqrt()) as f32;
+                }
             }
         }
         Self { dim, units: values }
@@ -85,7 +87,8 @@ mod tests {
     fn products_are_those_of_all_numbers() {
         for len in [1, 15, 16, 17, 40] {
             let numbers: Vec<f32> = (1..=len).map(|number| number as f32).collect();
-            assert_eq!(product(&numbers, &numbers), (1..=len).map(|number| number * number).sum::<usize>() as f32);
+            // Whole numbers of this size are exact.
+            assert_eq!(product(&numbers, &numbers) as usize, (1..=len).map(|number| number * number).sum::<usize>());
         }
     }
 }

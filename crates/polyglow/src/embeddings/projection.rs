@@ -65,7 +65,7 @@ fn component(rows: &[Vec<f64>], dim: usize, total: f64, before: Option<&[f64]>) 
         if length <= NOTHING * total {
             return vec![0.0; dim];
         }
-        next.iter_mut().for_each(|value| *value /= length);
+        let next: Vec<f64> = next.into_iter().map(|value| value / length).collect();
         let moved = next.iter().zip(&vector).map(|(new, old)| (new - old).abs()).fold(0.0, f64::max);
         vector = next;
         if moved < STILL {
@@ -73,10 +73,8 @@ fn component(rows: &[Vec<f64>], dim: usize, total: f64, before: Option<&[f64]>) 
         }
     }
     let largest = vector.iter().copied().max_by(|left, right| left.abs().total_cmp(&right.abs()));
-    if largest.is_some_and(|largest| largest < 0.0) {
-        vector.iter_mut().for_each(|value| *value = -*value);
-    }
-    vector
+    let sign = if largest.is_some_and(|largest| largest < 0.0) { -1.0 } else { 1.0 };
+    vector.into_iter().map(|value| sign * value).collect()
 }
 
 fn dot(left: &[f64], right: &[f64]) -> f64 {

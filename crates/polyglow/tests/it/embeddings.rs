@@ -162,3 +162,36 @@ fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
     let message = PLACE.fail(2, &["embeddings", "vectors.txt", "context", "a b", "--word", "a"]);
     assert!(message.contains("file of vectors"), "{message}");
 }
+
+/// Words of the German side of mini-en-de by what they are, of each of which there is one form.
+const KINDS: [&str; 7] = [
+    "Frau Schwester Tochter Katze Maus Tür Blume Lampe Tasche Straße Kirche",
+    "Mann Arzt Freund Hund Vogel Brief Apfel Stuhl Garten Baum",
+    "Kind Pferd Buch Bild Auto Hemd Haus Dorf",
+    "Männer Frauen Kinder Schwestern Ärzte Freunde Töchter Hunde Katzen Pferde Vögel Mäuse Bücher Briefe Türen",
+    "großen kleinen alten jungen roten grünen schönen neuen guten schwarzen klugen müden weißen billigen schweren",
+    "sieht findet kauft liebt sucht trägt malt hört ruft macht holt lädt hilft dankt antwortet schläft lacht wartet",
+    "gesehen gefunden gekauft geliebt gesucht getragen gemalt gehört geholfen gedankt geantwortet gegeben gezeigt",
+];
+
+#[test]
+fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
+    let place = Workplace::new();
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/skipgram.toml");
+    let config = config.to_str().expect("the path is UTF-8");
+    place.succeed(&["train", config, "--run", "words", "--set", "train.max_steps=1000"]);
+    place.succeed(&["embeddings", "words", "export", "words.txt"]);
+    let path = place.path().join("words.txt");
+    let vectors = WordVectors::read(&path, VectorLimits::default()).expect("it can be read");
+    let embeddings = Embeddings::of_file(vectors);
+    let (mut count, mut alike) = (0, 0);
+    for words in KINDS {
+        for word in words.split(' ') {
+            let nearest = &embeddings.nearest(word, 1).expect("it is known")[0].word;
+            count += 1;
+            alike += usize::from(words.split(' ').any(|other| other == nearest));
+        }
+    }
+    // By chance it would be one in thirty. Other plurals than those above are found for some, and count against this.
+    assert!(alike * 4 > count * 3, "{alike} of {count} words have a neighbor of their kind");
+}
