@@ -17,7 +17,8 @@ pub struct Scores {
     /// The best hypotheses against the references; none of a language model, which translates nothing.
     #[serde(flatten)]
     pub translations: Option<TranslationScores>,
-    /// Share of target tokens that the model ranks first given those before them, 0 to 1.
+    /// Share of target tokens that the model ranks first given those before them, 0 to 1; of word vectors the share of words
+    /// of the context that score above all words drawn beside them.
     pub token_accuracy: f64,
     /// Cross-entropy without smoothing, in nats per target token.
     pub loss: f64,

@@ -68,7 +68,8 @@ pub fn force(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<
 }
 
 /// Tells the words beside each word from others, which are drawn by the frequencies of these texts, alike at each call.
-/// No word is left out for being frequent, so that short texts are scored, too.
+/// No word is left out for being frequent, so that short texts are scored, too. The words of a row count as correct where
+/// the real one scores above all that are drawn.
 fn force_words(translator: &Translator<'_>, pairs: &[Pair], config: SkipGrams) -> anyhow::Result<Vec<Forced>> {
     let Translator { tgt, max_tokens, .. } = translator;
     let texts: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
@@ -85,10 +86,20 @@ fn force_words(translator: &Translator<'_>, pairs: &[Pair], config: SkipGrams) -
         let (lines, rows): (Vec<u64>, Vec<SkipGram>) = rows.iter().cloned().unzip();
         let read = forward(translator, |_, _| Batch::of_skip_grams(&rows));
         for (line, predicted) in lines.into_iter().zip(read) {
-            found[line as usize].extend(&predicted);
+            let correct = is_first(&predicted);
+            found[line as usize]
+                .extend(&predicted.iter().map(|&(log_prob, _)| (log_prob, correct)).collect::<Vec<_>>());
         }
     }
     Ok(found)
+}
+
+/// Whether the first candidate of a row, the real one, scores above all others, each of which has the probability of not
+/// being real.
+fn is_first(predicted: &[(f32, bool)]) -> bool {
+    let probabilities = predicted.iter().map(|&(log_prob, _)| log_prob.exp());
+    let [real, drawn] = [probabilities.clone().next().unwrap_or(0.0), probabilities.skip(1).fold(1.0, f32::min)];
+    real > 1.0 - drawn
 }
 
 fn force_pairs(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Forced>> {
@@ -193,6 +204,13 @@ fn forward(translator: &Translator<'_>, batch: impl Fn(usize, &Tokenizer) -> Bat
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_real_word_is_first_where_its_probability_is_largest() {
+        let row = |probabilities: [f32; 3]| probabilities.map(|probability| (probability.ln(), false));
+        // Those that are drawn are real with 0.1 and 0.3.
+        assert!(is_first(&row([0.4, 0.9, 0.7])) && !is_first(&row([0.2, 0.9, 0.7])));
+    }
 
     #[test]
     fn each_position_is_scored_once_with_half_a_window_before_it() {

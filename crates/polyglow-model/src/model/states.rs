@@ -49,7 +49,8 @@ impl Model {
         }
         let Vocabulary { src_size, tgt_size, .. } = self.vocabulary();
         let vocab_size = if side == Side::Src { src_size } else { tgt_size };
-        embedding.rows(Tensor::arange(0..vocab_size as i64, device).unsqueeze()).squeeze_dim(0)
+        let ids = Tensor::<1, Int>::from_data(&(0..vocab_size as i32).collect::<Vec<_>>()[..], device);
+        embedding.rows(ids.unsqueeze()).squeeze_dim(0)
     }
 
     /// What stands at each position of a text on [`Self::reading_side`]: first the token's own vector, which knows

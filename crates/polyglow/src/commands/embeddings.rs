@@ -1,5 +1,7 @@
 //! `polyglow embeddings`: word vectors, of a run or of a file, to explore.
 
+mod sentences;
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -18,9 +20,11 @@ use serde::Serialize;
 use super::model::ModelArgs;
 use crate::config::Config;
 use crate::device;
-use crate::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Pool, Reader, Sentences, project};
+use crate::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Pool, Reader, project};
 use crate::failure::{usage, with_hint};
 use crate::run_directory::TrainedModel;
+
+use sentences::sentences;
 
 /// Sentences of a run's own text that a word in its context is compared with, at most.
 const BANK: usize = 1000;
@@ -70,22 +74,6 @@ struct Run {
     trained: TrainedModel,
     device: Device,
     embeddings: Embeddings,
-}
-
-/// A line and those near it.
-#[derive(Serialize)]
-struct LineNeighbors<'a> {
-    /// Its number from 1; none of a text that is not in the file.
-    line: Option<usize>,
-    text: &'a str,
-    neighbors: Vec<LineNeighbor<'a>>,
-}
-
-#[derive(Serialize)]
-struct LineNeighbor<'a> {
-    line: usize,
-    cosine: f32,
-    text: &'a str,
 }
 
 /// Explores vectors.
@@ -214,48 +202,6 @@ fn plot(
     let title = args.source.display().to_string();
     Plot { title: &title, words: &shown, projection: &projection }.write(format, out)?;
     tracing::info!("wrote `{}`", out.display());
-    Ok(())
-}
-
-fn sentences(
-    args: &EmbeddingsArgs,
-    opened: &Opened,
-    file: &Path,
-    pool: Pool,
-    query: Option<&str>,
-) -> anyhow::Result<()> {
-    let mut texts = read_lines(file)?;
-    let count = texts.len();
-    texts.extend(query.map(str::to_owned));
-    let found = match opened {
-        Opened::Run(run) => Sentences::of_model(run.reader(), &texts, pool)?,
-        Opened::File(_) if pool == Pool::First => {
-            return Err(usage(anyhow!("`--pool first`: the first word of a line knows nothing of the others")));
-        }
-        Opened::File(embeddings) => Sentences::of_words(embeddings, &texts)?,
-    };
-    let asked = |line: &usize| if query.is_some() { *line > count } else { true };
-    let mut reports = Vec::new();
-    for (place, line) in found.lines().iter().enumerate().filter(|(_, line)| asked(line)) {
-        let near = found.nearest(place, args.count, count).into_iter();
-        let neighbors =
-            near.map(|near| LineNeighbor { line: near.line, cosine: near.cosine, text: &texts[near.line - 1] });
-        let number = (*line <= count).then_some(*line);
-        reports.push(LineNeighbors { line: number, text: &texts[line - 1], neighbors: neighbors.collect() });
-    }
-    if query.is_some() && reports.is_empty() {
-        return Err(usage(anyhow!("`--query` has no word that is known")));
-    }
-    if args.json {
-        return print_json(&reports);
-    }
-    let mut out = io::stdout().lock();
-    for LineNeighbors { line, text, neighbors } in &reports {
-        writeln!(out, "{}\t{text}", line.map_or_else(|| "query".to_owned(), |line| line.to_string()))?;
-        for LineNeighbor { line, cosine, text } in neighbors {
-            writeln!(out, "  {cosine:.4}\t{line}\t{text}")?;
-        }
-    }
     Ok(())
 }
 

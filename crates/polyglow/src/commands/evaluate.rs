@@ -214,11 +214,8 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
         }
     }
     if *task == Task::Words {
-        writeln!(
-            out,
-            "accuracy        {:.4}   words that are from the text told from those that are drawn",
-            scores.token_accuracy
-        )?;
+        let accuracy = scores.token_accuracy;
+        writeln!(out, "accuracy        {accuracy:.4}   a word of the context scores above all that are drawn")?;
         return Ok(writeln!(out, "loss            {:.4}   nats per word, real or drawn", scores.loss)?);
     }
     writeln!(out, "token accuracy  {:.4}", scores.token_accuracy)?;
