@@ -5,6 +5,9 @@ mod flex;
 
 use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 
+#[cfg(feature = "flex")]
+pub(crate) use flex::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
+
 /// Sums over the target tokens of a batch; whoever steps divides, once.
 #[derive(Clone, Debug)]
 pub struct LossOutput {

@@ -26,6 +26,7 @@ mod linear;
 mod log_sum_exp;
 #[cfg(feature = "flex")]
 mod matrix;
+mod projected_cross_entropy;
 #[cfg(feature = "flex")]
 mod row;
 #[cfg(feature = "flex")]
@@ -43,3 +44,4 @@ pub use int8::{
 pub use layer_norm::layer_norm;
 pub use linear::{Layout, linear, linear_transposed};
 pub use log_sum_exp::log_sum_exp;
+pub use projected_cross_entropy::{MOST_ROWS, projected_cross_entropy};

@@ -98,6 +98,17 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     values
 }
 
+/// Adds `left right` to a matrix whose rows lie one after the other, on all cores.
+pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>) {
+    let (rows, columns) = (left.shape.rows, right.shape.columns);
+    let MatrixMut { values, shape } = MatrixMut::strided(sums, rows, columns, columns);
+    #[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
+    // SAFETY: Every element of the result lies in `values`, as was checked when it was made, and is initialized.
+    unsafe {
+        multiply(values.as_mut_ptr(), shape, left, right, 1.0, Old::Added, Parallelism::Rayon(0));
+    }
+}
+
 /// `scale left right` into a part of a slice, on this core.
 pub(crate) fn product_into(result: MatrixMut<'_>, left: Matrix<'_>, right: Matrix<'_>, scale: f32, old: Old) {
     let MatrixMut { values, shape } = result;
@@ -168,6 +179,9 @@ mod tests {
         product_into(MatrixMut::strided(&mut result, 2, 4, 6), a, b, 2.0, Old::Added);
         assert_eq!(result[..6], [17.0, 23.0, 29.0, 35.0, 1.0, 1.0]);
         assert_eq!(result[6..10], [17.0, 41.0, 65.0, 89.0]);
+        let mut sums = [1.0; 8];
+        add_product(&mut sums, a, b);
+        assert_eq!(sums[..], [9.0, 12.0, 15.0, 18.0, 9.0, 21.0, 33.0, 45.0]);
         assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2)), [0.0; 4]);
     }
 

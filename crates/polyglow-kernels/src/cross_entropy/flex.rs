@@ -9,7 +9,7 @@ use burn::tensor::{Device, Int, Tensor};
 use rayon::prelude::*;
 
 use super::LossOutput;
-use crate::flex::{FlexTensor, from_data, into_data, open, record};
+use crate::flex::{FlexTensor, from_data, from_values, into_data, open, record};
 use crate::vector::{Kernel, LANES, exp, max, sum, vectorized};
 
 /// [`super::cross_entropy`] on flex with autodiff.
@@ -19,13 +19,23 @@ pub(super) fn cross_entropy(
     label_smoothing: f64,
     pad_id: u32,
 ) -> LossOutput {
-    let [num_rows, vocab_size] = logits.dims();
-    let targets: Vec<u32> = targets.into_data().iter::<u32>().collect();
+    let ([num_rows, _], targets) = (logits.dims(), ids_of(targets));
     assert_eq!(num_rows, targets.len(), "a target for each row of logits");
     let (logits, node) = open(logits).into_parts();
     let mut data = into_data(logits);
     let values = data.as_mut_slice::<f32>().expect("flex trains in `f32`");
-    let smoothing = label_smoothing as f32;
+    let rows = into_gradients(values, &targets, label_smoothing as f32, pad_id);
+    let (loss_sum, nll_sum) = sums(&rows);
+    LossOutput { loss_sum: record(CrossEntropy, [node], from_data(data), loss_sum), nll_sum }
+}
+
+pub(crate) fn ids_of(targets: Tensor<1, Int>) -> Vec<u32> {
+    targets.into_data().iter::<u32>().collect()
+}
+
+/// Writes over each row of logits its gradient, which is 0 where the target is padding, and returns what the rows lose.
+pub(crate) fn into_gradients(logits: &mut [f32], targets: &[u32], smoothing: f32, pad_id: u32) -> Vec<RowLoss> {
+    let vocab_size = logits.len() / targets.len().max(1);
     let row = |(row, &target): (&mut [f32], &u32)| {
         if target == pad_id {
             row.fill(0.0);
@@ -33,13 +43,14 @@ pub(super) fn cross_entropy(
         }
         vectorized(Row { values: row, target: target as usize, smoothing })
     };
-    let rows: Vec<RowLoss> = values.par_chunks_mut(vocab_size.max(1)).zip(&targets).map(row).collect();
+    logits.par_chunks_mut(vocab_size.max(1)).zip(targets).map(row).collect()
+}
+
+/// The sums over rows, with smoothing and without.
+pub(crate) fn sums(rows: &[RowLoss]) -> (FlexTensor, Tensor<1>) {
     let total = |part: fn(&RowLoss) -> f32| rows.iter().map(|row| f64::from(part(row))).sum::<f64>() as f32;
-    let scalar = |value: f32| from_data(TensorData::new(vec![value], [1]));
-    let loss_sum = scalar(total(|row| row.loss));
-    let nll_sum = Tensor::from_data(TensorData::new(vec![total(|row| row.nll)], [1]), &Device::flex());
-    let loss_sum = record(CrossEntropy, [node], from_data(data), loss_sum);
-    LossOutput { loss_sum, nll_sum }
+    let nll_sum = TensorData::new(vec![total(|row| row.nll)], [1]);
+    (from_values(vec![total(|row| row.loss)], [1]), Tensor::from_data(nll_sum, &Device::flex()))
 }
 
 /// The backward pass, whose state is the gradient.
@@ -50,23 +61,32 @@ impl Backward<Flex, 1> for CrossEntropy {
     type State = FlexTensor;
 
     fn backward(self, ops: Ops<FlexTensor, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let [logits] = ops.parents;
-        let upstream = into_data(grads.consume::<Flex>(&ops.node)).iter::<f32>().next().expect("the slope of one sum");
-        let Some(logits) = logits else { return };
-        let mut gradient = ops.state;
-        // A sum of losses that is differentiated itself has the slope 1.
-        if upstream.to_bits() != 1.0f32.to_bits() {
-            let mut data = into_data(gradient);
-            let values = data.as_mut_slice::<f32>().expect("flex trains in `f32`");
-            values.par_iter_mut().with_min_len(1 << 14).for_each(|value| *value *= upstream);
-            gradient = from_data(data);
+        let slope = slope_of_sum(grads.consume::<Flex>(&ops.node));
+        if let [Some(logits)] = ops.parents {
+            grads.register::<Flex>(logits.id, scaled(ops.state, slope));
         }
-        grads.register::<Flex>(logits.id, gradient);
     }
 }
 
+/// The one number in the gradient of a sum.
+pub(crate) fn slope_of_sum(gradient: FlexTensor) -> f32 {
+    into_data(gradient).iter::<f32>().next().expect("the slope of one sum")
+}
+
+/// `slope * gradient`.
+pub(crate) fn scaled(gradient: FlexTensor, slope: f32) -> FlexTensor {
+    // A sum of losses that is differentiated itself has the slope 1.
+    if slope.to_bits() == 1.0f32.to_bits() {
+        return gradient;
+    }
+    let mut data = into_data(gradient);
+    let values = data.as_mut_slice::<f32>().expect("flex trains in `f32`");
+    values.par_iter_mut().with_min_len(1 << 14).for_each(|value| *value *= slope);
+    from_data(data)
+}
+
 /// In nats.
-struct RowLoss {
+pub(crate) struct RowLoss {
     loss: f32,
     nll: f32,
 }

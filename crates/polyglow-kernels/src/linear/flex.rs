@@ -98,7 +98,7 @@ pub(crate) struct Sizes {
     pub(crate) rows: usize,
     pub(crate) d_in: usize,
     pub(crate) d_out: usize,
-    layout: Layout,
+    pub(crate) layout: Layout,
 }
 
 impl Sizes {

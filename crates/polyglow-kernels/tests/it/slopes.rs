@@ -2,8 +2,8 @@
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use polyglow_kernels::{
-    Activation, Dropped, activated_linear, add_dropped, cross_attention, cross_entropy, embedding, gated, layer_norm,
-    linear, linear_transposed, self_attention,
+    Activation, Dropped, Layout, activated_linear, add_dropped, cross_attention, cross_entropy, embedding, gated,
+    layer_norm, linear, linear_transposed, projected_cross_entropy, self_attention,
 };
 
 /// Half of the way between two points of a difference: a power of two, so that adding it to a number rounds little.
@@ -135,5 +135,11 @@ fn of_embeddings_and_the_loss() {
         assert_slopes(&format!("cross_entropy {smoothing}"), &[4 * 9], |x| {
             cross_entropy(tensor(&x[0], [4, 9]) * 4.0, targets.clone(), smoothing, 0).loss_sum
         });
+        for (layout, shape) in [(Layout::InOut, [5, 9]), (Layout::OutIn, [9, 5])] {
+            assert_slopes(&format!("projected_cross_entropy {layout:?} {smoothing}"), &[4 * 5, 5 * 9], |x| {
+                let (hidden, weight) = (tensor(&x[0], [4, 5]) * 2.0, tensor(&x[1], shape));
+                projected_cross_entropy(hidden, weight, layout, targets.clone(), smoothing, 0).loss_sum
+            });
+        }
     }
 }

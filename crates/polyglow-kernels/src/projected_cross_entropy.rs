@@ -1,0 +1,50 @@
+//! Cross-entropy from hidden states: the projection to the vocabulary and the loss in one operation.
+
+#[cfg(feature = "flex")]
+mod flex;
+
+use burn::tensor::{Int, Tensor};
+
+use crate::{Layout, LossOutput, cross_entropy, linear, linear_transposed};
+
+/// Rows of logits that the kernel holds at once, at most; with fewer, it reads and writes weights and their gradient more
+/// often.
+pub const MOST_ROWS: usize = 512;
+
+/// [`cross_entropy`] of the logits `x W`, without ever holding `[rows, vocab_size]` of them where there is a kernel.
+///
+/// The kernel computes both gradients with the loss, [`MOST_ROWS`] at a time, and leaves out rows of padding; the
+/// backward pass multiplies them by the slope of the sum, unless that is 1.
+///
+/// # Shapes
+/// - `hidden`: `[rows, d_model]`; `targets`: `[rows]`
+/// - `weight`: `[d_model, vocab_size]` or `[vocab_size, d_model]`, as `layout` says
+pub fn projected_cross_entropy(
+    hidden: Tensor<2>,
+    weight: Tensor<2>,
+    layout: Layout,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+    pad_id: u32,
+) -> LossOutput {
+    #[cfg(feature = "flex")]
+    if crate::flex::has_kernels(&hidden) {
+        return flex::projected_cross_entropy(hidden, weight, layout, targets, label_smoothing, pad_id);
+    }
+    plain(hidden, weight, layout, targets, label_smoothing, pad_id)
+}
+
+fn plain(
+    hidden: Tensor<2>,
+    weight: Tensor<2>,
+    layout: Layout,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+    pad_id: u32,
+) -> LossOutput {
+    let logits = match layout {
+        Layout::InOut => linear(hidden, weight, None),
+        Layout::OutIn => linear_transposed(hidden, weight),
+    };
+    cross_entropy(logits, targets, label_smoothing, pad_id)
+}

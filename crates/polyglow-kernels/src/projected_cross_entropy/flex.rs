@@ -1,0 +1,208 @@
+//! The kernel: a chunk of rows goes from hidden states to logits, to their gradient in place, and to what that adds to both
+//! gradients, before the next chunk takes its memory.
+
+use burn::backend::Flex;
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops};
+use burn::tensor::{Int, Tensor};
+
+use super::MOST_ROWS;
+use crate::LossOutput;
+use crate::cross_entropy::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
+use crate::flex::{FlexTensor, Numbers, from_values, open, record};
+use crate::linear::{Layout, Sizes};
+use crate::matrix::{Matrix, add_product, product};
+
+/// [`super::projected_cross_entropy`] on flex with autodiff.
+pub(super) fn projected_cross_entropy(
+    hidden: Tensor<2>,
+    weight: Tensor<2>,
+    layout: Layout,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+    pad_id: u32,
+) -> LossOutput {
+    let (sizes, targets) = (Sizes::new(&hidden, &weight, layout), ids_of(targets));
+    assert_eq!(sizes.rows, targets.len(), "a target for each row");
+    let (hidden, hidden_node) = open(hidden).into_parts();
+    let (weight, weight_node) = open(weight).into_parts();
+    let weight_shape = if layout == Layout::InOut { [sizes.d_in, sizes.d_out] } else { [sizes.d_out, sizes.d_in] };
+    let work =
+        Work { sizes, hidden: Numbers::of(hidden), weight: Numbers::of(weight), smoothing: label_smoothing as f32 };
+    let real: Vec<usize> = (0..targets.len()).filter(|row| targets[*row] != pad_id).collect();
+    // All chunks have about the same size, so that none is too small for two cores.
+    let num_chunks = real.len().div_ceil(MOST_ROWS).max(1);
+    let mut found = Found { losses: Vec::new(), of_hidden: vec![0.0; sizes.rows * sizes.d_in], of_weight: Vec::new() };
+    for rows in real.chunks(real.len().div_ceil(num_chunks).max(1)) {
+        let targets: Vec<u32> = rows.iter().map(|row| targets[*row]).collect();
+        work.chunk(rows, &targets, pad_id, &mut found);
+    }
+    found.of_weight.resize(sizes.d_in * sizes.d_out, 0.0);
+    let (loss_sum, nll_sum) = sums(&found.losses);
+    let state = [from_values(found.of_hidden, [sizes.rows, sizes.d_in]), from_values(found.of_weight, weight_shape)];
+    LossOutput { loss_sum: record(Projected, [hidden_node, weight_node], state, loss_sum), nll_sum }
+}
+
+/// What every chunk needs.
+struct Work {
+    sizes: Sizes,
+    hidden: Numbers,
+    weight: Numbers,
+    smoothing: f32,
+}
+
+/// What the chunks add up to.
+struct Found {
+    losses: Vec<RowLoss>,
+    of_hidden: Vec<f32>,
+    /// Empty before the first chunk.
+    of_weight: Vec<f32>,
+}
+
+impl Work {
+    fn chunk(&self, rows: &[usize], targets: &[u32], pad_id: u32, found: &mut Found) {
+        let Sizes { d_in, d_out, .. } = self.sizes;
+        let hidden = self.hidden.slice();
+        let input: Vec<f32> = rows.iter().flat_map(|row| &hidden[row * d_in..][..d_in]).copied().collect();
+        let input = Matrix::new(&input, rows.len(), d_in);
+        let weight = self.sizes.weight(&self.weight);
+        let mut logits = product(input, weight);
+        found.losses.extend(into_gradients(&mut logits, targets, self.smoothing, pad_id));
+        let gradient = Matrix::new(&logits, rows.len(), d_out);
+        let of_input = product(gradient, weight.transposed());
+        for (row, values) in rows.iter().zip(of_input.chunks_exact(d_in)) {
+            found.of_hidden[row * d_in..][..d_in].copy_from_slice(values);
+        }
+        let (left, right) = match self.sizes.layout {
+            Layout::InOut => (input.transposed(), gradient),
+            Layout::OutIn => (gradient.transposed(), input),
+        };
+        if found.of_weight.is_empty() {
+            found.of_weight = product(left, right);
+        } else {
+            add_product(&mut found.of_weight, left, right);
+        }
+    }
+}
+
+/// The backward pass, whose state are the gradients of the hidden states and of the weight.
+#[derive(Debug)]
+struct Projected;
+
+impl Backward<Flex, 2> for Projected {
+    type State = [FlexTensor; 2];
+
+    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let slope = slope_of_sum(grads.consume::<Flex>(&ops.node));
+        for (node, gradient) in ops.parents.into_iter().zip(ops.state) {
+            if let Some(node) = node {
+                grads.register::<Flex>(node.id, scaled(gradient, slope));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{Device, TensorData};
+
+    use super::super::{plain, projected_cross_entropy};
+    use super::*;
+    use crate::flex::tests::{assert_near, numbers};
+
+    const PAD: u32 = 0;
+
+    type Function = fn(Tensor<2>, Tensor<2>, Layout, Tensor<1, Int>, f64, u32) -> LossOutput;
+
+    /// Hidden states, weights and targets.
+    struct Case {
+        hidden: TensorData,
+        weight: TensorData,
+        layout: Layout,
+        targets: Vec<i32>,
+        smoothing: f64,
+    }
+
+    /// Loss and loss without smoothing, the gradient of the hidden states and that of the weights, of three times the loss.
+    type Numbers = [Vec<f32>; 3];
+
+    impl Case {
+        fn new([rows, d_in, d_out]: [usize; 3], layout: Layout, smoothing: f64) -> Self {
+            let spread = |len: usize, seed: usize| -> Vec<f32> {
+                (0..len).map(|place| ((place * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0).collect()
+            };
+            let shape = if layout == Layout::InOut { [d_in, d_out] } else { [d_out, d_in] };
+            Self {
+                hidden: TensorData::new(spread(rows * d_in, 1), [rows, d_in]),
+                weight: TensorData::new(spread(d_in * d_out, 2), shape),
+                layout,
+                // Of 3 tokens a third is padding, of 2 000 none.
+                targets: (0..rows).map(|row| ((row * 7 + 1) % d_out) as i32).collect(),
+                smoothing,
+            }
+        }
+
+        fn run(&self, function: Function) -> Numbers {
+            let device = Device::flex().autodiff();
+            let [hidden, weight] =
+                [&self.hidden, &self.weight].map(|data| Tensor::<2>::from_data(data.clone(), &device).require_grad());
+            let targets = Tensor::<1, Int>::from_data(self.targets.as_slice(), &device);
+            let LossOutput { loss_sum, nll_sum } =
+                function(hidden.clone(), weight.clone(), self.layout, targets, self.smoothing, PAD);
+            let gradients = (loss_sum.clone() * 3.0).backward();
+            let [of_hidden, of_weight] =
+                [hidden, weight].map(|tensor| numbers(tensor.grad(&gradients).expect("the loss depends on it")));
+            [[numbers(loss_sum), numbers(nll_sum)].concat(), of_hidden, of_weight]
+        }
+    }
+
+    #[test]
+    fn the_kernel_gives_what_the_plain_version_gives() {
+        let edges = [1, MOST_ROWS - 1, MOST_ROWS, MOST_ROWS + 1, 2 * MOST_ROWS + 7];
+        let sizes = edges.into_iter().flat_map(|rows| [[rows, 5, 3], [rows, 6, 16]]).chain([[40, 33, 2_000]]);
+        for size in sizes {
+            for layout in [Layout::InOut, Layout::OutIn] {
+                for smoothing in [0.0, 0.1] {
+                    let case = Case::new(size, layout, smoothing);
+                    let (kernel, plain) = (case.run(projected_cross_entropy), case.run(plain));
+                    for (kernel, plain) in kernel.iter().zip(&plain) {
+                        // As for linear maps: products group their sums in other ways.
+                        assert_near(kernel, plain, 1e-5);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_bits() {
+        let case = Case::new([2 * MOST_ROWS + 7, 64, 300], Layout::OutIn, 0.1);
+        let bits = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            pool.install(|| case.run(projected_cross_entropy)).map(|part| part.into_iter().map(f32::to_bits).collect())
+        };
+        let expected: [Vec<u32>; 3] = bits(1);
+        for threads in [1, 2, 3] {
+            assert!(bits(threads) == expected, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn padding_alone_has_neither_loss_nor_gradient() {
+        let mut case = Case::new([4, 3, 5], Layout::OutIn, 0.1);
+        case.targets.fill(PAD as i32);
+        assert_eq!(case.run(projected_cross_entropy), [vec![0.0; 2], vec![0.0; 12], vec![0.0; 15]]);
+    }
+
+    #[test]
+    fn what_is_not_finite_shows_in_the_loss() {
+        for bad in [f32::NAN, f32::INFINITY] {
+            let mut case = Case::new([4, 3, 5], Layout::InOut, 0.1);
+            // The second row, which is no padding.
+            case.hidden.as_mut_slice::<f32>().expect("they are `f32`")[4] = bad;
+            let [losses, ..] = case.run(projected_cross_entropy);
+            assert!(losses.iter().all(|loss| !loss.is_finite()), "{bad}: {losses:?}");
+        }
+    }
+}
