@@ -97,6 +97,11 @@ impl Embedding {
             Weight::Int8(weight) => int8_linear(hidden, weight.matrix(), None),
         }
     }
+
+    /// The matrix, unless [`Self::logits`] of `hidden` is another product than that with its transpose in 32 bits.
+    pub(crate) fn matrix(&self, hidden: &Tensor<2>) -> Option<Tensor<2>> {
+        self.weight.float().filter(|_| !self.precision.rounds(hidden))
+    }
 }
 
 #[cfg(test)]

@@ -80,6 +80,11 @@ impl Linear {
         Some(output.reshape([batch, len, d_out]))
     }
 
+    /// The matrix, unless [`Self::rows`] of `input` is more than the product with it in 32 bits.
+    pub(crate) fn matrix(&self, input: &Tensor<2>) -> Option<Tensor<2>> {
+        self.weight.float().filter(|_| self.bias.is_none() && !self.precision.rounds(input))
+    }
+
     fn bias(&self) -> Option<Tensor<1>> {
         self.bias.as_ref().map(Param::val)
     }

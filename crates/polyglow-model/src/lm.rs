@@ -13,6 +13,7 @@ use crate::init::ParamInit;
 use crate::linear::Linear;
 use crate::mask::causal_padding_mask;
 use crate::position::{PositionEmbedding, Rotation};
+use crate::prediction::{Prediction, Projection};
 
 /// A language model: layers of self-attention that see the past only.
 #[derive(Module, Debug)]
@@ -79,9 +80,14 @@ impl LanguageModel {
     /// # Shapes
     /// - `ids`: `[batch, len]`; output: `[batch * len, vocab_size]`
     pub fn forward(&self, ids: Tensor<2, Int>, watch: Watch<'_>) -> Tensor<2> {
+        self.predict(ids, watch).logits()
+    }
+
+    /// What [`Self::forward`] scores tokens by.
+    pub(crate) fn predict(&self, ids: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
         let mask = causal_padding_mask(&ids, self.config.tgt_pad_id);
         let rotation = Rotation::new(&self.config, 0, ids.dims()[1], &ids.device());
-        self.logits(self.stack.forward(self.embed(ids), &mask, rotation.as_ref(), watch))
+        self.projected(self.stack.forward(self.embed(ids), &mask, rotation.as_ref(), watch))
     }
 
     /// The state after each layer, from the lowest.
@@ -113,17 +119,13 @@ impl LanguageModel {
         let rotation = Rotation::new(&self.config, cache.len, 1, &ids.device());
         let embedded = self.position.add(self.embedding.forward(ids), cache.len);
         cache.len += 1;
-        self.logits(self.stack.advance(embedded, rotation.as_ref(), &mut cache.layers))
+        self.projected(self.stack.advance(embedded, rotation.as_ref(), &mut cache.layers)).logits()
     }
 
     /// # Shapes
-    /// - `hidden`: `[batch, len, d_model]`; output: `[batch * len, vocab_size]`
-    fn logits(&self, hidden: Tensor<3>) -> Tensor<2> {
-        let hidden = hidden.flatten(0, 1);
-        match &self.output {
-            Some(output) => output.rows(hidden),
-            None => self.embedding.logits(hidden),
-        }
+    /// - `hidden`: `[batch, len, d_model]`
+    fn projected(&self, hidden: Tensor<3>) -> Prediction<'_> {
+        Projection::new(self.output.as_ref(), &self.embedding).of(hidden.flatten(0, 1))
     }
 }
 

@@ -10,7 +10,9 @@ use crate::cache::DecoderCache;
 use crate::config::{RnnConfig, SkipGramConfig, Task, TransformerConfig, Vocabulary};
 use crate::init::ParamInit;
 use crate::lm::{LanguageModel, TextCache};
+use crate::loss::LossOutput;
 use crate::precision::Precision;
+use crate::prediction::Prediction;
 use crate::recurrent::attention::Score;
 use crate::rnn::{Rnn, RnnCache};
 use crate::rnn_lm::{self, RecurrentLanguageModel, States};
@@ -217,32 +219,51 @@ impl Model {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
+        self.predict(src, tgt_in).logits()
+    }
+
+    /// Cross-entropy of [`Self::forward`], for less memory.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; `targets`: `[batch * tgt_len]`
+    pub fn loss(
+        &self,
+        src: Tensor<2, Int>,
+        tgt_in: Tensor<2, Int>,
+        targets: Tensor<1, Int>,
+        label_smoothing: f64,
+    ) -> LossOutput {
+        self.predict(src, tgt_in).loss(targets, label_smoothing, self.vocabulary().tgt_pad_id)
+    }
+
+    /// What [`Self::forward`] makes scores of.
+    fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Prediction<'_> {
         match self {
-            Self::Transformer(model) => model.forward(src, tgt_in),
-            Self::Rnn(model) => model.forward(src, tgt_in, None),
-            Self::Lm(model) => model.forward(tgt_in, None),
-            Self::RnnLm(model) => model.forward(tgt_in),
-            Self::SkipGram(model) => model.forward(src, tgt_in),
+            Self::Transformer(model) => model.predict(src, tgt_in),
+            Self::Rnn(model) => model.predict(src, tgt_in, None),
+            Self::Lm(model) => model.predict(tgt_in, None),
+            Self::RnnLm(model) => model.predict(tgt_in),
+            Self::SkipGram(model) => Prediction::Scores(model.forward(src, tgt_in)),
         }
     }
 
-    /// [`Self::forward`], and where the highest layer looks in the source, averaged over heads; none without attention.
+    /// What [`Self::forward`] scores tokens by, and where the highest layer looks in the source, averaged over heads; none
+    /// without attention.
     ///
     /// # Shapes
-    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`
-    /// - output: `[batch * tgt_len, tgt_vocab_size]`, and the weights `[batch, tgt_len, src_len]`
-    pub fn forward_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Tensor<2>, Option<Tensor<3>>) {
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; the weights: `[batch, tgt_len, src_len]`
+    pub fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Option<Tensor<3>>) {
         match self {
             Self::Transformer(model) => {
-                let (logits, weights) = model.forward_aligned(src, tgt_in);
-                (logits, Some(weights))
+                let (prediction, weights) = model.predict_aligned(src, tgt_in);
+                (prediction, Some(weights))
             }
             Self::Rnn(model) => {
                 let mut found = None;
-                let logits = model.forward(src, tgt_in, Some(&mut |weights| found = Some(weights)));
-                (logits, found)
+                let prediction = model.predict(src, tgt_in, Some(&mut |weights| found = Some(weights)));
+                (prediction, found)
             }
-            Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) => (self.forward(src, tgt_in), None),
+            Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) => (self.predict(src, tgt_in), None),
         }
     }
 
@@ -255,7 +276,7 @@ impl Model {
         match self {
             Self::Transformer(model) => model.attention(src, tgt_in),
             Self::Rnn(_) => {
-                let (_, weights) = self.forward_aligned(src, tgt_in);
+                let (_, weights) = self.predict_aligned(src, tgt_in);
                 let cross = weights.into_iter().map(|weights| weights.unsqueeze_dim(1)).collect();
                 AttentionMaps { cross, ..AttentionMaps::default() }
             }
@@ -275,7 +296,7 @@ impl Model {
     pub fn cross_attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Vec<Tensor<3>> {
         match self {
             Self::Transformer(model) => model.cross_attention(src, tgt_in),
-            Self::Rnn(_) => self.forward_aligned(src, tgt_in).1.into_iter().collect(),
+            Self::Rnn(_) => self.predict_aligned(src, tgt_in).1.into_iter().collect(),
             Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) => Vec::new(),
         }
     }

@@ -10,6 +10,7 @@ use crate::embedding::Embedding;
 use crate::init::ParamInit;
 use crate::linear::Linear;
 use crate::mask::padding_mask;
+use crate::prediction::{Prediction, Projection};
 use crate::recurrent::attention::Source;
 use crate::recurrent::decoder::{Progress, RecurrentDecoder, Watch};
 use crate::recurrent::encoder::RecurrentEncoder;
@@ -109,10 +110,15 @@ impl Rnn {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Tensor<2> {
+        self.predict(src, tgt_in, watch).logits()
+    }
+
+    /// What [`Self::forward`] scores tokens by.
+    pub(crate) fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
         let Memory { source, summary } = self.encode(src);
         let embedded = self.dropout.forward(self.tgt_embedding().forward(tgt_in));
         let output = self.decoder.forward(embedded, &summary, source.as_ref(), watch);
-        self.logits(output.flatten(0, 1))
+        self.projection().of(output.flatten(0, 1))
     }
 
     /// An empty cache to [`Self::advance`] from.
@@ -131,20 +137,16 @@ impl Rnn {
     /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, tgt_vocab_size]`
     pub fn advance(&self, ids: Tensor<2, Int>, cache: &mut RnnCache) -> Tensor<2> {
         let embedded: Tensor<2> = self.tgt_embedding().forward(ids).squeeze_dim(1);
-        self.logits(self.decoder.advance(embedded, &mut cache.progress, cache.source.as_ref()))
+        let hidden = self.decoder.advance(embedded, &mut cache.progress, cache.source.as_ref());
+        self.projection().of(hidden).logits()
     }
 
     fn tgt_embedding(&self) -> &Embedding {
         self.tgt_embedding.as_ref().unwrap_or(&self.src_embedding)
     }
 
-    /// # Shapes
-    /// - `hidden`: `[rows, d_model]`; output: `[rows, tgt_vocab_size]`
-    fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
-        match &self.output {
-            Some(output) => output.rows(hidden),
-            None => self.tgt_embedding().logits(hidden),
-        }
+    fn projection(&self) -> Projection<'_> {
+        Projection::new(self.output.as_ref(), self.tgt_embedding())
     }
 }
 

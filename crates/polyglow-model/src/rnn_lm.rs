@@ -9,6 +9,7 @@ use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::init::ParamInit;
 use crate::linear::Linear;
+use crate::prediction::{Prediction, Projection};
 use crate::recurrent::{Direction, Recurrent, State};
 
 /// Recurrent layers that read a text from its beginning.
@@ -69,8 +70,16 @@ impl RecurrentLanguageModel {
     /// # Panics
     /// It has no layer, which no config allows.
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<2> {
+        self.predict(ids).logits()
+    }
+
+    /// What [`Self::forward`] scores tokens by.
+    ///
+    /// # Panics
+    /// It has no layer, which no config allows.
+    pub(crate) fn predict(&self, ids: Tensor<2, Int>) -> Prediction<'_> {
         let states = self.states(ids);
-        self.logits(states.last().expect("a model has at least one layer").clone().flatten(0, 1))
+        self.projection().of(states.last().expect("a model has at least one layer").clone().flatten(0, 1))
     }
 
     /// The state after each layer, from the lowest.
@@ -97,16 +106,11 @@ impl RecurrentLanguageModel {
             *state = layer.step(layer.input.rows(hidden), state);
             hidden = state.hidden.clone();
         }
-        self.logits(hidden)
+        self.projection().of(hidden).logits()
     }
 
-    /// # Shapes
-    /// - `hidden`: `[rows, d_model]`; output: `[rows, vocab_size]`
-    fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
-        match &self.output {
-            Some(output) => output.rows(hidden),
-            None => self.embedding.logits(hidden),
-        }
+    fn projection(&self) -> Projection<'_> {
+        Projection::new(self.output.as_ref(), &self.embedding)
     }
 }
 

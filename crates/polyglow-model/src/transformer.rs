@@ -14,6 +14,7 @@ use crate::init::ParamInit;
 use crate::linear::Linear;
 use crate::mask::{causal_padding_mask, padding_mask};
 use crate::position::{PositionEmbedding, Rotation};
+use crate::prediction::{Prediction, Projection};
 
 /// The encoder-decoder Transformer (Vaswani et al., 2017, figure 1).
 #[derive(Module, Debug)]
@@ -130,27 +131,31 @@ impl Transformer {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
-        self.decode(&self.encode(src), tgt_in)
+        self.predict(src, tgt_in).logits()
     }
 
-    /// [`Self::forward`], and where the last layer looks in the source, averaged over heads.
+    /// What [`Self::forward`] scores tokens by.
+    pub(crate) fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Prediction<'_> {
+        self.decode_watched(&self.encode(src), tgt_in, None)
+    }
+
+    /// What [`Self::forward`] scores tokens by, and where the last layer looks in the source, averaged over heads.
     ///
     /// # Shapes
-    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`
-    /// - output: `[batch * tgt_len, tgt_vocab_size]`, and the weights `[batch, tgt_len, src_len]`
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; the weights: `[batch, tgt_len, src_len]`
     ///
     /// # Panics
     /// The decoder has no layer, which no config allows.
-    pub fn forward_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Tensor<2>, Tensor<3>) {
+    pub(crate) fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Tensor<3>) {
         let mut last = None;
         let mut watch = |kind, weights: Tensor<4>| {
             if kind == AttentionKind::Cross {
                 last = Some(weights);
             }
         };
-        let logits = self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
+        let prediction = self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
         let weights: Tensor<4> = last.expect("a decoder has at least one layer");
-        (logits, weights.mean_dim(1).squeeze_dim(1))
+        (prediction, weights.mean_dim(1).squeeze_dim(1))
     }
 
     /// [`Self::forward`] from what [`Self::encode`] made of the source.
@@ -158,10 +163,10 @@ impl Transformer {
     /// # Shapes
     /// - `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn decode(&self, memory: &Memory, tgt_in: Tensor<2, Int>) -> Tensor<2> {
-        self.decode_watched(memory, tgt_in, None)
+        self.decode_watched(memory, tgt_in, None).logits()
     }
 
-    fn decode_watched(&self, memory: &Memory, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Tensor<2> {
+    fn decode_watched(&self, memory: &Memory, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
         let causal_mask = causal_padding_mask(&tgt_in, self.config.tgt_pad_id);
         let rotation = Rotation::new(&self.config, 0, tgt_in.dims()[1], &tgt_in.device());
         let embedded = self.tgt_position.add(self.tgt_embedding().forward(tgt_in), 0);
@@ -171,7 +176,7 @@ impl Transformer {
             causal_mask: &causal_mask,
             rotation: rotation.as_ref(),
         };
-        self.logits(self.decoder.forward(self.dropout.forward(embedded), &input, watch))
+        self.projected(self.decoder.forward(self.dropout.forward(embedded), &input, watch))
     }
 
     /// The weights of every attention in [`Self::forward`]. The query at a target position is the one that predicts the
@@ -218,7 +223,7 @@ impl Transformer {
     pub fn advance(&self, ids: Tensor<2, Int>, cache: &mut DecoderCache) -> Tensor<2> {
         let rotation = Rotation::new(&self.config, cache.len, 1, &ids.device());
         let embedded = self.tgt_position.add(self.tgt_embedding().forward(ids), cache.len);
-        self.logits(self.decoder.advance(embedded, rotation.as_ref(), cache))
+        self.projected(self.decoder.advance(embedded, rotation.as_ref(), cache)).logits()
     }
 
     fn tgt_embedding(&self) -> &Embedding {
@@ -226,13 +231,8 @@ impl Transformer {
     }
 
     /// # Shapes
-    /// - `hidden`: `[batch, len, d_model]`; output: `[batch * len, tgt_vocab_size]`
-    fn logits(&self, hidden: Tensor<3>) -> Tensor<2> {
-        let [batch, len, d_model] = hidden.dims();
-        let hidden = hidden.reshape([batch * len, d_model]);
-        match &self.output {
-            Some(output) => output.rows(hidden),
-            None => self.tgt_embedding().logits(hidden),
-        }
+    /// - `hidden`: `[batch, len, d_model]`
+    fn projected(&self, hidden: Tensor<3>) -> Prediction<'_> {
+        Projection::new(self.output.as_ref(), self.tgt_embedding()).of(hidden.flatten(0, 1))
     }
 }

@@ -20,6 +20,16 @@ pub struct Int8Weight {
     matrix: Int8Matrix,
 }
 
+impl Weight {
+    /// Its values, if it has 32 bits.
+    pub(crate) fn float(&self) -> Option<Tensor<2>> {
+        match self {
+            Self::Float(weight) => Some(weight.val()),
+            Self::Int8(_) => None,
+        }
+    }
+}
+
 impl Int8Weight {
     /// Its numbers.
     pub fn matrix(&self) -> &Int8Matrix {

@@ -3,6 +3,7 @@
 use super::{DEEPEST, ModelConfig, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout, check_size};
 use crate::error::ModelError;
 use crate::precision::Precision;
+use crate::prediction::loss_numbers;
 use crate::recurrent::Cell;
 use crate::recurrent::attention::Score;
 
@@ -132,7 +133,7 @@ impl RnnConfig {
 
     /// Numbers that a forward pass over `rows` sentences keeps for the backward pass: per position and layer the input,
     /// two projections and some ten numbers for each of the state's, and at each target position the source as additive
-    /// attention mixes it.
+    /// attention mixes it; and the loss, as a Transformer's.
     pub fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
         let count = |number: usize| number as u64;
         let (src, tgt, width) = (count(rows * src_len), count(rows * tgt_len), count(self.d_model));
@@ -143,7 +144,6 @@ impl RnnConfig {
             Score::Luong | Score::LuongGeneral => tgt * (3 * count(src_len) + 6 * width),
             Score::Bahdanau => tgt * count(src_len) * (3 + 2 * width) + 7 * tgt * width,
         };
-        let logits = tgt * count(self.vocabulary.tgt_size) * if kernels { 1 } else { 3 };
-        layers + looks + logits + 2 * (src + tgt) * width
+        layers + looks + loss_numbers(tgt, self.vocabulary.tgt_size, kernels) + 2 * (src + tgt) * width
     }
 }

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::error::ModelError;
 use crate::precision::Precision;
+use crate::prediction::loss_numbers;
 
 /// A model's shape with nothing left open: what [`crate::Transformer::new`] builds.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,9 +152,9 @@ impl TransformerConfig {
     ///
     /// With kernels: per position 8 `d_model` in an encoder layer and 12 in a decoder layer (inputs of projections,
     /// queries, keys, values, standardized sums); `d_ff`, or 2 of it with GELU and 4 with SwiGLU; an attention weight per
-    /// head and key; and the target vocabulary once in the loss. Without: 12 and 19 `d_model`, and one more for each
-    /// dropout mask; 2 or 4 `d_ff`; 2 attention weights; and 3 times the vocabulary. To both come 2 `d_model` in the
-    /// embedding.
+    /// head and key; and in the loss the target vocabulary for some hundred positions. Without: 12 and 19 `d_model`, and
+    /// one more for each dropout mask; 2 or 4 `d_ff`; 2 attention weights; and 3 times the vocabulary at every position. To
+    /// both come 2 `d_model` in the embedding.
     pub fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
         let count = |number: usize| number as u64;
         let (src, tgt, src_len, tgt_len) =
@@ -168,13 +169,13 @@ impl TransformerConfig {
                 _ => 4,
             };
         let heads = num_heads * if kernels { 1 } else { 2 + u64::from(self.attention_dropout > 0.0) };
-        let [of_encoder, of_decoder, of_vocabulary] = if kernels { [8, 12, 1] } else { [12, 19, 3] };
+        let [of_encoder, of_decoder] = if kernels { [8, 12] } else { [12, 19] };
         let encoder = src * (of_encoder * d_model + 2 * mask + hidden + heads * src_len);
         let decoder =
             tgt * (of_decoder * d_model + 3 * mask + hidden + heads * (tgt_len + src_len)) + 2 * src * d_model;
         let embeddings = (src + tgt) * (2 * d_model + mask);
-        let logits = of_vocabulary * tgt * count(self.tgt_vocab_size);
-        count(self.num_encoder_layers) * encoder + count(self.num_decoder_layers) * decoder + embeddings + logits
+        let loss = loss_numbers(tgt, self.tgt_vocab_size, kernels);
+        count(self.num_encoder_layers) * encoder + count(self.num_decoder_layers) * decoder + embeddings + loss
     }
 
     /// What the data decided.

@@ -5,11 +5,9 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use polyglow_model::parameter::ParamPath;
-use polyglow_model::{ModelShape, cross_entropy};
+use polyglow_model::{Model, ModelShape, Precision, cross_entropy};
 
-#[cfg(any(feature = "ndarray", feature = "wgpu"))]
-use crate::distance;
-use crate::{architectures, ids, values, variants};
+use crate::{architectures, distance, ids, values, variants};
 
 /// What a model computes on a device.
 #[derive(PartialEq)]
@@ -40,10 +38,14 @@ fn compute(shape: &ModelShape, device: &Device) -> Computed {
     };
     let logits = model.forward(src, tgt_in);
     let loss = cross_entropy(logits.clone(), tgt_out.flatten(0, 1), 0.1, model.vocabulary().tgt_pad_id);
-    let grads = loss.loss_sum.backward();
-    let mut all = AllGradients { path: ParamPath::default(), grads: &grads, values: Vec::new() };
+    let gradients = gradients(&model, &loss.loss_sum.backward());
+    Computed { logits: values(logits.inner()), loss: values(loss.loss_sum)[0], gradients }
+}
+
+fn gradients(model: &Model, grads: &Gradients) -> Vec<(String, Vec<f32>)> {
+    let mut all = AllGradients { path: ParamPath::default(), grads, values: Vec::new() };
     model.visit(&mut all);
-    Computed { logits: values(logits.inner()), loss: values(loss.loss_sum)[0], gradients: all.values }
+    all.values
 }
 
 struct AllGradients<'a> {
@@ -82,7 +84,6 @@ fn equals_flex(device: &Device) {
 
 #[cfg(any(feature = "ndarray", feature = "wgpu"))]
 fn search_equals_flex(device: &Device) {
-    use polyglow_model::Model;
     use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sentence, search};
     let plain = Sentence { max_len: 6, ..Sentence::default() };
     let wishes = Sentence { prefix: vec![5], constraints: vec![vec![6, 7]], number: 1, ..plain.clone() };
@@ -123,6 +124,33 @@ fn wgpu_equals_flex() {
         found.into_iter().next().expect("a build with wgpu is tested where there is a driver, such as lavapipe");
     equals_flex(&device);
     search_equals_flex(&device);
+}
+
+/// Training asks for the loss alone, and whoever looks at scores for these.
+#[test]
+fn a_loss_is_that_of_the_scores() {
+    let device = Device::flex().autodiff();
+    let (src, tgt_in) = (ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device), ids([[1, 7, 8], [1, 9, 0]], &device));
+    let targets = ids([[7, 8, 2], [9, 2, 0]], &device).flatten::<1>(0, 1);
+    for shape in shapes() {
+        for precision in [Precision::F32, Precision::Bf16] {
+            let model = shape.clone().with_precision(precision).init(3, &device);
+            let loss = model.loss(src.clone(), tgt_in.clone(), targets.clone(), 0.1);
+            let (prediction, _) = model.predict_aligned(src.clone(), tgt_in.clone());
+            let aligned = prediction.loss(targets.clone(), 0.1, 0);
+            let expected = cross_entropy(model.forward(src.clone(), tgt_in.clone()), targets.clone(), 0.1, 0);
+            let of_scores = gradients(&model, &expected.loss_sum.backward());
+            for found in [loss, aligned] {
+                let all = gradients(&model, &found.loss_sum.backward());
+                assert!(distance(&values(found.loss_sum), &values(expected.loss_sum.clone())) < 1e-5, "{shape:?}");
+                assert!(distance(&values(found.nll_sum), &values(expected.nll_sum.clone())) < 1e-5, "{shape:?}");
+                for ((name, gradient), (_, expected)) in all.iter().zip(&of_scores) {
+                    let difference = distance(gradient, expected);
+                    assert!(difference < 1e-5, "{shape:?}: the gradient of {name} differs by {difference}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -46,9 +46,9 @@ pub struct BucketReport {
     pub step: Spread,
     /// Ids to the device.
     pub upload: Spread,
-    /// The forward pass with the loss.
+    /// The forward pass with the loss, and with kernels with the gradients of the projection to the vocabulary.
     pub forward: Spread,
-    /// The backward pass, with the addition of gradients.
+    /// The rest of the backward pass, with the addition of gradients.
     pub backward: Spread,
     /// Norm, clipping, Adam, moving average.
     pub update: Spread,

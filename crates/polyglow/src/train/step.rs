@@ -3,7 +3,7 @@
 use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_data::batch::Batch;
 use polyglow_data::random::mix;
-use polyglow_model::{LossOutput, Model, alignment_loss, cross_entropy};
+use polyglow_model::{LossOutput, Model, alignment_loss};
 
 use super::optimizer::{GradientSum, Optimizer};
 use crate::device::upload;
@@ -50,7 +50,7 @@ pub struct StepRecord {
 pub enum Phase {
     /// Ids go to the device.
     Upload,
-    /// The forward pass, with the loss.
+    /// The forward pass, with the loss; with kernels also with the gradients of the projection to the vocabulary.
     Forward,
     /// The backward pass, with the addition of its gradients to those before.
     Backward,
@@ -120,19 +120,18 @@ pub(super) fn forward(
     let (src, tgt_in) = (ids(&batch.src, batch.src_len), ids(&batch.tgt_in, batch.tgt_len));
     let targets = ids(&batch.tgt_out, batch.tgt_len).flatten(0, 1);
     observe(Phase::Upload);
-    let criterion = |logits| cross_entropy(logits, targets, config.label_smoothing, model.vocabulary().tgt_pad_id);
     let losses = match &batch.gold_attention {
         Some(gold) if config.alignment_weight > 0.0 => {
             let shape = [batch.batch_size, batch.tgt_len, batch.src_len];
             let gold = Tensor::from_data(TensorData::new(gold.clone(), shape), device);
-            let (logits, attention) = model.forward_aligned(src, tgt_in);
-            let loss = criterion(logits);
+            let (prediction, attention) = model.predict_aligned(src, tgt_in);
+            let loss = prediction.loss(targets, config.label_smoothing, model.vocabulary().tgt_pad_id);
             let guided = attention.map(|attention| alignment_loss(attention, gold) * config.alignment_weight);
             let minimized = guided.into_iter().fold(loss.loss_sum.clone(), |sum, guided| sum + guided);
             (loss, minimized)
         }
         _ => {
-            let loss = criterion(model.forward(src, tgt_in));
+            let loss = model.loss(src, tgt_in, targets, config.label_smoothing);
             let minimized = loss.loss_sum.clone();
             (loss, minimized)
         }

@@ -1,0 +1,81 @@
+//! The last step of every model: from hidden states to scores of tokens, or straight to the loss.
+
+use burn::tensor::{Int, Tensor};
+use polyglow_kernels::{Layout, LossOutput, MOST_ROWS, cross_entropy, projected_cross_entropy};
+
+use crate::embedding::Embedding;
+use crate::linear::Linear;
+
+/// The product with the vocabulary.
+#[derive(Clone, Copy, Debug)]
+pub enum Projection<'a> {
+    /// By a matrix of its own.
+    Own(&'a Linear),
+    /// By the matrix of the target's embedding.
+    Tied(&'a Embedding),
+}
+
+/// What scores are made of.
+#[derive(Clone, Debug)]
+pub enum Prediction<'a> {
+    /// Hidden states `[rows, d_model]`, and the projection that scores tokens by them.
+    Hidden(Tensor<2>, Projection<'a>),
+    /// Scores `[rows, classes]` that come from elsewhere.
+    Scores(Tensor<2>),
+}
+
+impl<'a> Projection<'a> {
+    /// The output projection of a model, which is tied to `embedding` where there is no `output`.
+    pub(crate) fn new(output: Option<&'a Linear>, embedding: &'a Embedding) -> Self {
+        output.map_or(Self::Tied(embedding), Self::Own)
+    }
+
+    /// What is predicted from hidden states.
+    ///
+    /// # Shapes
+    /// - `hidden`: `[rows, d_model]`
+    pub(crate) fn of(self, hidden: Tensor<2>) -> Prediction<'a> {
+        Prediction::Hidden(hidden, self)
+    }
+
+    /// The matrix where it multiplies `hidden` without anything around it, and how it lies there.
+    fn matrix(self, hidden: &Tensor<2>) -> Option<(Tensor<2>, Layout)> {
+        match self {
+            Self::Own(linear) => linear.matrix(hidden).map(|matrix| (matrix, Layout::InOut)),
+            Self::Tied(embedding) => embedding.matrix(hidden).map(|matrix| (matrix, Layout::OutIn)),
+        }
+    }
+}
+
+impl Prediction<'_> {
+    /// Scores of every token.
+    ///
+    /// # Shapes
+    /// - output: `[rows, vocab_size]`
+    pub fn logits(self) -> Tensor<2> {
+        match self {
+            Self::Hidden(hidden, Projection::Own(linear)) => linear.rows(hidden),
+            Self::Hidden(hidden, Projection::Tied(embedding)) => embedding.logits(hidden),
+            Self::Scores(scores) => scores,
+        }
+    }
+
+    /// [`cross_entropy`] of the scores, which are not all held at once where there is a kernel.
+    ///
+    /// # Shapes
+    /// - `targets`: `[rows]`
+    pub fn loss(self, targets: Tensor<1, Int>, label_smoothing: f64, pad_id: u32) -> LossOutput {
+        if let Self::Hidden(hidden, projection) = &self
+            && let Some((matrix, layout)) = projection.matrix(hidden)
+        {
+            return projected_cross_entropy(hidden.clone(), matrix, layout, targets, label_smoothing, pad_id);
+        }
+        cross_entropy(self.logits(), targets, label_smoothing, pad_id)
+    }
+}
+
+/// Numbers that the loss over `rows` positions keeps for the backward pass, or holds while it computes that.
+pub(crate) fn loss_numbers(rows: u64, vocab_size: usize, kernels: bool) -> u64 {
+    let rows = if kernels { rows.min(MOST_ROWS as u64) } else { 3 * rows };
+    rows * vocab_size as u64
+}
