@@ -3,7 +3,7 @@
 //! On GPUs f32 products may run in lower precision (tf32), so these tests belong on CPUs and software drivers.
 
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Gradients, Tensor};
+use burn::tensor::{Device, Gradients, Int, Tensor};
 use polyglow_model::parameter::ParamPath;
 use polyglow_model::{Model, ModelShape, Precision, cross_entropy};
 
@@ -23,21 +23,27 @@ fn shapes() -> Vec<ModelShape> {
     variants().into_iter().map(ModelShape::Transformer).chain(architectures::shapes()).collect()
 }
 
+/// Sources, inputs of the decoder, and targets, as a model of this shape takes them.
+fn inputs(shape: &ModelShape, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int>, Tensor<1, Int>) {
+    let (src, tgt_in, tgt_out) = match shape {
+        ModelShape::SkipGram(_) => {
+            (ids([[4], [7]], device), ids([[5, 7, 8], [6, 4, 4]], device), ids([[1, 0, 0], [1, 0, 0]], device))
+        }
+        _ => (
+            ids([[4, 5, 6, 2], [7, 8, 2, 0]], device),
+            ids([[1, 7, 8], [1, 9, 0]], device),
+            ids([[7, 8, 2], [9, 2, 0]], device),
+        ),
+    };
+    (src, tgt_in, tgt_out.flatten(0, 1))
+}
+
 fn compute(shape: &ModelShape, device: &Device) -> Computed {
     let device = device.clone().autodiff();
     let model = shape.init(3, &device);
-    let (src, tgt_in, tgt_out) = match shape {
-        ModelShape::SkipGram(_) => {
-            (ids([[4], [7]], &device), ids([[5, 7, 8], [6, 4, 4]], &device), ids([[1, 0, 0], [1, 0, 0]], &device))
-        }
-        _ => (
-            ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device),
-            ids([[1, 7, 8], [1, 9, 0]], &device),
-            ids([[7, 8, 2], [9, 2, 0]], &device),
-        ),
-    };
+    let (src, tgt_in, targets) = inputs(shape, &device);
     let logits = model.forward(src, tgt_in);
-    let loss = cross_entropy(logits.clone(), tgt_out.flatten(0, 1), 0.1, model.vocabulary().tgt_pad_id);
+    let loss = cross_entropy(logits.clone(), targets, 0.1, model.vocabulary().tgt_pad_id);
     let gradients = gradients(&model, &loss.loss_sum.backward());
     Computed { logits: values(logits.inner()), loss: values(loss.loss_sum)[0], gradients }
 }
@@ -130,15 +136,15 @@ fn wgpu_equals_flex() {
 #[test]
 fn a_loss_is_that_of_the_scores() {
     let device = Device::flex().autodiff();
-    let (src, tgt_in) = (ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device), ids([[1, 7, 8], [1, 9, 0]], &device));
-    let targets = ids([[7, 8, 2], [9, 2, 0]], &device).flatten::<1>(0, 1);
     for shape in shapes() {
+        let (src, tgt_in, targets) = inputs(&shape, &device);
         for precision in [Precision::F32, Precision::Bf16] {
             let model = shape.clone().with_precision(precision).init(3, &device);
+            let pad_id = model.vocabulary().tgt_pad_id;
             let loss = model.loss(src.clone(), tgt_in.clone(), targets.clone(), 0.1);
             let (prediction, _) = model.predict_aligned(src.clone(), tgt_in.clone());
-            let aligned = prediction.loss(targets.clone(), 0.1, 0);
-            let expected = cross_entropy(model.forward(src.clone(), tgt_in.clone()), targets.clone(), 0.1, 0);
+            let aligned = prediction.loss(targets.clone(), 0.1, pad_id);
+            let expected = cross_entropy(model.forward(src.clone(), tgt_in.clone()), targets.clone(), 0.1, pad_id);
             let of_scores = gradients(&model, &expected.loss_sum.backward());
             for found in [loss, aligned] {
                 let all = gradients(&model, &found.loss_sum.backward());

@@ -57,9 +57,8 @@ fn variants() -> Vec<TransformerConfig> {
             activation: Activation::Swiglu,
             position: Position::Rotary,
             tie_embeddings: TieEmbeddings::None,
-            ..small.clone()
+            ..small
         },
-        TransformerConfig { position: Position::None, ..small },
     ]
 }
 

@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, s};
 use polyglow_model::encoder::Encoder;
 use polyglow_model::init::ParamInit;
 use polyglow_model::mask::padding_mask;
-use polyglow_model::{Position, Transformer, cross_entropy};
+use polyglow_model::{Position, Transformer, TransformerConfig, cross_entropy};
 
 use crate::{device, distance, ids, small_config, values, variants};
 
@@ -25,7 +25,8 @@ fn the_future_does_not_change_the_past() {
 #[test]
 fn only_a_model_without_positions_takes_no_notice_of_the_order_of_the_source() {
     let device = device();
-    for config in variants() {
+    let without = TransformerConfig { position: Position::None, ..small_config() };
+    for config in variants().into_iter().chain([without]) {
         let model = Transformer::new(&config, 3, &device);
         let logits = |src| values(model.forward(src, ids([[1, 7, 8]], &device)));
         let difference = distance(&logits(ids([[4, 5, 6, 2]], &device)), &logits(ids([[6, 2, 4, 5]], &device)));

@@ -36,6 +36,7 @@ fn a_model_in_8_bits_says_nearly_the_same_and_keeps_no_other_matrix() {
 #[test]
 fn advancing_one_by_one_equals_teacher_forcing_in_8_bits() {
     let device = device();
+    let mut apart = 0;
     for config in variants() {
         let [model, _] = models(&config);
         let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);
@@ -45,12 +46,15 @@ fn advancing_one_by_one_equals_teacher_forcing_in_8_bits() {
         for position in 0..5 {
             let step = model.advance(tgt.clone().narrow(1, position, 1), &mut cache);
             let expected = all.clone().narrow(1, position, 1).squeeze_dim::<2>(1);
-            assert!(distance(&values(step), &values(expected)) < STEP, "position {position}");
+            let (step, expected) = (values(step), values(expected));
+            assert!(distance(&step, &expected) < STEP, "position {position}");
+            apart += usize::from(distance(&step, &expected) > 1e-5);
         }
     }
+    assert!(apart <= 1, "{apart} of 15 positions differ by more than rounding in 32 bits");
 }
 
-/// Attention rounds otherwise in its two forms, and what is near a half may then become another whole number: a
+/// Attention rounds otherwise in its two forms, and what is near a half may then, seldom, become another whole number: a
 /// difference of 1 / 127 of the largest input, times weights of about the same size.
 const STEP: f32 = 0.03;
 

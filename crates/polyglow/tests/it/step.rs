@@ -1,12 +1,13 @@
 //! One training step, on its own.
 
-use burn::tensor::Device;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor};
 use polyglow::config::Config;
 use polyglow::train::{Optimizer, StepConfig, TrainConfig, step, training_device};
 use polyglow_data::batch::Batch;
 use polyglow_data::example::Example;
 use polyglow_data::special::SpecialIds;
-use polyglow_model::{ModelConfig, Precision, Vocabulary, parameter};
+use polyglow_model::{Model, ModelConfig, Precision, Vocabulary, parameter};
 
 const SPECIAL: SpecialIds = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
 
@@ -22,10 +23,16 @@ fn examples() -> Vec<Example> {
 
 /// The weights after a step over each of these windows of micro-batches, and the steps' losses.
 fn weights_after(windows: &[Vec<Batch>]) -> (Vec<f32>, Vec<f64>) {
-    train(windows, TrainConfig { lr: 1e-3, ..TrainConfig::default() })
+    let (model, losses) = train(windows, TrainConfig { lr: 1e-3, ..TrainConfig::default() });
+    (weights(&model), losses)
 }
 
-fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Vec<f32>, Vec<f64>) {
+fn weights(model: &Model) -> Vec<f32> {
+    parameter::read(model).into_iter().flat_map(|(_, data)| data.iter::<f32>().collect::<Vec<_>>()).collect()
+}
+
+/// The model after a step over each of these windows of micro-batches, and the steps' losses.
+fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Model, Vec<f64>) {
     let config = ModelConfig {
         d_model: Some(16),
         d_ff: Some(24),
@@ -56,8 +63,7 @@ fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Vec<f32>, Vec<f64>) {
         model = stepped;
         losses.push(f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64);
     }
-    let values = parameter::read(&model).into_iter().flat_map(|(_, data)| data.iter::<f32>().collect::<Vec<_>>());
-    (values.collect(), losses)
+    (model, losses)
 }
 
 #[test]
@@ -102,11 +108,32 @@ fn with_bf16_the_loss_falls_as_with_f32() {
     }
 }
 
+/// The different ways in which parameters are differentiated.
+fn strategies(model: &Model) -> Vec<GradientCheckpointingStrategy> {
+    struct Strategies(Vec<GradientCheckpointingStrategy>);
+    impl ModuleVisitor for Strategies {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.push(param.val().gradient_checkpointing_strategy().expect("a parameter in training"));
+        }
+    }
+    let mut found = Strategies(Vec::new());
+    model.visit(&mut found);
+    found.0.dedup();
+    found.0
+}
+
 #[test]
 fn gradient_checkpointing_changes_only_what_is_kept() {
     let window = vec![vec![Batch::new(&examples(), SPECIAL, SPECIAL, 1)]; 3];
     let run = |gradient_checkpointing| train(&window, TrainConfig { gradient_checkpointing, ..TrainConfig::default() });
     let ((kept, kept_losses), (again, again_losses)) = (run(false), run(true));
+    // What was moved, and what takes up its values as a resumed training does, computes in the same way as before.
+    assert_eq!(strategies(&kept), [GradientCheckpointingStrategy::Disabled]);
+    assert_eq!(strategies(&again), [GradientCheckpointingStrategy::Balanced]);
+    let mut values = parameter::read(&again).into_iter();
+    let resumed = parameter::replace(again.clone(), |_, _| values.next().map(|(_, data)| data).ok_or("a value lacks"));
+    assert_eq!(strategies(&resumed.expect("there is one for each")), [GradientCheckpointingStrategy::Balanced]);
+    let (kept, again) = (weights(&kept), weights(&again));
     for (left, right) in kept_losses.iter().zip(&again_losses) {
         assert!((left - right).abs() < 1e-5, "{left} and {right}");
     }
