@@ -11,6 +11,7 @@ mod labeled;
 mod ngram;
 mod prefetch;
 mod shapes;
+mod skip_gram;
 mod tokenizer;
 mod toy;
 mod window;

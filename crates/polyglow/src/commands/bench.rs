@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use polyglow_model::Arch;
 use polyglow_model::quantization::has_int8_kernels;
+use polyglow_model::{Arch, Task};
 use serde::Serialize;
 
 use crate::bench::{
@@ -79,6 +79,11 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     if args.int8 && (args.part != Part::Search || config.model.arch != Arch::Transformer) {
         let error = anyhow!("`--int8` is for `bench search` with `model.arch = \"transformer\"`");
         return Err(with_hint(usage(error), "leave it out: nothing else has products of 8 bits"));
+    }
+    if config.model.arch.task() == Task::Words && (args.part == Part::Search || args.config.is_none()) {
+        let error =
+            anyhow!("`model.arch = \"{}\"` has nothing to search, nor random batches", config.model.arch.name());
+        return Err(with_hint(usage(error), "measure `bench step` or `bench data` with a config of its text"));
     }
     let mut trace = Trace::default();
     if let Some(path) = &args.profile {

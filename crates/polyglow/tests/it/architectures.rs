@@ -85,6 +85,8 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
         let message = place.fail(2, &["train", "words.toml", "--run", "new", "--set", setting]);
         assert!(message.contains(problem), "{message}");
     }
+    let message = place.fail(2, &["bench", "search", "words.toml"]);
+    assert!(message.contains("has nothing to search"), "{message}");
     let message = place.fail(2, &["train", "tiny.toml", "--run", "new", "--set", "data.negatives=5"]);
     assert!(message.contains("`data.negatives` belongs to word vectors"), "{message}");
 }
