@@ -3,6 +3,8 @@
 //! Every chapter is a module. What the chapters share is below: a way to write a matrix, a way to say what is in one, and a
 //! model to search with.
 
+#![expect(clippy::doc_markdown, reason = "chapters are prose, with formulas and names like d_model and ViT")]
+
 pub mod napkin;
 #[cfg(test)]
 mod tests;
