@@ -47,8 +47,8 @@ fn positions(path: &Path) -> Result<(), Box<dyn Error>> {
     area.fill(&WHITE)?;
     let (upper, lower) = area.split_vertically(SIZE.1);
     let places: Vec<String> = (0..LEN).map(|place| place.to_string()).collect();
-    chart(&upper, "position", &places, -1.1..1.1, &hands)?;
-    chart(&lower, "position", &places, 0.0..35.0, &[home])?;
+    chart(&upper, "position", &places, -1.1..1.1, &hands, SeriesLabelPosition::LowerLeft)?;
+    chart(&lower, "position", &places, 0.0..35.0, &[home], SeriesLabelPosition::LowerLeft)?;
     Ok(area.present()?)
 }
 
@@ -76,7 +76,7 @@ fn by_length(table: &str, path: &Path) -> Result<(), Box<dyn Error>> {
 
     let area = SVGBackend::new(path, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
-    chart(&area, names[0], &groups, 0.0..1.05, &curves)?;
+    chart(&area, names[0], &groups, 0.0..1.05, &curves, SeriesLabelPosition::MiddleMiddle)?;
     Ok(area.present()?)
 }
 
@@ -87,6 +87,7 @@ fn chart(
     places: &[String],
     range: std::ops::Range<f64>,
     curves: &[Curve],
+    legend: SeriesLabelPosition,
 ) -> Result<(), Box<dyn Error>> {
     let last = places.len() - 1;
     let mut chart = ChartBuilder::on(area)
@@ -118,7 +119,7 @@ fn chart(
     }
     chart
         .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
+        .position(legend)
         .background_style(WHITE.mix(0.8))
         .label_font(("sans-serif", LETTERS))
         .draw()?;

@@ -45,7 +45,7 @@ def main():
     plain = pairs["test"] + pairs["test_comp"]
     groups = [(f"{least} to {most}", [pair for pair in plain if least <= len(pair[0].split()) <= most])
               for least, most in BUCKETS]
-    groups.append(("nested deeper than in training, 16 to 38", pairs["test_deep"]))
+    groups.append(("nested deeper, 16 to 38", pairs["test_deep"]))
 
     rows = [[name, len(group)] for name, group in groups]
     for name, (config, overrides) in MODELS.items():
