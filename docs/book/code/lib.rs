@@ -1,7 +1,7 @@
 //! The book about attention as documentation, so that its code blocks run as tests.
 //!
-//! Every chapter is a module. What the chapters share is below: a way to write a matrix, a way to say what is in one, and a
-//! model to search with.
+//! Every chapter is a module. What the chapters share is below: a way to write a matrix, a way to say what is in one, and
+//! a model to search with.
 
 #![expect(clippy::doc_markdown, reason = "chapters are prose, with formulas and names like d_model and ViT")]
 

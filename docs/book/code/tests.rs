@@ -62,6 +62,17 @@ fn links_lead_to_files_and_pictures_are_small() {
 }
 
 #[test]
+fn files_that_are_named_exist() {
+    let folders = ["configs/", "crates/", "docs/", "scripts/"];
+    for (name, text) in chapters() {
+        let code = text.split('`').filter(|code| folders.iter().any(|folder| code.starts_with(folder)));
+        for path in code.filter(|code| !code.contains(char::is_whitespace)) {
+            assert!(book().join("../..").join(path).exists(), "`{name}`: `{path}`");
+        }
+    }
+}
+
+#[test]
 fn measured_tables_stand_in_a_chapter_as_they_were_measured() {
     let text: String = chapters().into_iter().map(|(_, text)| text).collect();
     let results = names("results", ".md");

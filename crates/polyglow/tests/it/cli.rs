@@ -1,5 +1,8 @@
 //! Exit codes and messages of the built program.
 
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn polyglow(arguments: &[&str]) -> Output {
@@ -48,6 +51,24 @@ fn help_lists_every_command_on_stdout() {
         assert!(success(&[command, "--help"]).contains("Usage: polyglow"));
     }
     assert!(success(&["--version"]).starts_with("polyglow "));
+}
+
+#[test]
+fn options_in_the_readme_and_in_the_book_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let chapters = fs::read_dir(root.join("docs/book/src")).expect("the book is there");
+    let paths = chapters.map(|entry| entry.expect("it can be listed").path()).chain([root.join("README.md")]);
+    let text: String = paths.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).unwrap()).collect();
+    let mut helps = HashMap::new();
+    // A command ends with its line, or where code ends.
+    for command in text.split("polyglow ").skip(1).filter_map(|rest| rest.split(['\n', '`']).next()) {
+        let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
+        for option in rest.split_whitespace().filter(|word| word.starts_with("--")) {
+            let help: &String = helps.entry(name).or_insert_with(|| success(&[name, "--help"]));
+            assert!(help.contains(option), "`polyglow {name}` has no {option}");
+        }
+    }
+    assert!(helps.len() > 4, "{:?}", helps.keys());
 }
 
 #[test]
