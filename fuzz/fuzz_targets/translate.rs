@@ -61,6 +61,7 @@ fuzz_target!(|input: &[u8]| {
         device,
         max_tokens: 256,
         pad_multiple: 1,
+        framing: config.framing(),
     };
     let Ok(lines) = Lines::from_reader(Cursor::new(bytes.to_vec()), Path::new("input")) else { return };
     let Ok(lines) = lines.take(100).collect::<Result<Vec<String>, _>>() else { return };

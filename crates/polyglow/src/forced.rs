@@ -54,7 +54,7 @@ impl Ids {
 /// Runs the models over the target sides, batched by length.
 ///
 /// A side that is longer than the model is cut, with a warning. Models of windows of a text read all pairs as one text,
-/// in windows that overlap by half ([`overlapping`]): but for the beginning, each token is predicted from at least half a
+/// in windows that overlap by half: but for the beginning, each token is predicted from at least half a
 /// window of what stands before it.
 ///
 /// # Errors
