@@ -265,13 +265,17 @@ def padded(rows: list[list[int]]) -> Tensor:
 def translation_case(name: str, config, model: nn.Module, ours, seed: int) -> dict:
     """Inputs, outputs and gradients of a model that returns what it made of the source, and logits; `ours` turns a
     parameter's name and value into those of the Rust crate."""
-    randomize(model, seed)
     generator = torch.Generator().manual_seed(seed + 1)
     src = padded([row + [EOS] for row in sentences([4, 2], config.src_vocab, generator)])
     tgt = sentences([3, 5], config.tgt_vocab, generator)
     tgt_in = padded([[BOS] + row for row in tgt])
     tgt_out = padded([row + [EOS] for row in tgt])
+    return case(name, config, model, ours, seed, src, tgt_in, tgt_out)
 
+
+def case(name, config, model, ours, seed, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> dict:
+    """Outputs and gradients for these inputs, with parameters drawn from `seed`."""
+    randomize(model, seed)
     memory, logits = model(src, tgt_in)
     flat = logits.flatten(0, 1), tgt_out.flatten()
     loss_sum = nn.CrossEntropyLoss(label_smoothing=LABEL_SMOOTHING, ignore_index=PAD, reduction="sum")(*flat)

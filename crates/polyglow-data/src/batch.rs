@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::alignment::Link;
 use crate::example::Example;
+use crate::masking::Masked;
 use crate::skip_gram::SkipGram;
 use crate::special::SpecialIds;
 
@@ -21,7 +22,7 @@ pub struct Batch {
     pub tgt_out: Vec<i32>,
     /// Source positions that are not padding, per row.
     pub src_lengths: Vec<usize>,
-    /// Target positions that are not padding, per row.
+    /// Target positions that are not padding, per row: those that count in the loss.
     pub tgt_lengths: Vec<usize>,
     /// Rows.
     pub batch_size: usize,
@@ -136,6 +137,45 @@ impl Batch {
         }
     }
 
+    /// Sources, each with the first target id of its example as the only target; place and origin are left at zero.
+    pub fn of_labels(sources: SourceBatch, examples: &[Example], special: SpecialIds) -> Self {
+        let SourceBatch { src, src_lengths, batch_size, src_len } = sources;
+        let label = |example: &Example| example.tgt.first().map_or(special.unk, |&label| label) as i32;
+        let empty = Self::new(&[], special, special, 1);
+        Self {
+            src,
+            tgt_in: vec![special.bos as i32; batch_size],
+            tgt_out: examples.iter().map(label).collect(),
+            src_lengths,
+            tgt_lengths: vec![1; batch_size],
+            batch_size,
+            src_len,
+            tgt_len: 1,
+            ..empty
+        }
+    }
+
+    /// Texts with hidden tokens as sources, and these as the targets at their positions; place and origin are left at zero.
+    /// The input of a decoder, which there is not, is the targets.
+    pub fn of_masked(texts: &[Masked], special: SpecialIds, pad_multiple: usize) -> Self {
+        let shown: Vec<&[u32]> = texts.iter().map(|text| &*text.shown).collect();
+        let SourceBatch { src, src_lengths, batch_size, src_len } = SourceBatch::new(&shown, special, pad_multiple);
+        let mut targets = Vec::with_capacity(batch_size * src_len);
+        texts.iter().for_each(|text| push_row(&mut targets, &[&*text.asked], special.pad, src_len));
+        let empty = Self::new(&[], special, special, 1);
+        Self {
+            src,
+            tgt_in: targets.clone(),
+            tgt_out: targets,
+            src_lengths,
+            tgt_lengths: texts.iter().map(|text| text.num_asked(special)).collect(),
+            batch_size,
+            src_len,
+            tgt_len: src_len,
+            ..empty
+        }
+    }
+
     /// Adds [`Self::gold_attention`] from the links of each row, which are between tokens and sorted by the target.
     #[must_use]
     pub fn with_links(mut self, links: &[Vec<Link>]) -> Self {
@@ -179,6 +219,14 @@ impl SourceBatch {
         let src_lengths = rows.iter().map(|row| row.as_ref().len() + 1).collect();
         Self { src, src_lengths, batch_size: rows.len(), src_len }
     }
+
+    /// Puts the bytes of images, as many in each, side by side.
+    pub fn of_images<R: AsRef<[u32]>>(rows: &[R]) -> Self {
+        let src_len = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
+        let mut src = Vec::with_capacity(rows.len() * src_len);
+        rows.iter().for_each(|row| push_row(&mut src, &[row.as_ref()], 0, src_len));
+        Self { src, src_lengths: vec![src_len; rows.len()], batch_size: rows.len(), src_len }
+    }
 }
 
 /// The padded length of rows with these tokens, each of which gets one special token more.
@@ -219,6 +267,27 @@ mod tests {
         assert_eq!(batch.num_source_tokens(), 7);
         assert_eq!(batch.num_target_tokens(), 6);
         assert_eq!(batch.num_positions(), 21);
+    }
+
+    #[test]
+    fn a_label_is_the_only_target_and_an_image_has_no_end() {
+        let rows = [[10, 11, 12].as_slice(), &[13]];
+        let batch = Batch::of_labels(SourceBatch::new(&rows, SRC, 1), &examples()[..2], TGT);
+        assert_eq!(batch.src, [10, 11, 12, 2, 13, 2, 0, 0]);
+        assert_eq!((batch.tgt_in, batch.tgt_out), (vec![7, 7], vec![20, 21]));
+        assert_eq!((batch.tgt_lengths, batch.tgt_len), (vec![1, 1], 1));
+        let images = SourceBatch::of_images(&[[10, 11], [12, 13]]);
+        assert_eq!((images.src, images.src_len, images.src_lengths), (vec![10, 11, 12, 13], 2, vec![2, 2]));
+    }
+
+    #[test]
+    fn hidden_tokens_are_the_targets_at_their_places() {
+        let texts =
+            [Masked { shown: vec![10, 1, 12], asked: vec![0, 11, 0] }, Masked { shown: vec![13], asked: vec![13] }];
+        let batch = Batch::of_masked(&texts, SRC, 1);
+        assert_eq!(batch.src, [10, 1, 12, 2, 13, 2, 0, 0]);
+        assert_eq!(batch.tgt_out, [0, 11, 0, 0, 13, 0, 0, 0]);
+        assert_eq!((batch.num_target_tokens(), batch.num_source_tokens(), batch.tgt_len), (2, 6, 4));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::corpus::is_tsv;
 use crate::error::DataError;
 use crate::skip_gram::SkipGrams;
-use crate::toy::Toy;
+use crate::toy::{Embedded, Toy};
 
 /// Which text a run reads: either an embedded corpus or files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,30 @@ pub struct DataConfig {
     /// from the architecture.
     #[serde(skip)]
     pub one_sided: bool,
+    /// The first so many pairs of the training text are trained on; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_examples: Option<u64>,
+    /// Height and width, in pixels, to which images are resized; default 32 by 32.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_size: Option<[usize; 2]>,
+    /// Whether images have one byte a pixel in place of red, green and blue.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grayscale: bool,
+    /// Whether images are mirrored and turned by quarter turns at random while a model is trained.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub augment: bool,
+    /// Whether targets are labels, and of what. Not a key: it follows from the architecture.
+    #[serde(skip)]
+    pub labeled: Option<Labeled>,
+}
+
+/// What has labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Labeled {
+    /// Texts: files with `label<TAB>text` on each line.
+    Texts,
+    /// Images: folders whose names are labels, or MNIST's files.
+    Images,
 }
 
 /// Training text: one corpus, or several with weights.
@@ -115,6 +139,7 @@ pub const GOLD: &str = "gold";
 
 const DEFAULT_MAX_LEN: usize = 256;
 const DEFAULT_MAX_LENGTH_RATIO: f64 = 9.0;
+const DEFAULT_IMAGE_SIZE: [usize; 2] = [32, 32];
 
 impl Default for DataConfig {
     fn default() -> Self {
@@ -133,6 +158,11 @@ impl Default for DataConfig {
             negatives: None,
             subsample: None,
             one_sided: false,
+            max_examples: None,
+            image_size: None,
+            grayscale: false,
+            augment: false,
+            labeled: None,
         }
     }
 }
@@ -152,9 +182,13 @@ impl DataConfig {
             Some(name) => self.validate_embedded(name)?,
             None => self.validate_files()?,
         }
-        if self.one_sided && self.is_aligned() {
-            return Err(wrong("data.alignments", "is between two sides, and a language model reads one".to_owned()));
+        if (self.one_sided || self.labeled.is_some()) && self.is_aligned() {
+            return Err(wrong("data.alignments", "is between two sides, and this model reads one".to_owned()));
         }
+        if self.max_examples == Some(0) {
+            return Err(wrong("data.max_examples", "must be at least 1".to_owned()));
+        }
+        self.validate_images()?;
         if self.context_len.is_some() && !self.one_sided {
             return Err(wrong(
                 "data.context_len",
@@ -171,9 +205,25 @@ impl DataConfig {
         Ok(())
     }
 
-    /// The embedded corpus, if the configuration names one that exists.
+    /// The embedded corpus of pairs, if the configuration names one that exists.
     pub fn toy(&self) -> Option<Toy> {
         self.corpus.as_deref().and_then(Toy::from_name)
+    }
+
+    /// The embedded corpus, whatever it is of, if the configuration names one that exists.
+    pub fn embedded_corpus(&self) -> Option<Embedded> {
+        self.corpus.as_deref().and_then(Embedded::from_name)
+    }
+
+    /// Height and width of images, in pixels.
+    pub fn image_size(&self) -> [usize; 2] {
+        self.image_size.unwrap_or(DEFAULT_IMAGE_SIZE)
+    }
+
+    /// Height, width and bytes of a pixel; none where there are no images.
+    pub fn image_shape(&self) -> Option<[usize; 3]> {
+        let [height, width] = self.image_size();
+        (self.labeled == Some(Labeled::Images)).then_some([height, width, if self.grayscale { 1 } else { 3 }])
     }
 
     /// Whether at least some of the training text comes with word alignments.
@@ -199,8 +249,8 @@ impl DataConfig {
 
     /// Names of the test sets, in the order in which they are evaluated.
     pub fn test_names(&self) -> Vec<&str> {
-        if let Some(toy) = self.toy() {
-            return toy.splits().iter().copied().filter(|name| name.starts_with("test")).collect();
+        if let Some(embedded) = self.embedded_corpus() {
+            return embedded.splits().iter().copied().filter(|name| name.starts_with("test")).collect();
         }
         match &self.test {
             None => Vec::new(),
@@ -243,14 +293,24 @@ impl DataConfig {
     }
 
     fn validate_embedded(&self, name: &str) -> Result<(), DataError> {
-        let Some(toy) = Toy::from_name(name) else {
-            let known: Vec<_> = Toy::ALL.iter().map(|toy| format!("\"{}\"", toy.name())).collect();
+        let known =
+            || Embedded::all().filter(|corpus| self.suits(*corpus)).map(|corpus| format!("\"{}\"", corpus.name()));
+        let Some(embedded) = Embedded::from_name(name) else {
+            let known: Vec<_> = known().collect();
             return Err(wrong("data.corpus", format!("must be one of {}, not \"{name}\"", known.join(", "))));
         };
-        let (src, tgt) = toy.languages();
+        if !self.suits(embedded) {
+            let (has, known) = (embedded.contents(), known().collect::<Vec<_>>().join(", "));
+            return Err(wrong(
+                "data.corpus",
+                format!("is \"{name}\", which has {has}; this model reads one of {known}"),
+            ));
+        }
+        let (src, tgt) = self.toy().map(Toy::languages).unzip();
         for (key, given, has) in [("data.src", &self.src, src), ("data.tgt", &self.tgt, tgt)] {
-            if given.as_deref().is_some_and(|given| given != has) {
-                return Err(wrong(key, format!("must be \"{has}\" for the corpus \"{name}\", or be left out")));
+            if given.is_some() && given.as_deref() != has {
+                let must = has.map_or(String::new(), |has| format!("be \"{has}\" for the corpus \"{name}\", or "));
+                return Err(wrong(key, format!("must {must}be left out")));
             }
         }
         if self.train.is_some() || self.valid.is_some() || self.test.is_some() {
@@ -262,10 +322,43 @@ impl DataConfig {
         Ok(())
     }
 
+    /// Whether an embedded corpus has what is read.
+    fn suits(&self, corpus: Embedded) -> bool {
+        match corpus {
+            Embedded::Pairs(_) => self.labeled.is_none(),
+            Embedded::Texts(_) => self.labeled == Some(Labeled::Texts) || self.one_sided,
+            Embedded::Images(_) => self.labeled == Some(Labeled::Images),
+        }
+    }
+
+    fn validate_images(&self) -> Result<(), DataError> {
+        let Some([height, width, channels]) = self.image_shape() else {
+            let given = [
+                ("data.image_size", self.image_size.is_some()),
+                ("data.grayscale", self.grayscale),
+                ("data.augment", self.augment),
+            ];
+            return match given.into_iter().find(|(_, given)| *given) {
+                Some((key, _)) => Err(wrong(key, "belongs to images, and this model reads none".to_owned())),
+                None => Ok(()),
+            };
+        };
+        let bytes = height.saturating_mul(width).saturating_mul(channels);
+        if !(1..=usize::from(u16::MAX)).contains(&bytes) {
+            let problem =
+                format!("must give images of 1 to {} bytes, not {height} x {width} pixels of {channels}", u16::MAX);
+            return Err(wrong("data.image_size", problem));
+        }
+        if self.grayscale && self.corpus.is_some() {
+            return Err(wrong("data.grayscale", "belongs to images from files".to_owned()));
+        }
+        Ok(())
+    }
+
     fn validate_files(&self) -> Result<(), DataError> {
         let missing = "is missing: name the training text, or an embedded corpus in `data.corpus`";
         let train = self.train.as_ref().ok_or_else(|| wrong("data.train", missing.to_owned()))?;
-        if self.one_sided {
+        if self.one_sided || self.labeled.is_some() {
             return self.validate_list(train);
         }
         let (src, tgt) = self.languages()?;

@@ -8,12 +8,16 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use crate::alignment::{Link, LinkLines};
-use crate::config::{DataConfig, GOLD, Split, WeightedPath, no_such_set, wrong};
+use crate::config::{DataConfig, GOLD, Labeled, Split, WeightedPath, no_such_set, wrong};
 use crate::error::DataError;
+use crate::labeled::{LabeledLines, LabeledText};
 use crate::lines::Lines;
-use crate::toy::Toy;
+use crate::toy::{Embedded, Toy};
 
+mod labeled;
 mod text;
+
+pub use labeled::read_image;
 
 /// A sentence and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,9 +29,12 @@ pub struct Pair {
 }
 
 /// The parallel text of one split, opened but not held in memory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Corpus {
     parts: Vec<Part>,
+    labeled: Option<Labeled>,
+    /// How many pairs are trained on, the first ones; none for all.
+    max_examples: Option<u64>,
 }
 
 /// A corpus file (pair) with its weight.
@@ -52,6 +59,7 @@ enum Source {
     TwoFiles { src: PathBuf, tgt: PathBuf },
     Tsv(PathBuf),
     Text(PathBuf),
+    Labeled(PathBuf),
 }
 
 impl Corpus {
@@ -61,10 +69,23 @@ impl Corpus {
     /// [`DataError::MissingFile`] for a file that is not there, [`DataError::Config`] for a split that the
     /// configuration lacks.
     pub fn open(config: &DataConfig, split: Split) -> Result<Self, DataError> {
-        if let Some(toy) = config.toy() {
-            let aligned = split == Split::Train && config.alignments.is_some();
-            let corpus = Self { parts: vec![embedded(toy, split, aligned)?] };
-            return Ok(if config.one_sided { corpus.target_side() } else { corpus });
+        let corpus = Self::open_whole(config, split)?;
+        let max_examples = if split == Split::Train { config.max_examples } else { None };
+        Ok(Self { labeled: config.labeled, max_examples, ..corpus })
+    }
+
+    fn open_whole(config: &DataConfig, split: Split) -> Result<Self, DataError> {
+        match config.embedded_corpus() {
+            Some(Embedded::Pairs(toy)) => {
+                let aligned = split == Split::Train && config.alignments.is_some();
+                let corpus = Self { parts: vec![embedded(toy, split, aligned)?], ..Self::default() };
+                return Ok(if config.one_sided { corpus.target_side() } else { corpus });
+            }
+            Some(embedded) => return Self::embedded_labeled(embedded, config, split),
+            None => {}
+        }
+        if let Some(labeled) = config.labeled {
+            return Self::open_labeled(config, split, labeled);
         }
         if config.one_sided {
             return Self::open_texts(config, split);
@@ -84,7 +105,18 @@ impl Corpus {
             let found = alignments.map(|path| alignment_file(&path)).transpose()?;
             Ok(Part { source, weight, alignments: found.map(Alignments::File), is_text: false })
         });
-        Ok(Self { parts: parts.collect::<Result<_, _>>()? })
+        Ok(Self { parts: parts.collect::<Result<_, _>>()?, ..Self::default() })
+    }
+
+    /// Whether the targets are labels, and of what.
+    pub fn labeled(&self) -> Option<Labeled> {
+        self.labeled
+    }
+
+    /// How many pairs are trained on, the first ones; none for all. [`Self::pairs`] streams the others, too: tokenizers
+    /// and labels come from all.
+    pub fn max_examples(&self) -> Option<u64> {
+        self.max_examples
     }
 
     /// The corpora of a weighted list, in its order; otherwise a single one.
@@ -123,6 +155,9 @@ impl Corpus {
     /// [`DataError::Io`] if a file cannot be read.
     pub fn content_hash(&self) -> Result<[u8; 32], DataError> {
         let mut hash = Sha256::new();
+        if let Some(max_examples) = self.max_examples {
+            hash.update(format!("the first {max_examples}"));
+        }
         for part in &self.parts {
             part.add_to(&mut hash)?;
         }
@@ -140,7 +175,9 @@ impl Part {
     pub fn name(&self) -> String {
         match &self.source {
             Source::Embedded { name, .. } => name.clone(),
-            Source::TwoFiles { src: path, .. } | Source::Tsv(path) | Source::Text(path) => path.display().to_string(),
+            Source::TwoFiles { src: path, .. } | Source::Tsv(path) | Source::Text(path) | Source::Labeled(path) => {
+                path.display().to_string()
+            }
         }
     }
 
@@ -154,6 +191,9 @@ impl Part {
             Source::TwoFiles { src, tgt } => Reader::TwoFiles { src: Lines::open(src)?, tgt: Lines::open(tgt)? },
             Source::Tsv(path) => Reader::Tsv(Lines::open(path)?),
             Source::Text(path) => Reader::Text(Lines::open(path)?),
+            Source::Labeled(path) => {
+                Reader::Labeled { lines: LabeledLines::open(path)?, path: path.clone(), any: false }
+            }
         };
         Ok(Pairs { reader, is_text: self.is_text })
     }
@@ -225,6 +265,10 @@ impl Part {
                 add_file(hash, path)
             }
             Source::Text(path) => add_file(hash, path),
+            Source::Labeled(path) => {
+                hash.update(b"labels and texts");
+                add_file(hash, path)
+            }
         }
     }
 }
@@ -243,6 +287,7 @@ enum Reader {
     TwoFiles { src: Lines, tgt: Lines },
     Tsv(Lines),
     Text(Lines),
+    Labeled { lines: LabeledLines, path: PathBuf, any: bool },
 }
 
 impl Iterator for Pairs {
@@ -257,6 +302,12 @@ impl Iterator for Pairs {
             Reader::TwoFiles { src, tgt } => next_of_two(src, tgt).transpose(),
             Reader::Tsv(lines) => next_of_tsv(lines).transpose(),
             Reader::Text(lines) => text::next(lines).transpose(),
+            Reader::Labeled { lines, path, any } => {
+                let next =
+                    lines.next().map(|line| line.map(|LabeledText { label, text }| Pair { src: text, tgt: label }));
+                let is_first = !std::mem::replace(any, true);
+                next.or_else(|| is_first.then(|| Err(DataError::Empty { path: path.clone() })))
+            }
         };
         if let (true, Some(Ok(pair))) = (self.is_text, &mut next) {
             pair.src.clear();
@@ -299,17 +350,22 @@ fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
 }
 
 fn embedded(toy: Toy, split: Split, aligned: bool) -> Result<Part, DataError> {
-    let split = match split {
-        Split::Train => "train",
-        Split::Valid => "valid",
-        Split::Test(name) => name,
-    };
+    let split = split_name(split);
     let pairs = toy.split(split).ok_or_else(|| wrong("data.corpus", no_such_set(split, toy.splits())))?;
     let alignments = aligned.then(|| pairs.iter().map(|pair| pair.alignment.clone()).collect());
     let alignments = alignments.map(|links| Alignments::Embedded(Arc::new(links)));
     let pairs = pairs.into_iter().map(|pair| Pair { src: pair.src, tgt: pair.tgt }).collect();
     let name = format!("{} {split}", toy.name());
     Ok(Part { source: Source::Embedded { name, pairs: Arc::new(pairs) }, weight: 1.0, alignments, is_text: false })
+}
+
+/// What a split of an embedded corpus is called.
+fn split_name(split: Split<'_>) -> &str {
+    match split {
+        Split::Train => "train",
+        Split::Valid => "valid",
+        Split::Test(name) => name,
+    }
 }
 
 /// Whether a path names a file with both sides.

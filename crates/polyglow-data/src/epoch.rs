@@ -6,8 +6,12 @@ use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::framing::Framing;
 use crate::id_cache::IdCache;
+use crate::random::mix;
 use crate::skip_gram::SkipGramSampler;
 use crate::window::Windows;
+
+/// Keeps hidden tokens apart from the other uses of the seed.
+const MASK: u64 = 6;
 
 /// The batches of one epoch of an id cache, a pure function of the cache, the configuration and the epoch's number.
 #[derive(Debug, Clone)]
@@ -29,11 +33,11 @@ impl Epoch {
     pub fn new(cache: &IdCache, config: &BatchingConfig, number: u64) -> Result<Self, DataError> {
         let windows = match config.framing {
             Framing::Windows { context_len } => Some(Windows::of_epoch(cache, context_len, config.seed, number)?),
-            Framing::Pairs | Framing::SkipGrams(_) => None,
+            Framing::Pairs | Framing::Labels | Framing::Images { .. } | Framing::Masked | Framing::SkipGrams(_) => None,
         };
         let sampler = match config.framing {
             Framing::SkipGrams(skip_grams) => Some(SkipGramSampler::of_cache(skip_grams, cache)?),
-            Framing::Pairs | Framing::Windows { .. } => None,
+            _ => None,
         };
         let plan = match &windows {
             Some(windows) => windows.plan(cache, config, number)?,
@@ -102,8 +106,9 @@ impl Epoch {
         });
         let examples: Vec<_> = examples.collect::<Result<_, _>>()?;
         let tokenizers = cache.tokenizers();
-        let (src, tgt) = (tokenizers.src.special(), tokenizers.tgt.special());
-        let mut batch = config.framing.batch(&examples, src, tgt, config.pad_multiple);
+        let key = |row: usize| mix(&[MASK, config.seed, self.number, u64::from(indices[row])]);
+        let sides = (&*tokenizers.src, &*tokenizers.tgt);
+        let mut batch = config.framing.batch(&examples, key, sides, config.pad_multiple);
         if config.links && dropout.is_none() && cache.is_aligned() {
             let links = indices.iter().map(|&example| cache.links(example));
             batch = batch.with_links(&links.collect::<Result<Vec<_>, _>>()?);

@@ -83,7 +83,9 @@ impl Filter {
     pub fn new(config: &DataConfig) -> Self {
         // A text that is read in windows may have lines of any length.
         let max_len = if config.context_len.is_some() { usize::from(u16::MAX) } else { config.max_len };
-        Self { max_len, max_length_ratio: config.max_length_ratio }
+        // A label is one token, however long what it belongs to.
+        let max_length_ratio = if config.labeled.is_some() { f64::INFINITY } else { config.max_length_ratio };
+        Self { max_len, max_length_ratio }
     }
 
     /// Why a pair with these lengths, in tokens, is left out; `None` if it is kept.

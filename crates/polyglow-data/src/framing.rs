@@ -2,10 +2,15 @@
 
 use std::num::NonZeroUsize;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, SourceBatch};
 use crate::example::Example;
+use crate::masking::Masked;
+use crate::random::mix;
 use crate::skip_gram::SkipGrams;
-use crate::special::SpecialIds;
+use crate::tokenizer::Tokenizer;
+
+/// Keeps turns apart from the other uses of a key.
+const TURN: u64 = 4;
 
 /// What a row of a batch is.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -20,6 +25,16 @@ pub enum Framing {
     },
     /// A word of a text of one side, and candidates for one beside it ([`crate::skip_gram`]): many rows for an example.
     SkipGrams(SkipGrams),
+    /// A text, and its label as the only target.
+    Labels,
+    /// An image, which has no end mark because all have one size, and its label as the only target.
+    Images {
+        /// Height, width and bytes of a pixel, if each image is mirrored and turned at random.
+        turned: Option<[usize; 3]>,
+    },
+    /// A text of one side, some tokens of which are hidden; the targets are these, each at its source position
+    /// ([`crate::masking`]).
+    Masked,
 }
 
 impl Framing {
@@ -27,6 +42,9 @@ impl Framing {
     pub(crate) fn positions(self, (src, tgt): (usize, usize)) -> (usize, usize) {
         match self {
             Self::Pairs | Self::Windows { .. } => (src + 1, tgt + 1),
+            Self::Labels => (src + 1, 1),
+            Self::Images { .. } => (src, 1),
+            Self::Masked => (tgt + 1, tgt + 1),
             Self::SkipGrams(config) => {
                 let pairs = config.most_pairs(tgt).max(1);
                 (pairs, pairs * config.candidates())
@@ -39,15 +57,84 @@ impl Framing {
         let [items, longest_src, longest_tgt, pairs] = positions
             .fold([0; 4], |[items, src, tgt, sum], next| [items + 1, src.max(next.0), tgt.max(next.1), sum + next.0]);
         match self {
-            Self::Pairs | Self::Windows { .. } => [items, longest_src, longest_tgt],
             Self::SkipGrams(config) => [pairs, 1, config.candidates()],
+            _ => [items, longest_src, longest_tgt],
         }
     }
 
-    /// Puts whole examples into a batch, padded to multiples of `pad_multiple`; place and origin are left at zero.
-    pub fn batch(self, examples: &[Example], src: SpecialIds, tgt: SpecialIds, pad_multiple: usize) -> Batch {
+    /// Puts whole examples into a batch, padded to multiples of `pad_multiple`; place and origin are left at zero. What is
+    /// random about a row is a function of the row's `key`.
+    pub fn batch(
+        self,
+        examples: &[Example],
+        key: impl Fn(usize) -> u64,
+        (src, tgt): (&Tokenizer, &Tokenizer),
+        pad_multiple: usize,
+    ) -> Batch {
+        let sources = || examples.iter().map(|example| &*example.src).collect::<Vec<_>>();
         match self {
-            Self::Pairs | Self::Windows { .. } | Self::SkipGrams(_) => Batch::new(examples, src, tgt, pad_multiple),
+            Self::Pairs | Self::Windows { .. } | Self::SkipGrams(_) => {
+                Batch::new(examples, src.special(), tgt.special(), pad_multiple)
+            }
+            Self::Labels => {
+                Batch::of_labels(SourceBatch::new(&sources(), src.special(), pad_multiple), examples, tgt.special())
+            }
+            Self::Images { turned: None } => {
+                Batch::of_labels(SourceBatch::of_images(&sources()), examples, tgt.special())
+            }
+            Self::Images { turned: Some(shape) } => {
+                let rows: Vec<Vec<u32>> =
+                    sources().iter().enumerate().map(|(row, pixels)| turn(pixels, shape, key(row))).collect();
+                Batch::of_labels(SourceBatch::of_images(&rows), examples, tgt.special())
+            }
+            Self::Masked => {
+                let hide = |(row, example): (usize, &Example)| {
+                    Masked::new(&example.tgt, tgt.special(), tgt.vocab_size(), key(row))
+                };
+                let texts: Vec<Masked> = examples.iter().enumerate().map(hide).collect();
+                Batch::of_masked(&texts, tgt.special(), pad_multiple)
+            }
         }
+    }
+}
+
+/// An image mirrored in one of four ways, and if it is as high as wide also along its diagonal: all quarter turns and their
+/// mirror images, which of them is a function of `key`.
+fn turn(pixels: &[u32], [height, width, channels]: [usize; 3], key: u64) -> Vec<u32> {
+    let bits = mix(&[TURN, key]);
+    let bit = |number: u32| bits >> number & 1 == 1;
+    let swapped = height == width && bit(2);
+    let mut turned = Vec::with_capacity(pixels.len());
+    for place in 0..height * width {
+        let (row, column) = (place / width, place % width);
+        let (row, column) = if swapped { (column, row) } else { (row, column) };
+        let row = if bit(0) { height - 1 - row } else { row };
+        let column = if bit(1) { width - 1 - column } else { column };
+        let start = (row * width + column) * channels;
+        turned.extend_from_slice(&pixels[start..start + channels]);
+    }
+    turned
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_square_is_turned_in_eight_ways_and_any_other_image_in_four() {
+        let pixels: Vec<u32> = (0..12).collect();
+        let turned = |shape: [usize; 3]| -> BTreeSet<Vec<u32>> {
+            let pixels = &pixels[..shape.iter().product()];
+            (0..200).map(|key| turn(pixels, shape, key)).collect()
+        };
+        let ways = turned([2, 2, 3]);
+        assert_eq!(ways.len(), 8);
+        // By hand: a quarter turn to the right, and the mirror image along the diagonal.
+        assert!(ways.contains(&vec![6, 7, 8, 0, 1, 2, 9, 10, 11, 3, 4, 5]));
+        assert!(ways.contains(&vec![0, 1, 2, 6, 7, 8, 3, 4, 5, 9, 10, 11]));
+        assert_eq!(turned([2, 3, 2]).len(), 4);
+        assert!(turned([2, 3, 2]).contains(&vec![4, 5, 2, 3, 0, 1, 10, 11, 8, 9, 6, 7]));
     }
 }

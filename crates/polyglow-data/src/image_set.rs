@@ -1,8 +1,13 @@
 //! Labeled images as bytes: from folders of PNG and JPEG files, from MNIST's files, or drawn ([`crate::toy::shapes`]).
 
-use image::imageops::{FilterType, resize};
-use image::{ImageBuffer, Luma, Pixel, Rgb};
+use std::fs;
+use std::path::{Path, PathBuf};
 
+use image::imageops::{FilterType, resize};
+use image::{ExtendedColorType, ImageBuffer, Luma, Pixel, Rgb};
+use rayon::prelude::*;
+
+use crate::error::DataError;
 use crate::labeled::LabelSet;
 
 pub mod folder;
@@ -68,6 +73,22 @@ impl ImageSet {
     pub fn example(&self, index: usize) -> ImageExample<'_> {
         let bytes = self.height * self.width * self.channels;
         ImageExample { pixels: &self.pixels[index * bytes..(index + 1) * bytes], label: self.label_ids[index] }
+    }
+
+    /// Writes the images into `dir` as PNG files, `<label>/<number>.png`, where [`folder::read_folder`] finds them.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] names what could not be made, [`DataError::Image`] the image that could not be written.
+    pub fn write(&self, dir: &Path) -> Result<(), DataError> {
+        let folders: Vec<PathBuf> = self.labels.names().iter().map(|label| dir.join(label)).collect();
+        folders.iter().try_for_each(|folder| fs::create_dir_all(folder).map_err(DataError::io(folder)))?;
+        let color = if self.channels == 1 { ExtendedColorType::L8 } else { ExtendedColorType::Rgb8 };
+        (0..self.len()).into_par_iter().try_for_each(|index| {
+            let ImageExample { pixels, label } = self.example(index);
+            let path = folders[label as usize].join(format!("{index:05}.png"));
+            image::save_buffer(&path, pixels, self.width as u32, self.height as u32, color)
+                .map_err(|error| DataError::Image { path, problem: error.to_string() })
+        })
     }
 
     /// The same images at another size, without regard to their proportions.

@@ -22,6 +22,7 @@ pub mod id_cache;
 pub mod image_set;
 pub mod labeled;
 pub mod lines;
+pub mod masking;
 pub mod ngram;
 pub mod prefetch;
 pub mod random;

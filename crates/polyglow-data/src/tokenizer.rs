@@ -1,5 +1,6 @@
 //! Text to ids and back, on top of Hugging Face's `tokenizers`: whatever is saved here, its Python library loads.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -9,8 +10,10 @@ use rayon::prelude::*;
 use serde_json::Value;
 use tokenizers::{EncodeInput, Tokenizer as HuggingFaceTokenizer};
 
+use crate::config::Labeled;
 use crate::corpus::Corpus;
 use crate::error::DataError;
+use crate::labeled::LabelSet;
 use crate::special::SpecialIds;
 
 mod config;
@@ -30,6 +33,12 @@ const TGT_FILE: &str = "tokenizer.tgt.json";
 
 /// Ids without a token that a vocabulary may have, beside as many as it has tokens.
 const MOST_UNUSED_IDS: usize = 1024;
+
+/// Values of a byte, and the id of the first of them behind the special tokens.
+const BYTES: usize = 256;
+const BYTES_BEGIN: u32 = 4;
+/// The character that stands for a byte of 0; it and those after it are letters, which no reader of text touches.
+const FIRST_BYTE: u32 = 0x100;
 
 /// Bit of a marked id that says that the token begins a word.
 pub(crate) const WORD_START: u32 = 1 << 31;
@@ -55,6 +64,8 @@ pub struct Tokenizer {
     name: String,
     special: SpecialIds,
     vocab_size: usize,
+    /// The id of the first byte, if the vocabulary is that of [`Self::of_bytes`].
+    first_byte: Option<u32>,
 }
 
 /// The tokenizers of both sides: one and the same where the vocabulary is shared.
@@ -119,7 +130,26 @@ impl Tokenizer {
             let problem = format!("its ids go up to {}, but it has only {} tokens", vocab_size - 1, vocab.len());
             return Err(failed(&name)(problem.into()));
         }
-        Ok(Self { inner, name, special, vocab_size })
+        let mut bytes = (0..=u8::MAX).zip(BYTES_BEGIN..);
+        let is_bytes = vocab_size == BYTES_BEGIN as usize + BYTES
+            && bytes.all(|(byte, id)| inner.token_to_id(&text_of_bytes(&[byte])) == Some(id));
+        Ok(Self { inner, name, special, vocab_size, first_byte: is_bytes.then_some(BYTES_BEGIN) })
+    }
+
+    /// The tokenizer of labels, each of which is a token as a whole.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenizer`] if there is none.
+    pub fn of_labels(labels: &LabelSet) -> Result<Self, DataError> {
+        Self::new(train::whole(labels.names().iter().cloned())?, Path::new("labels"))
+    }
+
+    /// The tokenizer of images, as [`text_of_bytes`] writes them: a token for each byte, the last 256 ids.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenizer`] if the library refuses it.
+    pub fn of_bytes() -> Result<Self, DataError> {
+        Self::new(train::bytes((0..=u8::MAX).map(|byte| text_of_bytes(&[byte])))?, Path::new("bytes"))
     }
 
     /// Writes the `tokenizer.json` to `path`.
@@ -152,6 +182,9 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign tokenizer has no id for some text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
+        if let Some(first) = self.first_byte {
+            return Ok(self.encode_bytes(text, first));
+        }
         let encoding = guarded(&self.name, || self.inner.encode_fast(EncodeInput::from(text), false))?;
         Ok(encoding.get_ids().iter().map(|&id| self.of_text(id)).collect())
     }
@@ -183,6 +216,9 @@ impl Tokenizer {
 
     /// The ids of `text`, with [`WORD_START`] set in those that begin a word.
     pub(crate) fn encode_marked(&self, text: &str) -> Result<Vec<u32>, DataError> {
+        if let Some(first) = self.first_byte {
+            return Ok(self.encode_bytes(text, first));
+        }
         let encoding = guarded(&self.name, || self.inner.encode(EncodeInput::from(text), false))?;
         let mut previous = None;
         let marked = encoding.get_ids().iter().zip(encoding.get_word_ids()).map(|(&id, &word)| {
@@ -191,6 +227,15 @@ impl Tokenizer {
             if starts { self.of_text(id) | WORD_START } else { self.of_text(id) }
         });
         Ok(marked.collect())
+    }
+
+    /// What the library would say, a thousand times as fast: an image has thousands of bytes.
+    fn encode_bytes(&self, text: &str, first: u32) -> Vec<u32> {
+        let id = |character: char| match u32::from(character).checked_sub(FIRST_BYTE) {
+            Some(byte @ 0..=255) => first + byte,
+            _ => self.special.unk,
+        };
+        text.chars().map(id).collect()
     }
 
     /// The text of `ids`. Padding, begin and end of sentence are skipped; an unknown word reads `<unk>`.
@@ -233,6 +278,9 @@ impl Tokenizers {
     /// As [`Tokenizer::load`] and [`Tokenizer::train`].
     pub fn train(config: &TokenizerConfig, corpus: &Corpus, progress: &mut Progress) -> Result<Self, DataError> {
         config.validate()?;
+        if let Some(labeled) = corpus.labeled() {
+            return Self::of_labeled(config, corpus, labeled, progress);
+        }
         match &config.path {
             Some(path) if path.is_dir() => return Self::load(path),
             Some(path) => return Ok(Self::shared(Tokenizer::load(path)?)),
@@ -249,6 +297,31 @@ impl Tokenizers {
         let src = Tokenizer::train(&src_config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?;
         let tgt = Tokenizer::train(&tgt_config, corpus.pairs().map(|pair| Ok(pair?.tgt)), progress)?;
         Ok(Self { src: Arc::new(src), tgt: Arc::new(tgt) })
+    }
+
+    /// The tokenizer of labeled texts or images, and that of the labels that there are.
+    fn of_labeled(
+        config: &TokenizerConfig,
+        corpus: &Corpus,
+        labeled: Labeled,
+        progress: &mut Progress,
+    ) -> Result<Self, DataError> {
+        let src = match (labeled, &config.path) {
+            (Labeled::Images, _) => Tokenizer::of_bytes()?,
+            (Labeled::Texts, Some(path)) if path.is_dir() => return Self::load(path),
+            (Labeled::Texts, Some(path)) => Tokenizer::load(path)?,
+            (Labeled::Texts, None) => Tokenizer::train(config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?,
+        };
+        Self::with_labels(Arc::new(src), corpus)
+    }
+
+    /// The tokenizer of a source, with that of the labels that a corpus has.
+    ///
+    /// # Errors
+    /// What is wrong with the corpus.
+    pub fn with_labels(src: Arc<Tokenizer>, corpus: &Corpus) -> Result<Self, DataError> {
+        let labels = corpus.pairs().map(|pair| Ok(pair?.tgt)).collect::<Result<BTreeSet<String>, DataError>>()?;
+        Ok(Self { src, tgt: Arc::new(Tokenizer::of_labels(&LabelSet::new(labels))?) })
     }
 
     /// One tokenizer for both sides.
@@ -296,4 +369,9 @@ fn word_starts(text: &str) -> impl Iterator<Item = usize> {
         after_space = character.is_whitespace();
         begins.then_some(place)
     })
+}
+
+/// Bytes as a text of one character each, which [`Tokenizer::of_bytes`] encodes.
+pub fn text_of_bytes(bytes: &[u8]) -> String {
+    bytes.iter().filter_map(|&byte| char::from_u32(FIRST_BYTE + u32::from(byte))).collect()
 }

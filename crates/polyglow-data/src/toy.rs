@@ -12,6 +12,9 @@ mod mini_en_de;
 mod random;
 pub mod shapes;
 
+use labels::LabeledToy;
+use shapes::Shapes;
+
 /// A corpus that ships as a generator, and therefore needs no download.
 ///
 /// A generator is a pure function of fixed seeds: every machine gets the same bytes.
@@ -22,6 +25,58 @@ pub enum Toy {
     MiniEnDe,
     /// A string of digits and its reverse. `test_long` is longer than anything in training.
     Digits,
+}
+
+/// A corpus that is generated, whatever it is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Embedded {
+    /// Pairs of sentences.
+    Pairs(Toy),
+    /// Texts with labels.
+    Texts(LabeledToy),
+    /// Images with labels.
+    Images(Shapes),
+}
+
+impl Embedded {
+    /// Every corpus.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let pairs = Toy::ALL.into_iter().map(Self::Pairs);
+        let texts = LabeledToy::ALL.into_iter().map(Self::Texts);
+        pairs.chain(texts).chain(Shapes::ALL.into_iter().map(Self::Images))
+    }
+
+    /// Finds the corpus that a config names, such as `mini-en-de-types` or `shapes`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::all().find(|corpus| corpus.name() == name)
+    }
+
+    /// The name by which [`Embedded::from_name`] finds the corpus.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pairs(toy) => toy.name(),
+            Self::Texts(toy) => toy.name(),
+            Self::Images(shapes) => shapes.name(),
+        }
+    }
+
+    /// The names of the splits, `train` first.
+    pub const fn splits(self) -> &'static [&'static str] {
+        match self {
+            Self::Pairs(toy) => toy.splits(),
+            Self::Texts(toy) => toy.splits(),
+            Self::Images(_) => &Shapes::SPLITS,
+        }
+    }
+
+    /// What it has, in words.
+    pub(crate) const fn contents(self) -> &'static str {
+        match self {
+            Self::Pairs(_) => "pairs of sentences",
+            Self::Texts(_) => "texts with labels",
+            Self::Images(_) => "images with labels",
+        }
+    }
 }
 
 /// One sentence, its translation, and which words translate which.

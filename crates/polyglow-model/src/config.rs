@@ -1,6 +1,7 @@
 //! The `[model]` section: an architecture, its sizes and variants, and the presets they start from.
 
 mod arch;
+mod encoder;
 mod rnn;
 mod skip_gram;
 mod transformer;
@@ -13,6 +14,7 @@ use crate::recurrent::Cell;
 use crate::recurrent::attention::Score;
 
 pub use arch::{Arch, Task};
+pub use encoder::{EncoderConfig, Head, ImageShape, Pooling, VitConfig};
 pub use rnn::RnnConfig;
 pub use skip_gram::SkipGramConfig;
 pub use transformer::TransformerConfig;
@@ -87,7 +89,8 @@ pub enum TieEmbeddings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// The architecture: `"transformer"`, `"rnn"`, `"lm"`, `"rnn-lm"` or `"skipgram"`; default `"transformer"`.
+    /// The architecture: `"transformer"`, `"rnn"`, `"lm"`, `"rnn-lm"`, `"skipgram"`, `"encoder"` or `"vit"`; default
+    /// `"transformer"`.
     pub arch: Arch,
     /// Sizes to start from: `"tiny"`, `"small"`, `"base"` or `"big"`; default `"small"`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,6 +136,17 @@ pub struct ModelConfig {
     /// `arch = "rnn"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_feeding: Option<bool>,
+    /// What stands on an encoder of text: `"classification"` or `"masked_lm"`; default `"classification"`. Only for
+    /// `arch = "encoder"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<Head>,
+    /// How the states of all positions become one: `"mean"` or `"class"`; default `"mean"`. Only for `arch = "encoder"`
+    /// and `"vit"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Pooling>,
+    /// Height and width of a patch, in pixels; default 4. Only for `arch = "vit"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch_size: Option<usize>,
 }
 
 /// What the data decides about a model: vocabularies, the pad id, the longest sequence.
@@ -150,6 +164,8 @@ pub struct Vocabulary {
     pub tgt_pad_id: u32,
     /// Longest sequence with its end mark, in tokens.
     pub max_len: usize,
+    /// What the images are, where there are images.
+    pub image: Option<ImageShape>,
 }
 
 impl Vocabulary {
@@ -179,7 +195,7 @@ impl Preset {
         };
         // A recurrent layer reads the whole sequence, so few are needed, and each costs `len` steps in a row.
         let num_layers = match arch {
-            Arch::Transformer | Arch::Lm => num_layers,
+            Arch::Transformer | Arch::Lm | Arch::Encoder | Arch::Vit => num_layers,
             Arch::Rnn | Arch::RnnLm => num_layers / 3,
             Arch::SkipGram => 0,
         };
@@ -192,32 +208,49 @@ impl ModelConfig {
         self.preset.unwrap_or(Preset::Small).sizes(self.arch)
     }
 
+    /// What the model is trained for.
+    pub fn task(&self) -> Task {
+        match self.head {
+            Some(Head::MaskedLm) if self.arch == Arch::Encoder => Task::Masked,
+            _ => self.arch.task(),
+        }
+    }
+
     /// Fills every key that a preset or the architecture decides, so that the result says all it means.
     #[must_use]
     pub fn resolve(&self) -> Self {
         let Sizes { num_layers, d_model, d_ff, num_heads, dropout } = self.sizes();
+        let (reads, writes) = (
+            !matches!(self.task(), Task::Language | Task::Words),
+            matches!(self.task(), Task::Translation | Task::Language),
+        );
         let vectors = Self {
             preset: Some(self.preset.unwrap_or(Preset::Small)),
             d_model: Some(self.d_model.unwrap_or(d_model)),
             ..self.clone()
         };
         let common = Self {
-            num_decoder_layers: Some(self.num_decoder_layers.unwrap_or(num_layers)),
+            num_encoder_layers: if reads {
+                self.num_encoder_layers.or(Some(num_layers))
+            } else {
+                self.num_encoder_layers
+            },
+            num_decoder_layers: if writes {
+                self.num_decoder_layers.or(Some(num_layers))
+            } else {
+                self.num_decoder_layers
+            },
             dropout: Some(self.dropout.unwrap_or(dropout)),
             ..vectors.clone()
         };
-        let common = match self.arch.task() {
-            Task::Translation => {
-                Self { num_encoder_layers: Some(self.num_encoder_layers.unwrap_or(num_layers)), ..common }
-            }
-            Task::Language | Task::Words => common,
+        let of_transformer = Self {
+            d_ff: Some(self.d_ff.unwrap_or(d_ff)),
+            num_heads: Some(self.num_heads.unwrap_or(num_heads)),
+            ..common.clone()
         };
         match self.arch {
-            Arch::Transformer | Arch::Lm => Self {
-                d_ff: Some(self.d_ff.unwrap_or(d_ff)),
-                num_heads: Some(self.num_heads.unwrap_or(num_heads)),
-                ..common
-            },
+            Arch::Transformer | Arch::Lm => of_transformer,
+            Arch::Encoder | Arch::Vit => of_transformer.resolve_head(),
             Arch::SkipGram => vectors,
             Arch::RnnLm => Self { cell: Some(self.cell.unwrap_or_default()), ..common },
             Arch::Rnn => Self {
@@ -234,8 +267,15 @@ impl ModelConfig {
     /// # Errors
     /// [`ModelError::Config`] names the key, its value and the reason.
     pub fn validate(&self) -> Result<(), ModelError> {
-        let vocabulary =
-            Vocabulary { src_size: 8, tgt_size: 8, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8 };
+        let vocabulary = Vocabulary {
+            src_size: 8,
+            tgt_size: 8,
+            shared: true,
+            src_pad_id: 0,
+            tgt_pad_id: 0,
+            max_len: 8,
+            image: None,
+        };
         self.shape(vocabulary).map(|_| ())
     }
 
@@ -253,12 +293,21 @@ impl ModelConfig {
                 "source and target have separate vocabularies; use `\"decoder\"`, or `tokenizer.shared = true`",
             ));
         }
+        if !matches!(self.arch, Arch::Encoder | Arch::Vit) {
+            self.refuse(&[
+                ("model.head", self.head.is_some()),
+                ("model.pooling", self.pooling.is_some()),
+                ("model.patch_size", self.patch_size.is_some()),
+            ])?;
+        }
         match self.arch {
             Arch::Transformer => self.transformer(vocabulary).map(ModelShape::Transformer),
             Arch::Rnn => self.rnn(vocabulary).map(ModelShape::Rnn),
             Arch::Lm => self.lm(vocabulary).map(ModelShape::Lm),
             Arch::RnnLm => self.rnn_lm(vocabulary).map(ModelShape::RnnLm),
             Arch::SkipGram => self.skip_gram(vocabulary).map(ModelShape::SkipGram),
+            Arch::Encoder => self.encoder(vocabulary).map(ModelShape::Encoder),
+            Arch::Vit => self.vit(vocabulary).map(ModelShape::Vit),
         }
     }
 

@@ -12,6 +12,7 @@ pub mod decoder;
 pub mod dropout;
 pub mod embedding;
 pub mod encoder;
+mod encoder_only;
 pub mod feed_forward;
 pub mod init;
 pub mod layer_norm;
@@ -21,6 +22,7 @@ pub mod loss;
 pub mod mask;
 mod model;
 pub mod parameter;
+pub mod pooling;
 pub mod position;
 mod precision;
 mod prediction;
@@ -33,12 +35,14 @@ mod rnn_lm;
 pub mod search;
 mod skip_gram;
 mod transformer;
+mod vit;
 pub mod weight;
 
 pub use config::{
-    Activation, Arch, ModelConfig, Norm, Position, Preset, RnnConfig, SkipGramConfig, Task, TieEmbeddings,
-    TransformerConfig, Vocabulary,
+    Activation, Arch, EncoderConfig, Head, ImageShape, ModelConfig, Norm, Pooling, Position, Preset, RnnConfig,
+    SkipGramConfig, Task, TieEmbeddings, TransformerConfig, VitConfig, Vocabulary,
 };
+pub use encoder_only::EncoderOnly;
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
 pub use lm::{LanguageModel, TextCache};
@@ -50,6 +54,7 @@ pub use rnn::{Rnn, RnnCache};
 pub use rnn_lm::{RecurrentLanguageModel, States};
 pub use skip_gram::SkipGramModel;
 pub use transformer::{AttentionMaps, Memory, Transformer};
+pub use vit::Vit;
 
 /// The device of the unit tests.
 #[cfg(test)]

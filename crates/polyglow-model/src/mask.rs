@@ -1,6 +1,6 @@
 //! Attention masks: `true` = forbidden. Built once per batch and passed down; nowhere else is one made.
 
-use burn::tensor::{Bool, Int, Tensor};
+use burn::tensor::{Bool, Device, Int, Tensor};
 
 /// Forbids attention to padding.
 ///
@@ -8,6 +8,27 @@ use burn::tensor::{Bool, Int, Tensor};
 /// - `ids`: `[batch, key_len]`; output: `[batch, 1, 1, key_len]`, for every head and query
 pub fn padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool> {
     ids.clone().equal_elem(pad_id as i32).unsqueeze_dims(&[1, 1])
+}
+
+/// Forbids attention to padding behind `num_before` positions that have no ids, and are open to all.
+///
+/// # Shapes
+/// - `ids`: `[batch, len]`; output: `[batch, 1, 1, num_before + len]`
+pub fn padding_mask_behind(ids: &Tensor<2, Int>, pad_id: u32, num_before: usize) -> Tensor<4, Bool> {
+    let mask = padding_mask(ids, pad_id);
+    if num_before == 0 {
+        return mask;
+    }
+    let before = no_mask(ids.dims()[0], num_before, &ids.device());
+    Tensor::cat(vec![before, mask], 3)
+}
+
+/// Forbids nothing.
+///
+/// # Shapes
+/// - output: `[batch, 1, 1, len]`
+pub fn no_mask(batch: usize, len: usize, device: &Device) -> Tensor<4, Bool> {
+    Tensor::<4, Int>::zeros([batch, 1, 1, len], device).not_equal_elem(0)
 }
 
 /// Forbids attention to padding and to later positions (Vaswani et al., 2017, section 3.2.3).
@@ -26,6 +47,15 @@ pub fn causal_padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_before_the_ids_is_open() {
+        let ids = Tensor::<2, Int>::from_data([[5, 6], [7, 0]], &crate::test_device());
+        let found = padding_mask_behind(&ids, 0, 1);
+        assert_eq!(found.dims(), [2, 1, 1, 3]);
+        let expected = [false, false, false, false, false, true];
+        assert_eq!(found.into_data().iter::<bool>().collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn the_mask_forbids_the_future_and_the_padding() {

@@ -5,9 +5,10 @@ mod states;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
-use crate::attention::AttentionKind;
+use crate::attention::{AttentionKind, Watch};
 use crate::cache::DecoderCache;
-use crate::config::{RnnConfig, SkipGramConfig, Task, TransformerConfig, Vocabulary};
+use crate::config::{EncoderConfig, Head, RnnConfig, SkipGramConfig, Task, TransformerConfig, VitConfig, Vocabulary};
+use crate::encoder_only::EncoderOnly;
 use crate::init::ParamInit;
 use crate::lm::{LanguageModel, TextCache};
 use crate::loss::LossOutput;
@@ -18,6 +19,7 @@ use crate::rnn::{Rnn, RnnCache};
 use crate::rnn_lm::{self, RecurrentLanguageModel, States};
 use crate::skip_gram::SkipGramModel;
 use crate::transformer::{AttentionMaps, Transformer};
+use crate::vit::Vit;
 
 pub use states::Side;
 
@@ -34,6 +36,10 @@ pub enum ModelShape {
     RnnLm(RnnConfig),
     /// Of word vectors.
     SkipGram(SkipGramConfig),
+    /// Of an encoder of text with a head.
+    Encoder(EncoderConfig),
+    /// Of a Vision Transformer.
+    Vit(VitConfig),
 }
 
 /// A model of any architecture, from ids to scores of the next token.
@@ -49,6 +55,10 @@ pub enum Model {
     RnnLm(RecurrentLanguageModel),
     /// Word vectors, whose sources are words and whose targets are those that may stand beside them.
     SkipGram(SkipGramModel),
+    /// The encoder of text with a head, which takes no notice of a target.
+    Encoder(EncoderOnly),
+    /// The Vision Transformer, which takes no notice of a target.
+    Vit(Vit),
 }
 
 /// What [`Model::advance`] keeps between positions.
@@ -83,6 +93,8 @@ impl ModelShape {
             Self::Lm(config) => Model::Lm(LanguageModel::build(config, init)),
             Self::RnnLm(config) => Model::RnnLm(RecurrentLanguageModel::build(config, init)),
             Self::SkipGram(config) => Model::SkipGram(SkipGramModel::build(config, init)),
+            Self::Encoder(config) => Model::Encoder(EncoderOnly::build(config, init)),
+            Self::Vit(config) => Model::Vit(Vit::build(config, init)),
         }
     }
 
@@ -94,6 +106,9 @@ impl ModelShape {
             Self::Rnn(config) | Self::RnnLm(config) => config.precision = precision,
             // It has no matrix product.
             Self::SkipGram(_) => {}
+            Self::Encoder(EncoderConfig { stack, .. }) | Self::Vit(VitConfig { stack, .. }) => {
+                stack.precision = precision
+            }
         }
         self
     }
@@ -105,6 +120,7 @@ impl ModelShape {
             Self::Transformer(config) | Self::Lm(config) => &mut config.max_len,
             Self::Rnn(config) | Self::RnnLm(config) => &mut config.vocabulary.max_len,
             Self::SkipGram(config) => &mut config.vocabulary.max_len,
+            Self::Encoder(EncoderConfig { stack, .. }) | Self::Vit(VitConfig { stack, .. }) => &mut stack.max_len,
         };
         *max_len = len.max(*max_len);
         self
@@ -116,6 +132,7 @@ impl ModelShape {
             Self::Transformer(config) | Self::Lm(config) => config.d_model,
             Self::Rnn(config) | Self::RnnLm(config) => config.d_model,
             Self::SkipGram(config) => config.d_model,
+            Self::Encoder(EncoderConfig { stack, .. }) | Self::Vit(VitConfig { stack, .. }) => stack.d_model,
         }
     }
 
@@ -125,18 +142,25 @@ impl ModelShape {
             Self::Transformer(config) | Self::Lm(config) => config.vocabulary(),
             Self::Rnn(config) | Self::RnnLm(config) => config.vocabulary,
             Self::SkipGram(config) => config.vocabulary,
+            Self::Encoder(config) => config.stack.vocabulary(),
+            Self::Vit(config) => Vocabulary { image: Some(config.image), ..config.stack.vocabulary() },
         }
     }
 
     /// How many layers and heads have weights of a kind.
     pub fn attention(&self, kind: AttentionKind) -> (usize, usize) {
         match (self, kind) {
-            (Self::Transformer(config), AttentionKind::Encoder) => (config.num_encoder_layers, config.num_heads),
+            (
+                Self::Transformer(config)
+                | Self::Encoder(EncoderConfig { stack: config, .. })
+                | Self::Vit(VitConfig { stack: config, .. }),
+                AttentionKind::Encoder,
+            ) => (config.num_encoder_layers, config.num_heads),
             (Self::Transformer(config), _) | (Self::Lm(config), AttentionKind::Decoder) => {
                 (config.num_decoder_layers, config.num_heads)
             }
             (Self::Rnn(config), AttentionKind::Cross) if config.attention != Score::None => (1, 1),
-            (Self::Rnn(_) | Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_), _) => (0, 0),
+            _ => (0, 0),
         }
     }
 
@@ -151,6 +175,8 @@ impl ModelShape {
             Self::Lm(config) => config.text_flops(batch),
             Self::RnnLm(config) => config.forward_flops([batch[0], 0, batch[2]]),
             Self::SkipGram(config) => config.forward_flops(batch),
+            Self::Encoder(config) => config.forward_flops(batch),
+            Self::Vit(config) => config.forward_flops(batch),
         }
     }
 
@@ -166,6 +192,8 @@ impl ModelShape {
             Self::Lm(config) => config.activations([batch[0], 0, batch[2]], kernels),
             Self::RnnLm(config) => config.activations([batch[0], 0, batch[2]], kernels),
             Self::SkipGram(config) => config.activations(batch),
+            Self::Encoder(config) => config.activations(batch, kernels),
+            Self::Vit(config) => config.activations(batch, kernels),
         }
     }
 }
@@ -179,6 +207,8 @@ impl Model {
             Self::Lm(model) => ModelShape::Lm(model.config().clone()),
             Self::RnnLm(model) => ModelShape::RnnLm(model.config().clone()),
             Self::SkipGram(model) => ModelShape::SkipGram(*model.config()),
+            Self::Encoder(model) => ModelShape::Encoder(model.config().clone()),
+            Self::Vit(model) => ModelShape::Vit(model.config().clone()),
         }
     }
 
@@ -190,6 +220,7 @@ impl Model {
             Self::Lm(model) => model.config().vocabulary(),
             Self::RnnLm(model) => model.config().vocabulary,
             Self::SkipGram(model) => model.config().vocabulary,
+            Self::Encoder(_) | Self::Vit(_) => self.shape().vocabulary(),
         }
     }
 
@@ -199,6 +230,9 @@ impl Model {
             Self::Transformer(_) | Self::Rnn(_) => Task::Translation,
             Self::Lm(_) | Self::RnnLm(_) => Task::Language,
             Self::SkipGram(_) => Task::Words,
+            Self::Encoder(model) if model.config().head == Head::MaskedLm => Task::Masked,
+            Self::Encoder(_) => Task::Labels,
+            Self::Vit(_) => Task::Images,
         }
     }
 
@@ -210,11 +244,14 @@ impl Model {
             Self::Lm(model) => model.on_host(),
             Self::RnnLm(model) => model.on_host(),
             Self::SkipGram(model) => model.on_host(),
+            Self::Encoder(model) => model.on_host(),
+            Self::Vit(model) => model.on_host(),
         }
     }
 
     /// Scores of the next token at every target position at once (teacher forcing); of word vectors those of the two
-    /// classes *drawn* and *real* for each candidate.
+    /// classes *drawn* and *real* for each candidate; of labels, of which each row has one (`tgt_len` 1); or of hidden tokens,
+    /// at every source position (`tgt_len` is `src_len`).
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
@@ -244,6 +281,8 @@ impl Model {
             Self::Lm(model) => model.predict(tgt_in, None),
             Self::RnnLm(model) => model.predict(tgt_in),
             Self::SkipGram(model) => Prediction::Scores(model.forward(src, tgt_in)),
+            Self::Encoder(model) => model.predict(src, None),
+            Self::Vit(model) => Prediction::Scores(model.forward(src, None)),
         }
     }
 
@@ -263,7 +302,9 @@ impl Model {
                 let prediction = model.predict(src, tgt_in, Some(&mut |weights| found = Some(weights)));
                 (prediction, found)
             }
-            Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) => (self.predict(src, tgt_in), None),
+            Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) | Self::Encoder(_) | Self::Vit(_) => {
+                (self.predict(src, tgt_in), None)
+            }
         }
     }
 
@@ -286,6 +327,8 @@ impl Model {
                 AttentionMaps { decoder, ..AttentionMaps::default() }
             }
             Self::RnnLm(_) | Self::SkipGram(_) => AttentionMaps::default(),
+            Self::Encoder(model) => of_encoder(|watch| model.forward(src, watch)),
+            Self::Vit(model) => of_encoder(|watch| model.forward(src, watch)),
         }
     }
 
@@ -297,7 +340,7 @@ impl Model {
         match self {
             Self::Transformer(model) => model.cross_attention(src, tgt_in),
             Self::Rnn(_) => self.predict_aligned(src, tgt_in).1.into_iter().collect(),
-            Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) => Vec::new(),
+            Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) | Self::Encoder(_) | Self::Vit(_) => Vec::new(),
         }
     }
 
@@ -307,7 +350,7 @@ impl Model {
     /// - `src`: `[rows, src_len]`, of which a language model only looks at the number of rows
     ///
     /// # Panics
-    /// It is made of word vectors, which predict no text.
+    /// It is made of word vectors, or is an encoder with a head, which write no text.
     pub fn start(&self, src: Tensor<2, Int>) -> Cache {
         match self {
             Self::Transformer(model) => Cache::Transformer(model.start(&model.encode(src))),
@@ -315,6 +358,7 @@ impl Model {
             Self::Lm(model) => Cache::Lm(model.start(src.dims()[0])),
             Self::RnnLm(_) => Cache::RnnLm(None),
             Self::SkipGram(_) => panic!("word vectors predict no text"),
+            Self::Encoder(_) | Self::Vit(_) => panic!("an encoder writes nothing"),
         }
     }
 
@@ -334,6 +378,13 @@ impl Model {
             _ => panic!("a model goes on from its own cache"),
         }
     }
+}
+
+/// The weights that an encoder shows while it runs.
+fn of_encoder(run: impl FnOnce(Watch<'_>) -> Tensor<2>) -> AttentionMaps {
+    let mut encoder = Vec::new();
+    run(Some(&mut |_, weights| encoder.push(weights)));
+    AttentionMaps { encoder, ..AttentionMaps::default() }
 }
 
 impl Cache {

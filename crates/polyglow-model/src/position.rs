@@ -27,8 +27,7 @@ impl PositionEmbedding {
         match config.position {
             Position::Sinusoidal => Self::Sinusoidal(Sinusoids::new(max_len, d_model, init.device())),
             Position::Learned => {
-                let weight = init.normal([max_len, d_model], (d_model as f64).powf(-0.5));
-                Self::Learned(LearnedPositions { weight })
+                Self::Learned(LearnedPositions::new(max_len, d_model, (d_model as f64).powf(-0.5), init))
             }
             Position::Rotary | Position::None => Self::None(d_model),
         }
@@ -56,6 +55,13 @@ impl PositionEmbedding {
 pub struct LearnedPositions {
     /// `[max_len, d_model]`.
     pub weight: Param<Tensor<2>>,
+}
+
+impl LearnedPositions {
+    /// Normal with this standard deviation.
+    pub fn new(max_len: usize, d_model: usize, std: f64, init: &mut ParamInit) -> Self {
+        Self { weight: init.normal([max_len, d_model], std) }
+    }
 }
 
 /// `sin(p / 10000^(2i / d_model))` in even and the cosine in odd dimensions, of every position `p`.

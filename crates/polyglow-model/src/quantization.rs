@@ -112,8 +112,15 @@ mod tests {
                 num_heads: Some(2),
                 ..ModelConfig::default()
             };
-            let vocabulary =
-                Vocabulary { src_size: 9, tgt_size: 9, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 5 };
+            let vocabulary = Vocabulary {
+                src_size: 9,
+                tgt_size: 9,
+                shared: true,
+                src_pad_id: 0,
+                tgt_pad_id: 0,
+                max_len: 5,
+                image: None,
+            };
             let config = config.transformer(vocabulary).expect("it is valid");
             let mut model = Transformer::new(&config, 1, &crate::test_device());
             let mut expected: Vec<(String, Layout)> = parameter::read(&model)

@@ -59,6 +59,7 @@ fn main() {
         src_pad_id: 0,
         tgt_pad_id: 0,
         max_len: TGT_LEN + 1,
+        image: None,
     };
     let model = config.shape(vocabulary).expect("the preset is valid").init(1, &device);
     let mut report = serde_json::Map::new();

@@ -1,5 +1,6 @@
 //! The attention of a model on one pair, to look at: as a page, as a picture, or as links.
 
+mod image;
 mod page;
 mod picture;
 
@@ -13,8 +14,12 @@ use serde::Serialize;
 use crate::device::upload;
 use crate::translate::{Member, Translator};
 
+pub use image::ImageAttention;
 pub use page::render;
 pub use picture::{PictureFormat, Selection, draw};
+
+/// What the trained vector before a text is called.
+const CLASS: &str = "[class]";
 
 /// The weights of all layers and heads on one pair.
 #[derive(Clone, Debug, Serialize)]
@@ -63,7 +68,12 @@ impl PairAttention {
             let all = first.into_iter().chain(ids.iter().copied()).chain(last);
             all.map(|id| tokenizer.token(id).unwrap_or_else(|| format!("#{id}"))).collect()
         };
-        let src = names(src_tokenizer, None, &example.src, Some(special.eos));
+        let mut src = names(src_tokenizer, None, &example.src, Some(special.eos));
+        // An encoder may have a trained vector before its text.
+        let num_states = maps.encoder.first().map_or(src.len(), |layer| layer.dims()[3]);
+        if num_states > src.len() {
+            src.insert(0, CLASS.to_owned());
+        }
         let tgt_in = names(translator.tgt, Some(tgt_special.bos), &example.tgt, None);
         let tgt_out = names(translator.tgt, None, &example.tgt, Some(tgt_special.eos));
         let kinds = [(&src, &src, &maps.encoder), (&tgt_out, &tgt_in, &maps.decoder), (&tgt_out, &src, &maps.cross)];

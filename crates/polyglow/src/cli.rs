@@ -13,10 +13,10 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use polyglow_model::attention::AttentionKind;
 
-use crate::attention::Selection;
 use crate::commands::model::ModelArgs;
 use crate::commands::{
-    self, attention, average, check, corpus, devices, evaluate, info, quantize, report, score, train, translate,
+    self, attention, average, check, classify, corpus, devices, evaluate, info, quantize, report, score, train,
+    translate,
 };
 use crate::{kernel_cache, logging};
 
@@ -64,7 +64,7 @@ enum Command {
         tui: bool,
     },
     /// Score a trained model: BLEU, chrF, exact match, token accuracy, loss and perplexity; of a language model also bits per
-    /// byte, beside those of a 5-gram model
+    /// byte, beside those of a 5-gram model; of a classifier accuracy, and precision and recall of each label
     Evaluate {
         #[command(flatten)]
         model: Model,
@@ -109,6 +109,13 @@ enum Command {
     },
     /// Explore word vectors, of a run or of a file: neighbors, analogies, a map, sentences, words in their context
     Embeddings(embeddings::Embeddings),
+    /// Say what texts or images are: a line each, with the most probable label and its probability
+    Classify {
+        #[command(flatten)]
+        model: Model,
+        /// Texts, one a line [default: stdin]; or images, PNG or JPEG
+        files: Vec<PathBuf>,
+    },
     /// Write text with a language model
     Generate(generate::Generate),
     /// Print how probable a model finds given translations: log-probabilities, for reranking and for filtering data
@@ -130,7 +137,7 @@ enum Command {
     Attention {
         #[command(flatten)]
         model: Model,
-        /// The source sentence
+        /// The source sentence; for a Vision Transformer the file of an image
         sentence: String,
         /// Its translation [default: the model's]
         #[arg(long, value_name = "SENTENCE")]
@@ -138,9 +145,9 @@ enum Command {
         /// The file to write: `.html` holds all maps, `.png` and `.svg` one
         #[arg(short, long, value_name = "FILE")]
         out: Option<PathBuf>,
-        /// Which attention a picture shows
-        #[arg(long, value_enum, default_value = "cross")]
-        kind: Kind,
+        /// Which attention a picture shows [default: cross, or of an encoder its own]
+        #[arg(long, value_enum)]
+        kind: Option<Kind>,
         /// Which layer a picture shows, counted from 1 [default: the last]
         #[arg(long, value_name = "N", value_parser = counts())]
         layer: Option<usize>,
@@ -191,7 +198,8 @@ enum Command {
     Bench(bench::Bench),
     /// Write the files of an embedded corpus
     Corpus {
-        /// `mini-en-de` or `digits`
+        /// `mini-en-de`, `digits`; with labels `mini-en-de-types`, `-tenses`, `-types-tenses`; pictures `shapes`,
+        /// `colored-shapes`, `counted-shapes`, `counted-colored-shapes`
         name: String,
         /// Directory to write to; made if it is not there
         out: PathBuf,
@@ -355,19 +363,22 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
             })
         }
         Command::Embeddings(embeddings) => commands::embeddings::run(&embeddings.into()),
+        Command::Classify { model, files } => classify::run(&classify::ClassifyArgs { model: model.into(), files }),
         Command::Generate(generate) => commands::generate::run(&generate.into()),
         Command::Score { model, src, tgt, json } => {
             score::run(&score::ScoreArgs { model: model.into(), src, tgt, json })
         }
         Command::Metrics(metrics) => commands::metrics::run(&(*metrics).into()),
         Command::Attention { model, sentence, tgt, out, kind, layer, head, pharaoh } => {
-            let selection = Selection { kind: kind.into(), layer, head };
+            let kind = kind.map(Into::into);
             attention::run(&attention::AttentionArgs {
                 model: model.into(),
                 src: sentence,
                 tgt,
                 out,
-                selection,
+                kind,
+                layer,
+                head,
                 pharaoh,
             })
         }

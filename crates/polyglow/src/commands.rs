@@ -4,6 +4,7 @@ pub mod attention;
 pub mod average;
 pub mod bench;
 pub mod check;
+pub mod classify;
 pub mod corpus;
 pub mod devices;
 pub mod embeddings;

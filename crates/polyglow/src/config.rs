@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
-use polyglow_data::config::DataConfig;
+use polyglow_data::config::{DataConfig, Labeled};
 use polyglow_data::framing::Framing;
 use polyglow_data::skip_gram::SkipGrams;
 use polyglow_data::tokenizer::TokenizerConfig;
@@ -93,24 +93,43 @@ impl Config {
     #[must_use]
     pub fn resolve(self) -> Self {
         let mut resolved = Self { model: self.model.resolve(), ..self };
-        let task = resolved.model.arch.task();
+        let task = resolved.model.task();
         if task == Task::Words {
             let SkipGrams { window, negatives, subsample } = SkipGrams::new(&resolved.data);
             let data = &mut resolved.data;
             (data.window, data.negatives, data.subsample) = (Some(window), Some(negatives), Some(subsample));
         }
-        if matches!(task, Task::Language | Task::Words) {
-            resolved.data.one_sided = true;
+        resolved.data.one_sided = matches!(task, Task::Language | Task::Words | Task::Masked);
+        resolved.data.labeled = match task {
+            Task::Labels => Some(Labeled::Texts),
+            Task::Images => Some(Labeled::Images),
+            Task::Translation | Task::Language | Task::Words | Task::Masked => None,
+        };
+        if let Some(shape) = resolved.data.image_shape() {
+            resolved.data.max_len = shape.into_iter().fold(1, usize::saturating_mul);
+        }
+        if task != Task::Translation {
             // There are no translations to score.
             resolved.train.best_metric = BestMetric::Loss;
         }
         resolved
     }
 
+    /// What a row of a batch is in training.
+    pub fn training_framing(&self) -> Framing {
+        match self.framing() {
+            Framing::Images { .. } if self.data.augment => Framing::Images { turned: self.data.image_shape() },
+            framing => framing,
+        }
+    }
+
     /// What a row of a batch is.
     pub fn framing(&self) -> Framing {
-        match (self.model.arch.task(), self.data.context_len) {
+        match (self.model.task(), self.data.context_len) {
             (Task::Words, _) => Framing::SkipGrams(SkipGrams::new(&self.data)),
+            (Task::Labels, _) => Framing::Labels,
+            (Task::Images, _) => Framing::Images { turned: None },
+            (Task::Masked, _) => Framing::Masked,
             (_, Some(context_len)) => Framing::Windows { context_len },
             (_, None) => Framing::Pairs,
         }
@@ -134,6 +153,10 @@ impl Config {
             anyhow::ensure!(shared, "`tokenizer.shared = false`: `model.arch = \"{arch}\"` reads text of one side");
         }
         self.validate_words()?;
+        anyhow::ensure!(
+            self.data.context_len.is_none() || self.model.task() == Task::Language,
+            "`data.context_len`: belongs to language models"
+        );
         anyhow::ensure!(
             self.data.context_len.is_none() || self.tokenizer.dropout == 0.0,
             "`tokenizer.dropout`: the windows of `data.context_len` are cut before words are segmented; set it to 0"

@@ -2,14 +2,20 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use anyhow::anyhow;
 use polyglow_data::corpus::Pair;
+use polyglow_data::tokenizer::Tokenizer;
 use polyglow_metrics::{BleuOptions, ChrfOptions, Metric, corpus_score, exact_match};
 use polyglow_model::Task;
 use serde::Serialize;
 
+use crate::failure::with_hint;
 use crate::forced::{Forced, force};
 use crate::train::BleuTokenizer;
 use crate::translate::Translator;
+
+/// Labels that are listed in a message.
+const SHOWN_LABELS: usize = 50;
 
 /// Scores on one set, teacher-forced but for those of translations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -17,6 +23,9 @@ pub struct Scores {
     /// The best hypotheses against the references; none of a language model, which translates nothing.
     #[serde(flatten)]
     pub translations: Option<TranslationScores>,
+    /// Share of texts or images whose label is ranked first, 0 to 1; none of models that give no labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
     /// Share of target tokens that the model ranks first given those before them, 0 to 1; of word vectors the share of words
     /// of the context that score above all words drawn beside them.
     pub token_accuracy: f64,
@@ -59,6 +68,8 @@ pub struct Evaluation {
     pub scores: Scores,
     /// One translation a pair, in order; none of a language model.
     pub hypotheses: Vec<String>,
+    /// What each target position was taken for, pair by pair.
+    pub first: Vec<Vec<u32>>,
 }
 
 /// Translates the source side of `pairs` and scores the result, unless the model is a language model, and scores the
@@ -68,6 +79,9 @@ pub struct Evaluation {
 /// A line cannot be encoded or decoded; there are no pairs.
 pub fn evaluate(translator: &Translator<'_>, pairs: &[Pair], tokenize: BleuTokenizer) -> anyhow::Result<Evaluation> {
     anyhow::ensure!(!pairs.is_empty(), "there is nothing to evaluate: the set is empty");
+    if translator.task().is_classification() {
+        check_labels(pairs, translator.tgt)?;
+    }
     let (mut translations, mut hypotheses) = (None, Vec::new());
     let task = translator.task();
     if task == Task::Translation {
@@ -80,14 +94,34 @@ pub fn evaluate(translator: &Translator<'_>, pairs: &[Pair], tokenize: BleuToken
     let num_correct = forced.iter().map(|pair| pair.num_correct).sum::<usize>() as f64;
     let nats = -forced.iter().map(Forced::log_prob).sum::<f64>();
     let loss = nats / num_tokens;
+    let token_accuracy = num_correct / num_tokens;
     let scores = Scores {
         translations,
-        token_accuracy: num_correct / num_tokens,
+        accuracy: task.is_classification().then_some(token_accuracy),
+        token_accuracy,
         loss,
         perplexity: loss.exp(),
         bits_per_byte: (task == Task::Language).then(|| bits_per_byte(nats, pairs)),
     };
-    Ok(Evaluation { scores, hypotheses })
+    Ok(Evaluation { scores, hypotheses, first: forced.into_iter().map(|pair| pair.first).collect() })
+}
+
+/// Makes sure that a model knows the label of every pair.
+///
+/// # Errors
+/// The first one that it does not, with its number in the set.
+pub fn check_labels(pairs: &[Pair], labels: &Tokenizer) -> anyhow::Result<()> {
+    let special = labels.special();
+    let is_label = |id: &u32| !special.is_silent(*id) && *id != special.unk;
+    for (number, Pair { tgt: label, .. }) in (1..).zip(pairs) {
+        if !labels.encode(label)?.first().is_some_and(is_label) {
+            let known = (0..labels.vocab_size() as u32).filter(is_label).filter_map(|id| labels.token(id));
+            let known: Vec<String> = known.take(SHOWN_LABELS).map(|label| format!("`{label}`")).collect();
+            let error = anyhow!("number {number} of the set has the label `{label}`, which the model does not know");
+            return Err(with_hint(error, format!("it was trained for {}", known.join(", "))));
+        }
+    }
+    Ok(())
 }
 
 /// What so many nats for all target sides are, in bits per byte of them; the end mark of each stands for its line break.
@@ -113,7 +147,10 @@ fn score(hypotheses: &[String], pairs: &[Pair], tokenize: BleuTokenizer) -> anyh
 /// On one line, for people.
 impl Display for Scores {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        let Self { translations, token_accuracy, loss, perplexity, bits_per_byte } = self;
+        let Self { translations, accuracy, token_accuracy, loss, perplexity, bits_per_byte } = self;
+        if let Some(accuracy) = accuracy {
+            return write!(formatter, "accuracy {accuracy:.4}  loss {loss:.4}");
+        }
         if let Some(TranslationScores { bleu, chrf, exact_match, .. }) = translations {
             write!(formatter, "BLEU {bleu:.2}  chrF {chrf:.2}  exact match {exact_match:.3}  ")?;
         }

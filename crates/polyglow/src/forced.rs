@@ -24,6 +24,17 @@ pub struct Forced {
     pub log_probs: Vec<f32>,
     /// How many of these tokens the model ranks first.
     pub num_correct: usize,
+    /// What it ranks first in place of each.
+    pub first: Vec<u32>,
+}
+
+/// What a model finds at a target position.
+#[derive(Clone, Copy, Debug)]
+struct Predicted {
+    log_prob: f32,
+    first: u32,
+    /// Whether the token that stands there is ranked first.
+    correct: bool,
 }
 
 impl Forced {
@@ -32,9 +43,10 @@ impl Forced {
         self.log_probs.iter().copied().map(f64::from).sum()
     }
 
-    fn extend(&mut self, predicted: &[(f32, bool)]) {
-        self.log_probs.extend(predicted.iter().map(|&(log_prob, _)| log_prob));
-        self.num_correct += predicted.iter().filter(|&&(_, correct)| correct).count();
+    fn extend(&mut self, predicted: &[Predicted]) {
+        self.log_probs.extend(predicted.iter().map(|position| position.log_prob));
+        self.first.extend(predicted.iter().map(|position| position.first));
+        self.num_correct += predicted.iter().filter(|position| position.correct).count();
     }
 }
 
@@ -62,7 +74,7 @@ impl Ids {
 pub fn force(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Forced>> {
     match translator.framing {
         Framing::Windows { context_len } => force_text(translator, pairs, context_len.get()),
-        Framing::Pairs => force_pairs(translator, pairs),
+        Framing::Pairs | Framing::Labels | Framing::Images { .. } | Framing::Masked => force_pairs(translator, pairs),
         Framing::SkipGrams(skip_grams) => force_words(translator, pairs, skip_grams),
     }
 }
@@ -88,7 +100,7 @@ fn force_words(translator: &Translator<'_>, pairs: &[Pair], config: SkipGrams) -
         for (line, predicted) in lines.into_iter().zip(read) {
             let correct = is_first(&predicted);
             found[line as usize]
-                .extend(&predicted.iter().map(|&(log_prob, _)| (log_prob, correct)).collect::<Vec<_>>());
+                .extend(&predicted.iter().map(|&position| Predicted { correct, ..position }).collect::<Vec<_>>());
         }
     }
     Ok(found)
@@ -96,8 +108,8 @@ fn force_words(translator: &Translator<'_>, pairs: &[Pair], config: SkipGrams) -
 
 /// Whether the first candidate of a row, the real one, scores above all others, each of which has the probability of not
 /// being real.
-fn is_first(predicted: &[(f32, bool)]) -> bool {
-    let probabilities = predicted.iter().map(|&(log_prob, _)| log_prob.exp());
+fn is_first(predicted: &[Predicted]) -> bool {
+    let probabilities = predicted.iter().map(|position| position.log_prob.exp());
     let [real, drawn] = [probabilities.clone().next().unwrap_or(0.0), probabilities.skip(1).fold(1.0, f32::min)];
     real > 1.0 - drawn
 }
@@ -106,15 +118,16 @@ fn force_pairs(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Ve
     let mut ids = encode(translator, pairs)?;
     ids.sort_by_key(Ids::width);
     let mut found = vec![Forced::default(); pairs.len()];
-    let special = translator.tgt.special();
     for rows in translator.forced_batches(&ids, Ids::width) {
         let read = forward(translator, |member, src| {
             let example = |row: &Ids| Example { src: row.src[member].clone(), tgt: row.tgt.clone() };
             let examples: Vec<Example> = rows.iter().map(example).collect();
-            translator.framing.batch(&examples, src.special(), special, translator.pad_multiple)
+            // What is hidden in a text is the same in every validation.
+            let key = |row: usize| rows[row].index as u64;
+            translator.framing.batch(&examples, key, (src, translator.tgt), translator.pad_multiple)
         });
         for (row, predicted) in rows.iter().zip(read) {
-            found[row.index].extend(&predicted[..=row.tgt.len()]);
+            found[row.index].extend(&predicted);
         }
     }
     Ok(found)
@@ -183,9 +196,9 @@ fn encode(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Ids
     Ok(ids)
 }
 
-/// For every target position of each row, the log-probability of the token that stands there and whether it is ranked
-/// first. `batch` makes the rows for a member, by its number and its source tokenizer.
-fn forward(translator: &Translator<'_>, batch: impl Fn(usize, &Tokenizer) -> Batch) -> Vec<Vec<(f32, bool)>> {
+/// What is found at every target position of each row, padding left out. `batch` makes the rows for a member, by its number
+/// and its source tokenizer.
+fn forward(translator: &Translator<'_>, batch: impl Fn(usize, &Tokenizer) -> Batch) -> Vec<Vec<Predicted>> {
     let Translator { members, device, .. } = translator;
     let log_probs = mean_of_probabilities(members.iter().enumerate().map(|(index, Member { model, src })| {
         let batch = batch(index, src);
@@ -193,12 +206,18 @@ fn forward(translator: &Translator<'_>, batch: impl Fn(usize, &Tokenizer) -> Bat
         log_softmax(model.forward(src, upload(batch.tgt_in, batch.tgt_len, device)), 1)
     }));
     let first = batch(0, members[0].src);
-    let targets: Tensor<2, Int> = upload(first.tgt_out, first.tgt_len, device).reshape([-1, 1]);
-    let correct = log_probs.clone().argmax(1).equal(targets.clone()).int();
-    let read = Transaction::default().register(log_probs.gather(1, targets)).register(correct).execute();
-    let predicted: Vec<(f32, bool)> =
-        read[0].iter::<f32>().zip(read[1].iter::<i64>().map(|correct| correct == 1)).collect();
-    predicted.chunks(first.tgt_len).map(<[_]>::to_vec).collect()
+    let targets: Tensor<2, Int> = upload(first.tgt_out.clone(), first.tgt_len, device).reshape([-1, 1]);
+    let ranked_first = log_probs.clone().argmax(1);
+    let read = Transaction::default().register(log_probs.gather(1, targets)).register(ranked_first).execute();
+    let found = read[0].iter::<f32>().zip(read[1].iter::<i64>()).zip(first.tgt_out);
+    let pad = i64::from(members[0].model.vocabulary().tgt_pad_id);
+    let predicted: Vec<Option<Predicted>> = found
+        .map(|((log_prob, first), target)| {
+            let target = i64::from(target);
+            (target != pad).then_some(Predicted { log_prob, first: first as u32, correct: first == target })
+        })
+        .collect();
+    predicted.chunks(first.tgt_len).map(|row| row.iter().copied().flatten().collect()).collect()
 }
 
 #[cfg(test)]
@@ -207,7 +226,9 @@ mod tests {
 
     #[test]
     fn the_real_word_is_first_where_its_probability_is_largest() {
-        let row = |probabilities: [f32; 3]| probabilities.map(|probability| (probability.ln(), false));
+        let row = |probabilities: [f32; 3]| {
+            probabilities.map(|probability| Predicted { log_prob: probability.ln(), first: 0, correct: false })
+        };
         // Those that are drawn are real with 0.1 and 0.3.
         assert!(is_first(&row([0.4, 0.9, 0.7])) && !is_first(&row([0.2, 0.9, 0.7])));
     }

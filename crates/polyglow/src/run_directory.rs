@@ -19,7 +19,8 @@ use crate::weights::Weights;
 
 pub use lock::Lock;
 pub use model::{
-    TrainedModel, check_attends, check_beam, check_translates, load_for_search, load_weights, model_shape, translator,
+    TrainedModel, check_attends, check_beam, check_task, check_translates, load_for_search, load_weights, model_shape,
+    translator,
 };
 
 /// A run directory.

@@ -174,7 +174,7 @@ pub fn batching(config: &Config) -> BatchingConfig {
         seed: config.seed,
         dropout: config.tokenizer.dropout,
         links: config.train.alignment_weight > 0.0,
-        framing: config.framing(),
+        framing: config.training_framing(),
     }
 }
 

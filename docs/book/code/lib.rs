@@ -65,7 +65,7 @@ pub fn noise(seed: u64, shape: [usize; 3], device: &Device) -> Tensor<3> {
 
 /// A vocabulary of so many tokens that both sides share, padding first, for sentences of up to 64 tokens.
 pub fn vocabulary(size: usize) -> Vocabulary {
-    Vocabulary { src_size: size, tgt_size: size, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 64 }
+    Vocabulary { src_size: size, tgt_size: size, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 64, image: None }
 }
 
 /// Says which numbers a tensor holds, to three digits after the point.

@@ -17,7 +17,8 @@ impl Corpus {
     pub fn open_text(key: &str, path: &Path) -> Result<Self, DataError> {
         let missing = || DataError::MissingFile { key: key.to_owned(), path: path.to_owned() };
         let source = Source::Text(plain_or_compressed(path).ok_or_else(missing)?);
-        Ok(Self { parts: vec![Part { source, weight: 1.0, alignments: None, is_text: true }] })
+        let part = Part { source, weight: 1.0, alignments: None, is_text: true };
+        Ok(Self { parts: vec![part], ..Self::default() })
     }
 
     /// Opens the texts of a split: each a file, or with `data.tgt` the target side of parallel text.
@@ -35,7 +36,7 @@ impl Corpus {
             let opened = Self::open_text(&key, &path)?;
             parts.extend(opened.parts.into_iter().map(|part| Part { weight, ..part }));
         }
-        Ok(Self { parts })
+        Ok(Self { parts, ..Self::default() })
     }
 
     /// The target side alone: the same lines with empty sources, without alignments.
@@ -48,7 +49,7 @@ impl Corpus {
             };
             Part { source, alignments: None, is_text: true, ..part }
         };
-        Self { parts: self.parts.into_iter().map(target).collect() }
+        Self { parts: self.parts.into_iter().map(target).collect(), ..Self::default() }
     }
 }
 

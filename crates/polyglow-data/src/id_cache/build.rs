@@ -68,7 +68,8 @@ fn write(
     };
     builder.output.writer.write_all(&[0; HEADER_BYTES]).map_err(DataError::io(path))?;
     for part in corpus.parts() {
-        builder.add_part(part, progress)?;
+        let left = corpus.max_examples().map_or(u64::MAX, |most| most.saturating_sub(builder.report.pairs));
+        builder.add_part(part, left, progress)?;
     }
     builder.finish(key)
 }
@@ -97,11 +98,12 @@ struct Encoded {
 }
 
 impl Builder<'_> {
-    fn add_part(&mut self, part: &Part, progress: &mut Progress) -> Result<(), DataError> {
+    fn add_part(&mut self, part: &Part, most: u64, progress: &mut Progress) -> Result<(), DataError> {
         self.report.parts.push(PartReport { name: part.name(), pairs: 0, kept: 0 });
         self.is_text = part.is_text();
-        let mut pairs = part.pairs()?.peekable();
-        let mut alignments = part.alignments()?;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut pairs = part.pairs()?.take(most).peekable();
+        let mut alignments = part.alignments()?.map(|alignments| alignments.take(most));
         while pairs.peek().is_some() {
             let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
             let encoded: Vec<Encoded> = match &mut alignments {

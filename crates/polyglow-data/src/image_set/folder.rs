@@ -71,6 +71,16 @@ pub fn read_folder(dir: &Path, options: &FolderOptions, labels: Option<&LabelSet
     read_files(dir, &files, labels, options)
 }
 
+/// Reads one file as [`read_folder`] reads those of a folder; without a size, at its own.
+///
+/// # Errors
+/// As [`read_folder`].
+pub fn read_file(path: &Path, options: &FolderOptions) -> Result<Vec<u8>, DataError> {
+    let image = decode(path, options.limits)?;
+    let own = (image.height() as usize, image.width() as usize);
+    Ok(convert(image, options.size.unwrap_or(own), options.channels))
+}
+
 fn read_files(
     dir: &Path,
     files: &[(PathBuf, u32)],

@@ -10,7 +10,7 @@ use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{AddedToken, ModelWrapper, Tokenizer as HuggingFaceTokenizer};
 
-use super::config::{Kind, TokenizerConfig};
+use super::config::{Kind, Normalization, TokenizerConfig};
 use super::{Progress, Stage, pipeline};
 use crate::error::DataError;
 use crate::lines::Lines;
@@ -71,6 +71,20 @@ pub(super) fn from_vocabulary(config: &TokenizerConfig, vocab: &Path) -> Result<
     }
     let model = word_level(tokens.into_iter()).map_err(failed(&name))?;
     pipeline::assemble(config, model).map_err(failed(&name))
+}
+
+/// Makes a tokenizer for which each of `tokens` is a whole text.
+pub(super) fn whole(tokens: impl Iterator<Item = String>) -> Result<HuggingFaceTokenizer, DataError> {
+    let mut tokenizer = HuggingFaceTokenizer::new(word_level(tokens).map_err(failed("labels"))?);
+    tokenizer.add_special_tokens(pipeline::special_tokens()).map_err(failed("labels"))?;
+    Ok(tokenizer)
+}
+
+/// Makes a tokenizer of texts whose characters are `tokens`.
+pub(super) fn bytes(tokens: impl Iterator<Item = String>) -> Result<HuggingFaceTokenizer, DataError> {
+    let config = TokenizerConfig { kind: Kind::Char, normalization: Normalization::None, ..TokenizerConfig::default() };
+    let model = word_level(tokens).map_err(failed("bytes"))?;
+    pipeline::assemble(&config, model).map_err(failed("bytes"))
 }
 
 /// Turns the library's errors into ours, under the tokenizer's `name`.

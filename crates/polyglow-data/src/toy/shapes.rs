@@ -3,9 +3,12 @@
 //! Everything is computed with the basic operations of IEEE 754, which give the same bytes on every machine; functions
 //! such as the sine do not.
 
+use std::path::Path;
+
 use rayon::prelude::*;
 
 use super::random::SplitMix64;
+use crate::error::DataError;
 use crate::image_set::ImageSet;
 use crate::labeled::LabelSet;
 use crate::random::mix;
@@ -125,6 +128,19 @@ impl Shapes {
             labels,
             pixels: pictures.into_iter().flat_map(|picture| picture.pixels).collect(),
         })
+    }
+
+    /// Writes every split into `dir` as PNG files, `<split>/<label>/<number>.png`.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] names what could not be written, [`DataError::Image`] an image that could not be encoded.
+    pub fn write(self, dir: &Path) -> Result<(), DataError> {
+        for name in Self::SPLITS {
+            if let Some(set) = self.split(name) {
+                set.write(&dir.join(name))?;
+            }
+        }
+        Ok(())
     }
 
     fn label_id(self, picture: &ShapePicture, labels: &LabelSet) -> u32 {

@@ -20,6 +20,10 @@ pub enum Arch {
     /// Word vectors, by telling the words beside a word from others (Mikolov et al., 2013).
     #[serde(rename = "skipgram")]
     SkipGram,
+    /// An encoder with a head: for labels of texts, or for tokens that are hidden in them (Devlin et al., 2019).
+    Encoder,
+    /// A Vision Transformer, for labels of images (Dosovitskiy et al., 2021).
+    Vit,
 }
 
 /// What an architecture is trained for.
@@ -31,15 +35,30 @@ pub enum Task {
     Language,
     /// Which words stand beside a word, in a text that has only one side.
     Words,
+    /// The label of a text.
+    Labels,
+    /// The label of an image.
+    Images,
+    /// The tokens that are hidden in a text that has only one side.
+    Masked,
+}
+
+impl Task {
+    /// Whether an answer is one of a few labels.
+    pub fn is_classification(self) -> bool {
+        matches!(self, Self::Labels | Self::Images)
+    }
 }
 
 impl Arch {
-    /// What it is trained for.
+    /// What it is trained for, if its head does not say otherwise.
     pub fn task(self) -> Task {
         match self {
             Self::Transformer | Self::Rnn => Task::Translation,
             Self::Lm | Self::RnnLm => Task::Language,
             Self::SkipGram => Task::Words,
+            Self::Encoder => Task::Labels,
+            Self::Vit => Task::Images,
         }
     }
 
@@ -51,6 +70,8 @@ impl Arch {
             Self::Lm => "lm",
             Self::RnnLm => "rnn-lm",
             Self::SkipGram => "skipgram",
+            Self::Encoder => "encoder",
+            Self::Vit => "vit",
         }
     }
 }

@@ -187,6 +187,7 @@ impl TransformerConfig {
             src_pad_id: self.src_pad_id,
             tgt_pad_id: self.tgt_pad_id,
             max_len: self.max_len,
+            image: None,
         }
     }
 

@@ -20,12 +20,15 @@ impl Model {
     /// The side that it reads before it predicts anything, or as it predicts where there is only one.
     pub fn reading_side(&self) -> Side {
         match self.task() {
-            Task::Translation => Side::Src,
-            Task::Language | Task::Words => Side::Tgt,
+            Task::Translation | Task::Labels | Task::Images => Side::Src,
+            Task::Language | Task::Words | Task::Masked => Side::Tgt,
         }
     }
 
     /// The vectors of a side's tokens; of a model with one side the same for both.
+    ///
+    /// # Panics
+    /// It reads images, which have no tokens.
     pub fn embedding(&self, side: Side) -> &Embedding {
         match (self, side) {
             (Self::Transformer(model), Side::Src) => &model.src_embedding,
@@ -35,6 +38,8 @@ impl Model {
             (Self::Lm(model), _) => &model.embedding,
             (Self::RnnLm(model), _) => &model.embedding,
             (Self::SkipGram(model), _) => &model.embedding,
+            (Self::Encoder(model), _) => &model.embedding,
+            (Self::Vit(_), _) => panic!("images have no tokens"),
         }
     }
 
@@ -66,7 +71,8 @@ impl Model {
             Self::Rnn(model) => model.states(ids),
             Self::Lm(model) => model.states(ids),
             Self::RnnLm(model) => model.states(ids),
-            Self::SkipGram(_) => Vec::new(),
+            Self::Encoder(model) => model.states(ids),
+            Self::SkipGram(_) | Self::Vit(_) => Vec::new(),
         };
         [vec![embedded], layers].concat()
     }

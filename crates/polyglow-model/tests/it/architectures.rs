@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{device, distance, ids, values};
 
 const VOCABULARY: Vocabulary =
-    Vocabulary { src_size: 13, tgt_size: 13, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 16 };
+    Vocabulary { src_size: 13, tgt_size: 13, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 16, image: None };
 
 /// Every architecture in variants that change its computation.
 fn configs() -> Vec<ModelConfig> {
@@ -113,7 +113,7 @@ fn states_are_the_vectors_of_the_tokens_and_then_each_layers_own() {
                 .output
                 .as_ref()
                 .map_or_else(|| model.embedding.logits(last.clone()), |output| output.rows(last.clone())),
-            Model::Rnn(_) | Model::SkipGram(_) => continue,
+            Model::Rnn(_) | Model::SkipGram(_) | Model::Encoder(_) | Model::Vit(_) => continue,
         };
         let forward = model.forward(ids([[2]], &device), ids([[4, 5, 2]], &device));
         assert!(distance(&values(logits), &values(forward)) < 1e-6, "{config:?}");
@@ -168,6 +168,13 @@ fn keys_of_another_architecture_are_refused_by_name() {
         (json!({"arch": "rnn-lm", "attention": "luong"}), "model.attention"),
         (json!({"arch": "skipgram", "dropout": 0.1}), "model.dropout"),
         (json!({"arch": "skipgram", "tie_embeddings": "none"}), "model.tie_embeddings"),
+        (json!({"head": "masked_lm"}), "model.head"),
+        (json!({"arch": "lm", "pooling": "mean"}), "model.pooling"),
+        (json!({"arch": "encoder", "num_decoder_layers": 1}), "model.num_decoder_layers"),
+        (json!({"arch": "encoder", "patch_size": 4}), "model.patch_size"),
+        (json!({"arch": "encoder", "cell": "gru"}), "model.cell"),
+        (json!({"arch": "vit", "head": "classification"}), "model.head"),
+        (json!({"arch": "vit", "position": "rotary"}), "model.position"),
         (json!({"arch": "rnn", "attention": "none", "input_feeding": true}), "model.input_feeding"),
     ];
     for (keys, key) in refused {
@@ -180,7 +187,7 @@ fn keys_of_another_architecture_are_refused_by_name() {
 /// What a run writes down must be accepted when it is read again.
 #[test]
 fn a_resolved_config_is_valid_and_stays_as_it_is() {
-    for arch in ["transformer", "rnn", "lm", "rnn-lm", "skipgram"] {
+    for arch in ["transformer", "rnn", "lm", "rnn-lm", "skipgram", "encoder", "vit"] {
         let config: ModelConfig = serde_json::from_value(json!({"arch": arch})).expect("it is known");
         let resolved = config.resolve();
         resolved.validate().unwrap_or_else(|error| panic!("{arch}: {error}"));

@@ -5,9 +5,9 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor};
 use polyglow_model::parameter::ParamPath;
-use polyglow_model::{Model, ModelShape, Precision, cross_entropy};
+use polyglow_model::{Model, ModelShape, Precision, Task, cross_entropy};
 
-use crate::{architectures, distance, ids, values, variants};
+use crate::{architectures, distance, encoder, ids, values, variants};
 
 /// What a model computes on a device.
 #[derive(PartialEq)]
@@ -20,20 +20,29 @@ struct Computed {
 
 /// Variants of the Transformer, and of the other architectures.
 fn shapes() -> Vec<ModelShape> {
-    variants().into_iter().map(ModelShape::Transformer).chain(architectures::shapes()).collect()
+    variants()
+        .into_iter()
+        .map(ModelShape::Transformer)
+        .chain(architectures::shapes())
+        .chain(encoder::shapes())
+        .collect()
 }
 
-/// Sources, inputs of the decoder, and targets, as a model of this shape takes them.
-fn inputs(shape: &ModelShape, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int>, Tensor<1, Int>) {
-    let (src, tgt_in, tgt_out) = match shape {
-        ModelShape::SkipGram(_) => {
+/// Sources, inputs of the decoder, and targets, as a model takes them.
+fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int>, Tensor<1, Int>) {
+    let (src, tgt_in, tgt_out) = match model.task() {
+        Task::Words => {
             (ids([[4], [7]], device), ids([[5, 7, 8], [6, 4, 4]], device), ids([[1, 0, 0], [1, 0, 0]], device))
         }
-        _ => (
+        Task::Translation | Task::Language => (
             ids([[4, 5, 6, 2], [7, 8, 2, 0]], device),
             ids([[1, 7, 8], [1, 9, 0]], device),
             ids([[7, 8, 2], [9, 2, 0]], device),
         ),
+        Task::Labels | Task::Images | Task::Masked => {
+            let (src, targets) = encoder::inputs(model, device);
+            return (src.clone(), src, targets);
+        }
     };
     (src, tgt_in, tgt_out.flatten(0, 1))
 }
@@ -41,7 +50,7 @@ fn inputs(shape: &ModelShape, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int
 fn compute(shape: &ModelShape, device: &Device) -> Computed {
     let device = device.clone().autodiff();
     let model = shape.init(3, &device);
-    let (src, tgt_in, targets) = inputs(shape, &device);
+    let (src, tgt_in, targets) = inputs(&model, &device);
     let logits = model.forward(src, tgt_in);
     let loss = cross_entropy(logits.clone(), targets, 0.1, model.vocabulary().tgt_pad_id);
     let gradients = gradients(&model, &loss.loss_sum.backward());
@@ -137,7 +146,7 @@ fn wgpu_equals_flex() {
 fn a_loss_is_that_of_the_scores() {
     let device = Device::flex().autodiff();
     for shape in shapes() {
-        let (src, tgt_in, targets) = inputs(&shape, &device);
+        let (src, tgt_in, targets) = inputs(&shape.init(3, &device), &device);
         for precision in [Precision::F32, Precision::Bf16] {
             let model = shape.clone().with_precision(precision).init(3, &device);
             let pad_id = model.vocabulary().tgt_pad_id;

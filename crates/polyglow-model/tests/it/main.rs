@@ -2,6 +2,7 @@
 
 mod architectures;
 mod backends;
+mod encoder;
 mod golden;
 mod properties;
 mod quantization;

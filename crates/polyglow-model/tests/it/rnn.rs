@@ -36,6 +36,7 @@ fn config(case: &CaseConfig) -> RnnConfig {
             src_pad_id: 0,
             tgt_pad_id: 0,
             max_len: case.max_len,
+            image: None,
         },
         d_model: case.d_model,
         num_encoder_layers: case.num_encoder_layers,

@@ -5,8 +5,15 @@ use polyglow_model::{ModelConfig, Preset, Transformer, Vocabulary, parameter};
 
 fn count(preset: Preset, device: &Device) -> usize {
     let config = ModelConfig { preset: Some(preset), ..ModelConfig::default() };
-    let vocabulary =
-        Vocabulary { src_size: 37_000, tgt_size: 37_000, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 256 };
+    let vocabulary = Vocabulary {
+        src_size: 37_000,
+        tgt_size: 37_000,
+        shared: true,
+        src_pad_id: 0,
+        tgt_pad_id: 0,
+        max_len: 256,
+        image: None,
+    };
     let model = Transformer::new(&config.transformer(vocabulary).expect("the preset is valid"), 1, device);
     parameter::count(&model)
 }

@@ -20,7 +20,8 @@ struct Golden {
 
 pub(crate) fn shape() -> ModelShape {
     let config = ModelConfig { arch: Arch::SkipGram, d_model: Some(5), ..ModelConfig::default() };
-    let vocabulary = Vocabulary { src_size: 9, tgt_size: 9, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 16 };
+    let vocabulary =
+        Vocabulary { src_size: 9, tgt_size: 9, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 16, image: None };
     config.shape(vocabulary).expect("the sizes fit")
 }
 

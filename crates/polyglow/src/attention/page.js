@@ -5,7 +5,8 @@ const place = (id) => document.getElementById(id);
 const layers = place("layer"), heads = place("head"), words = place("words");
 const hint = words.textContent;
 const MEAN = -1;
-let kind = "cross", layer = data.cross.weights.length - 1, head = MEAN, pinned = null;
+let kind = ["cross", "encoder", "decoder"].find((kind) => data[kind].weights.length > 0);
+let layer = data[kind].weights.length - 1, head = MEAN, pinned = null;
 
 const svg = (name, attributes, text) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);

@@ -32,8 +32,12 @@ pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> anyhow::Result
                 h1 { "Attention" }
                 p { (src) br; "→ " (tgt) }
                 div #controls {
-                    span { "attention " @for (kind, name) in [("cross", "decoder to source"), ("encoder", "encoder"), ("decoder", "decoder")] {
-                        button data-kind=(kind) { (name) }
+                    span { "attention " @for (kind, name, map) in [
+                            ("cross", "decoder to source", &attention.cross),
+                            ("encoder", "encoder", &attention.encoder),
+                            ("decoder", "decoder", &attention.decoder),
+                        ] {
+                        @if !map.weights.is_empty() { button data-kind=(kind) { (name) } }
                     } }
                     label { "layer " select #layer {} }
                     label { "head " select #head {} }

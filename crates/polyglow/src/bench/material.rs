@@ -47,6 +47,7 @@ impl Material {
             src_pad_id: SPECIAL.pad,
             tgt_pad_id: SPECIAL.pad,
             max_len: longest,
+            image: None,
         };
         let batches = shapes.iter().map(|shape| shape.random_batch(vocab_size)).collect();
         let model = config.model.shape(vocabulary)?.with_precision(config.train.precision);

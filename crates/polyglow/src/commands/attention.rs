@@ -6,27 +6,37 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use polyglow_data::alignment::format_links;
-use polyglow_data::corpus::Pair;
+use polyglow_data::corpus::{Pair, read_image};
+use polyglow_data::tokenizer::text_of_bytes;
+use polyglow_model::Task;
+use polyglow_model::attention::AttentionKind;
 
 use super::model::ModelArgs;
 use crate::alignment::align;
-use crate::attention::{PairAttention, PictureFormat, Selection, draw, render};
+use crate::attention::{ImageAttention, PairAttention, PictureFormat, Selection, draw, render};
+use crate::classification::classify;
+use crate::config::Config;
 use crate::failure::usage;
-use crate::run_directory::{check_translates, translator};
+use crate::run_directory::{check_task, check_translates, translator};
+use crate::translate::Translator;
 
 /// What `polyglow attention` is asked to do.
 #[derive(Clone, Debug)]
 pub struct AttentionArgs {
     /// The model.
     pub model: ModelArgs,
-    /// The source sentence.
+    /// The source sentence, or the file of an image.
     pub src: String,
     /// Its translation; the model's own when absent.
     pub tgt: Option<String>,
     /// The page or the picture to write.
     pub out: Option<PathBuf>,
-    /// Which map a picture shows.
-    pub selection: Selection,
+    /// Which attention a picture shows; the first that the model has when absent.
+    pub kind: Option<AttentionKind>,
+    /// Which layer a picture shows, counted from 1; the last when absent.
+    pub layer: Option<usize>,
+    /// Which head a picture shows, counted from 1; the mean of all when absent.
+    pub head: Option<usize>,
     /// Whether to print a link for each target word.
     pub pharaoh: bool,
 }
@@ -62,12 +72,23 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     let out = args.out.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Kind::of(path)?))).transpose()?;
     let (config, device) = args.model.open()?;
     let models = args.model.load(&device)?;
-    check_translates(&models)?;
+    check_task(&models[0], |task| task != Task::Language)?;
     let translator = translator(&models, &config, &device)?;
-    args.selection.check(&models[0].model.shape())?;
-    let tgt = match &args.tgt {
-        Some(tgt) => tgt.clone(),
-        None => translator.best(&[&args.src])?.swap_remove(0),
+    let task = translator.task();
+    let own = if task == Task::Translation { AttentionKind::Cross } else { AttentionKind::Encoder };
+    let selection = Selection { kind: args.kind.unwrap_or(own), layer: args.layer, head: args.head };
+    selection.check(&models[0].model.shape())?;
+    if args.pharaoh {
+        check_translates(&models)?;
+    }
+    if let (Task::Images, Some((path, kind))) = (task, &out) {
+        return of_image(&translator, &config, args, selection, (path, kind));
+    }
+    let tgt = match (&args.tgt, task) {
+        (Some(tgt), _) => tgt.clone(),
+        (None, Task::Translation) => translator.best(&[&args.src])?.swap_remove(0),
+        (None, Task::Labels) => classify(&translator, &[&args.src])?.swap_remove(0).label,
+        (None, _) => String::new(),
     };
     tracing::info!("{} -> {tgt}", args.src);
     if let Some((path, kind)) = out {
@@ -77,7 +98,7 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
                 let page = render(&attention, &args.src, &tgt)?;
                 fs::write(path, page).with_context(|| format!("cannot write `{}`", path.display()))?;
             }
-            Kind::Picture(format) => draw(&attention, args.selection, format, path)?,
+            Kind::Picture(format) => draw(&attention, selection, format, path)?,
         }
         tracing::info!("wrote `{}`", path.display());
     }
@@ -86,5 +107,29 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         let last = links.first().and_then(|layers| layers.last());
         writeln!(io::stdout(), "{}", last.map_or_else(String::new, |links| format_links(links)))?;
     }
+    Ok(())
+}
+
+/// Draws what a model looks at in an image: all of it on a page, or one layer and head as SVG.
+fn of_image(
+    translator: &Translator<'_>,
+    config: &Config,
+    args: &AttentionArgs,
+    selection: Selection,
+    (path, kind): (&Path, &Kind),
+) -> anyhow::Result<()> {
+    let pixels = read_image(Path::new(&args.src), &config.data)?;
+    let label = classify(translator, &[&text_of_bytes(&pixels)])?.swap_remove(0).label;
+    tracing::info!("{} -> {label}", args.src);
+    let attention = ImageAttention::new(translator, pixels)?;
+    let text = match kind {
+        Kind::Page => attention.page(&args.src, &label),
+        Kind::Picture(PictureFormat::Svg) => attention.svg(selection),
+        Kind::Picture(PictureFormat::Png) => {
+            return Err(usage(anyhow!("`{}`: attention on images is drawn as .html or .svg", path.display())));
+        }
+    };
+    fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+    tracing::info!("wrote `{}`", path.display());
     Ok(())
 }

@@ -76,6 +76,13 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     if let Some(device) = &args.device {
         config.device.clone_from(device);
     }
+    let writes = matches!(config.model.task(), Task::Translation | Task::Language);
+    if !writes && (args.config.is_none() || args.part == Part::Search) {
+        let arch = config.model.arch.name();
+        let error =
+            usage(anyhow!("`model.arch = \"{arch}\"`: there is no search to measure, and nothing without a config"));
+        return Err(with_hint(error, "`polyglow bench step CONFIG` measures its training"));
+    }
     if args.int8 && (args.part != Part::Search || config.model.arch != Arch::Transformer) {
         let error = anyhow!("`--int8` is for `bench search` with `model.arch = \"transformer\"`");
         return Err(with_hint(usage(error), "leave it out: nothing else has products of 8 bits"));

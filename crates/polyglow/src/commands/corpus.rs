@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use polyglow_data::toy::Toy;
+use polyglow_data::toy::Embedded;
 
 use crate::failure::{usage, with_hint};
 use crate::suggestion::nearest;
@@ -17,21 +17,26 @@ pub struct CorpusArgs {
     pub out: PathBuf,
 }
 
-/// Writes `<split>.<language>` and `<split>.align` for every split.
+/// Writes every split: `<split>.<language>` and `<split>.align`, `<split>.tsv` with labels, or a folder of folders with
+/// pictures.
 ///
 /// # Errors
 /// There is no corpus of that name (exit code 2), or a file cannot be written.
 pub fn run(args: &CorpusArgs) -> anyhow::Result<()> {
-    let toy = Toy::from_name(&args.name).ok_or_else(|| unknown(&args.name))?;
-    toy.write(&args.out)?;
-    tracing::info!("wrote {} to `{}`: {}", toy.name(), args.out.display(), toy.splits().join(", "));
+    let corpus = Embedded::from_name(&args.name).ok_or_else(|| unknown(&args.name))?;
+    match corpus {
+        Embedded::Pairs(toy) => toy.write(&args.out)?,
+        Embedded::Texts(toy) => toy.write(&args.out)?,
+        Embedded::Images(shapes) => shapes.write(&args.out)?,
+    }
+    tracing::info!("wrote {} to `{}`: {}", corpus.name(), args.out.display(), corpus.splits().join(", "));
     Ok(())
 }
 
 fn unknown(name: &str) -> anyhow::Error {
-    let known = Toy::ALL.map(Toy::name);
-    let error =
-        usage(anyhow!("unknown corpus `{name}`; there are {}", known.map(|name| format!("`{name}`")).join(", ")));
+    let known: Vec<&str> = Embedded::all().map(Embedded::name).collect();
+    let names: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+    let error = usage(anyhow!("unknown corpus `{name}`; there are {}", names.join(", ")));
     match nearest(name, known) {
         Some(known) => with_hint(error, format!("did you mean `{known}`?")),
         None => error,

@@ -14,7 +14,7 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
-use polyglow_model::Side;
+use polyglow_model::{Side, Task};
 use serde::Serialize;
 
 use super::model::ModelArgs;
@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::device;
 use crate::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Pool, Reader, project};
 use crate::failure::{usage, with_hint};
-use crate::run_directory::TrainedModel;
+use crate::run_directory::{TrainedModel, check_task};
 
 use sentences::sentences;
 
@@ -146,6 +146,7 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     };
     let (config, device) = model_args.open()?;
     let trained = model_args.load(&device)?.swap_remove(0);
+    check_task(&trained, |task| task != Task::Images)?;
     let side = args.side.unwrap_or(trained.model.reading_side());
     let embeddings = Embeddings::of_model(&trained.model, tokenizer(&trained, side), side, &device);
     Ok(Opened::Run(Box::new(Run { config, trained, device, embeddings })))

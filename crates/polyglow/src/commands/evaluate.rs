@@ -16,6 +16,7 @@ use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::alignment::{align, error_rate};
 use crate::config::Config;
+use crate::confusion::{LabelScores, of_labels, write_labels};
 use crate::evaluation::{Evaluation, Scores, TranslationScores, bits_per_byte, evaluate};
 use crate::failure::{usage, with_hint};
 use crate::run_directory::{TrainedModel, check_attends, translator};
@@ -58,6 +59,9 @@ struct Report<'a> {
     /// Beside a language model: what counting comes to.
     #[serde(skip_serializing_if = "Option::is_none")]
     ngram: Option<NgramScores>,
+    /// Of each label, if the model gives labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<Vec<LabelScores>>,
     /// Of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
@@ -82,9 +86,11 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let translator = translator(&trained, &config, &device)?;
     let mut activity = Activity::new();
     activity.show(format!("testing on {} sentences", pairs.len()));
-    let Evaluation { scores, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
+    let Evaluation { scores, first, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
+    let labels =
+        translator.task().is_classification().then(|| of_labels(translator.tgt, &pairs, &first)).transpose()?;
     let ngram = match translator.task() {
-        Task::Translation | Task::Words => None,
+        Task::Translation | Task::Words | Task::Labels | Task::Images | Task::Masked => None,
         Task::Language => {
             activity.show("counting n-grams of the training text".to_owned());
             Some(ngram_scores(&config, &trained[0], &pairs)?)
@@ -101,6 +107,7 @@ pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
         beam_size: config.search.beam_size,
         scores: &scores,
         ngram,
+        labels,
         alignment_error_rates,
         task: translator.task(),
     };
@@ -198,13 +205,25 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     if json {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(report)?)?);
     }
-    let Report { checkpoint, ensemble, step, split, sentences, beam_size, scores, ngram, alignment_error_rates, task } =
-        report;
+    let Report {
+        checkpoint,
+        ensemble,
+        step,
+        split,
+        sentences,
+        beam_size,
+        scores,
+        ngram,
+        labels,
+        alignment_error_rates,
+        task,
+    } = report;
     writeln!(out, "checkpoint      {}   step {step}", checkpoint.display())?;
     for other in ensemble {
         writeln!(out, "with            {}", other.display())?;
     }
     match &scores.translations {
+        None if labels.is_some() => writeln!(out, "split           {split}   {sentences} examples")?,
         None => writeln!(out, "split           {split}   {sentences} sentences")?,
         Some(TranslationScores { bleu, chrf, exact_match, signatures }) => {
             writeln!(out, "split           {split}   {sentences} sentences, beam {beam_size}")?;
@@ -217,6 +236,11 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
         let accuracy = scores.token_accuracy;
         writeln!(out, "accuracy        {accuracy:.4}   a word of the context scores above all that are drawn")?;
         return Ok(writeln!(out, "loss            {:.4}   nats per word, real or drawn", scores.loss)?);
+    }
+    if let (Some(accuracy), Some(labels)) = (scores.accuracy, labels) {
+        writeln!(out, "accuracy        {accuracy:.4}")?;
+        writeln!(out, "loss            {:.4}   nats per example", scores.loss)?;
+        return Ok(write_labels(&mut out, labels)?);
     }
     writeln!(out, "token accuracy  {:.4}", scores.token_accuracy)?;
     writeln!(out, "loss            {:.4}   nats per target token", scores.loss)?;

@@ -62,13 +62,15 @@ pub fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     };
     search_config.validate().map_err(usage)?;
     let (config, device) = model_args.open()?;
-    if config.model.arch.task() != Task::Language {
+    if config.model.task() != Task::Language {
         let error = anyhow!("`{}` has `model.arch = \"{}\"`", args.run.display(), config.model.arch.name());
-        let hint = match config.model.arch.task() {
+        let advice = match config.model.task() {
             Task::Words => "`polyglow embeddings` is for word vectors",
-            _ => "`polyglow translate` is for models with a source",
+            Task::Labels | Task::Images => "`polyglow classify` is for models that give labels",
+            Task::Masked => "`polyglow evaluate` is for models that find hidden tokens",
+            Task::Translation | Task::Language => "`polyglow translate` is for models with a source",
         };
-        return Err(with_hint(usage(error), hint));
+        return Err(with_hint(usage(error), advice));
     }
     let trained = model_args.load(&device)?.swap_remove(0);
     let tokenizer = &trained.tokenizers.tgt;

@@ -134,7 +134,10 @@ fn describe(model: &ModelConfig) -> String {
     let encoder = model.num_encoder_layers.map_or(String::new(), |layers| format!("{layers}+"));
     let sizes = [("d_model", model.d_model), ("d_ff", model.d_ff), ("heads", model.num_heads)];
     let sizes = sizes.into_iter().filter_map(|(name, size)| Some(format!(", {name} {}", size?)));
-    let layers = model.num_decoder_layers.map_or(String::new(), |layers| format!(", {encoder}{layers} layers"));
+    let layers = model.num_decoder_layers.map_or(String::new(), |layers| layers.to_string());
+    let layers = format!("{encoder}{layers}");
+    let layers = layers.trim_end_matches('+');
+    let layers = if layers.is_empty() { String::new() } else { format!(", {layers} layers") };
     format!("{}{layers}{}", model.arch.name(), sizes.collect::<String>())
 }
 
@@ -144,6 +147,8 @@ fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -
     let name = data.corpus.as_ref().map_or(String::new(), |name| format!("{name}, "));
     if data.one_sided {
         writeln!(out, "data         {name}one side")?;
+    } else if data.labeled.is_some() {
+        writeln!(out, "data         {name}labels")?;
     } else {
         let (src, tgt) = data.languages()?;
         writeln!(out, "data         {name}{src} to {tgt}")?;

@@ -19,7 +19,7 @@ use polyglow_model::Task;
 
 use crate::activity::Activity;
 use crate::config::Config;
-use crate::evaluation::{Evaluation, evaluate};
+use crate::evaluation::{Evaluation, check_labels, evaluate};
 use crate::failure::with_hint;
 use crate::inspection::{Subject, find_max_tokens, inspect};
 use crate::run_directory::{RunDirectory, check_beam, translator};
@@ -190,7 +190,7 @@ fn prepare(run: &RunDirectory, origin: Option<&Origin>, config: &Config, text: &
         (Some(known), _) => known,
         (None, origin) => {
             let tokenizers = match origin {
-                Some(origin) => origin.tokenizers.clone(),
+                Some(origin) => origin.tokenizers(config, &text.train)?,
                 None => learn(config, &text.train, &mut activity)?,
             };
             let fitting = text.fit(run, tokenizers)?;
@@ -200,11 +200,18 @@ fn prepare(run: &RunDirectory, origin: Option<&Origin>, config: &Config, text: &
         }
     };
     check_beam(&config.search, &tokenizers)?;
+    if config.model.task().is_classification() {
+        check_labels(&text.valid_pairs, &tokenizers.tgt).context("in the validation set")?;
+    }
     let (path, filter) = (run.cache_path("train"), Filter::new(&config.data));
     let mut progress = |stage, count| preparing(&mut activity, stage, count);
     let (cache, report) = IdCache::open_or_build(&path, &text.train, &tokenizers, Some(&filter), &mut progress)?;
     drop(activity);
     tracing::info!("training text: {report}");
+    if config.model.task().is_classification() && report.tgt.unknown > 0 {
+        let error = anyhow!("the training set has labels that the model does not know");
+        return Err(with_hint(error, "a fork of a classifier keeps its labels; begin anew, or fork what has none yet"));
+    }
     Ok(Prepared { tokenizers, cache: Arc::new(cache), hashes })
 }
 
@@ -272,11 +279,12 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
     for &name in &test_names {
         let pairs: Vec<Pair> = Corpus::open(&config.data, Split::Test(name))?.pairs().collect::<Result<_, _>>()?;
         let mut activity = Activity::new();
-        activity.show(format!("testing on {name}: {} sentences", pairs.len()));
-        let Evaluation { scores, hypotheses } = evaluate(&translator, &pairs, config.train.tokenize)?;
+        activity.show(format!("testing on {name}: {} examples", pairs.len()));
+        let Evaluation { scores, hypotheses, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
         drop(activity);
         metrics.write_scores("test", name, step, &scores)?;
-        writeln!(out, "{name}: {} sentences  {scores}", pairs.len())?;
+        let what = if task.is_classification() { "examples" } else { "sentences" };
+        writeln!(out, "{name}: {} {what}  {scores}", pairs.len())?;
         if name == "test" {
             for (pair, hypothesis) in pairs.iter().zip(&hypotheses).take(SAMPLES) {
                 writeln!(out, "  {}\n    -> {hypothesis}", pair.src)?;
@@ -300,6 +308,18 @@ fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Resul
         }
         Task::Words => {
             writeln!(out, "  {program} embeddings {root} plot --out words.html")?;
+            ""
+        }
+        Task::Labels => {
+            writeln!(out, "  {program} classify {root}      then type sentences, one a line")?;
+            ""
+        }
+        Task::Images => {
+            writeln!(out, "  {program} classify {root} IMAGE.png")?;
+            ""
+        }
+        Task::Masked => {
+            writeln!(out, "  {program} train CONFIG --run {root} --fork NEW_RUN      to teach it labels")?;
             ""
         }
     };

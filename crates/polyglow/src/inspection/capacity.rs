@@ -51,7 +51,8 @@ pub fn find_max_tokens(
     let least = BatchShape::of_epoch(&whole, cache).map(|shape| shape.src_len.max(shape.tgt_len)).max().unwrap_or(1);
     let start = MaxTokens::default().tokens().max(least);
     // Both sides as long as the longer one: a batch may have two long sides.
-    let shape = |tokens: usize| BatchShape { rows: (tokens / least).max(1), src_len: least, tgt_len: least };
+    let tgt_len = if config.model.task().is_classification() { 1 } else { least };
+    let shape = |tokens: usize| BatchShape { rows: (tokens / least).max(1), src_len: least, tgt_len };
     let found = if has_own_memory(&config.device)? {
         let fresh = model.init(config.seed, &training);
         let mut activity = Activity::new();

@@ -9,7 +9,7 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::attention::AttentionKind;
 use polyglow_model::quantization::{self, Int8Matrix};
 use polyglow_model::search::SearchConfig;
-use polyglow_model::{Model, ModelShape, Task, Vocabulary, parameter};
+use polyglow_model::{ImageShape, Model, ModelShape, Task, Vocabulary, parameter};
 
 use super::RunDirectory;
 use crate::config::Config;
@@ -68,24 +68,37 @@ pub fn translator<'a>(
     Ok(Translator { members, tgt, search: &config.search, device, max_tokens, pad_multiple, framing })
 }
 
-/// Checks that models translate, and are no language models.
+/// Checks that models translate.
 ///
 /// # Errors
-/// They are (exit code 2).
+/// They do not (exit code 2).
 pub fn check_translates(models: &[TrainedModel]) -> anyhow::Result<()> {
-    match models.iter().find(|model| model.model.task() != Task::Translation) {
-        None => Ok(()),
-        Some(model) => {
-            let arch = model.config.model.arch.name();
-            let error =
-                anyhow!("`{}` has `model.arch = \"{arch}\"`, which has no source", model.checkpoint.path.display());
-            let hint = match model.model.task() {
-                Task::Words => "`polyglow embeddings` explores its vectors, `polyglow evaluate` scores it",
-                _ => "`polyglow generate` writes text with it, `polyglow evaluate` scores it",
-            };
-            Err(with_hint(usage(error), hint))
-        }
+    models.iter().map(|model| check_task(model, |task| task == Task::Translation)).collect()
+}
+
+/// Checks that a model is for a wanted task.
+///
+/// # Errors
+/// It is not (exit code 2); what it can do is said.
+pub fn check_task(model: &TrainedModel, wanted: fn(Task) -> bool) -> anyhow::Result<()> {
+    let task = model.model.task();
+    if wanted(task) {
+        return Ok(());
     }
+    let (is, advice) = match task {
+        Task::Translation => ("translates", "`polyglow translate` is for it, and `polyglow evaluate` scores it"),
+        Task::Language => ("has no source", "`polyglow generate` writes text with it, `polyglow evaluate` scores it"),
+        Task::Words => ("has no source", "`polyglow embeddings` explores its vectors, `polyglow evaluate` scores it"),
+        Task::Labels | Task::Images => {
+            ("gives labels", "`polyglow classify` says what something is, `polyglow evaluate` scores it")
+        }
+        Task::Masked => (
+            "finds hidden tokens",
+            "`polyglow evaluate` scores it, and `polyglow train CONFIG --run RUN --fork NEW_RUN` teaches it labels",
+        ),
+    };
+    let (path, arch) = (model.checkpoint.path.display(), model.config.model.arch.name());
+    Err(with_hint(usage(anyhow!("`{path}` has `model.arch = \"{arch}\"`, which {is}")), advice))
 }
 
 /// Checks that a model shows where in the source it looks.
@@ -129,8 +142,11 @@ pub fn model_shape(config: &Config, tokenizers: &Tokenizers) -> anyhow::Result<M
         // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
         max_len: match config.framing() {
             Framing::Windows { context_len } => context_len.get(),
-            Framing::Pairs | Framing::SkipGrams(_) => batching(config).planned_len(config.data.max_len) + 1,
+            Framing::Pairs | Framing::Labels | Framing::Images { .. } | Framing::Masked | Framing::SkipGrams(_) => {
+                batching(config).planned_len(config.data.max_len) + 1
+            }
         },
+        image: config.data.image_shape().map(|[height, width, channels]| ImageShape { height, width, channels }),
     };
     Ok(config.model.shape(vocabulary)?.with_precision(config.train.precision))
 }

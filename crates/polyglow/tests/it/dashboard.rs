@@ -183,7 +183,7 @@ fn scores() -> Scores {
     let signatures = Signatures { bleu: "b".to_owned(), chrf: "c".to_owned() };
     let (bleu, chrf, exact_match, token_accuracy) = (31.5, 52.25, 0.125, 0.75);
     let translations = Some(TranslationScores { bleu, chrf, exact_match, signatures });
-    Scores { translations, token_accuracy, loss: 0.0, perplexity: 1.0, bits_per_byte: None }
+    Scores { translations, accuracy: None, token_accuracy, loss: 0.0, perplexity: 1.0, bits_per_byte: None }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod average;
 mod bad_input;
 mod bench;
 mod check;
+mod classification;
 mod cli;
 mod config;
 mod dashboard;

@@ -49,6 +49,7 @@ fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Model, Vec<f64>) {
         src_pad_id: SPECIAL.pad,
         tgt_pad_id: SPECIAL.pad,
         max_len: 8,
+        image: None,
     };
     let shape = config.shape(vocabulary).expect("a valid shape").with_precision(train.precision);
     let config = Config { train, ..Config::default() };

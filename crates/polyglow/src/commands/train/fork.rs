@@ -1,13 +1,16 @@
 //! A new run that starts from the weights of another: fine-tuning, another schedule, another corpus.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{self, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use burn::tensor::Device;
+use burn::tensor::{Device, TensorData};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::parameter;
+use polyglow_model::{Task, parameter};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Difference};
@@ -22,6 +25,9 @@ use crate::weights::Weights;
 const FIXED: [&str; 2] = ["model.", "tokenizer."];
 /// What of it may change: it acts during training only.
 const FREE: [&str; 4] = ["model.dropout", "model.attention_dropout", "model.activation_dropout", "tokenizer.dropout"];
+
+/// How the parameters of a head begin.
+const HEAD: &str = "head.";
 
 /// What says in a run's directory that it is a fork, and of what: `origin.json`.
 const ORIGIN: &str = "origin.json";
@@ -64,8 +70,9 @@ pub(super) fn check_is_no_fork(run: &RunDirectory) -> anyhow::Result<()> {
 /// Where a fork comes from, read whole.
 pub(super) struct Origin {
     mark: Mark,
-    /// The tokenizers, which the new run takes over.
-    pub(super) tokenizers: Tokenizers,
+    tokenizers: Tokenizers,
+    /// Whether the new model has another head.
+    new_head: bool,
     found: Checkpoint,
     weights: Weights,
 }
@@ -102,14 +109,26 @@ impl Origin {
         let run = RunDirectory::existing(run.root()).map_err(|error| {
             with_hint(error, "`--run OLD_RUN` names the run that a fork starts from, `--fork NEW_RUN` the new one")
         })?;
-        check_fits(config, &run)?;
+        let new_head = has_new_head(config, &run.config()?);
+        check_fits(config, &run, new_head)?;
         let tokenizers = run.tokenizers()?;
         let (found, weights) = run.weights(checkpoint)?;
         if weights.is_int8() {
             let error = anyhow!("the matrices of `{}` have 8 bits, which cannot be trained", found.path.display());
             return Err(with_hint(usage(error), "fork from the checkpoint that it was made of"));
         }
-        Ok(Some(Self { mark, tokenizers, found, weights }))
+        Ok(Some(Self { mark, tokenizers, new_head, found, weights }))
+    }
+
+    /// The tokenizers of the new run: those of the old one, but for the labels of a new head, which are `train`'s.
+    ///
+    /// # Errors
+    /// The labels cannot be read.
+    pub(super) fn tokenizers(&self, config: &Config, train: &Corpus) -> anyhow::Result<Tokenizers> {
+        if self.new_head && config.model.task().is_classification() {
+            return Ok(Tokenizers::with_labels(Arc::clone(&self.tokenizers.src), train)?);
+        }
+        Ok(self.tokenizers.clone())
     }
 
     /// Notes in the new run's directory where its weights come from, before it has any.
@@ -134,17 +153,32 @@ impl Origin {
         text: &TextHashes,
         device: &Device,
     ) -> anyhow::Result<()> {
-        let Self { found, weights, .. } = self;
+        let Self { found, mut weights, new_head, .. } = self;
         let fresh = model_shape(config, tokenizers)?.init(config.seed, &device.clone().autodiff());
-        let model = load_weights(fresh, weights)?;
+        let model = if new_head {
+            let drawn: HashMap<String, TensorData> = parameter::read(&fresh).into_iter().collect();
+            let model = parameter::replace(fresh, |name, shape| match drawn.get(name) {
+                Some(values) if name.starts_with(HEAD) => Ok(values.clone()),
+                _ => weights.take(name, shape),
+            })?;
+            weights.finish()?;
+            model
+        } else {
+            load_weights(fresh, weights)?
+        };
         let optimizer = Optimizer::new(&config.train, &model);
         let content =
             Content { model: parameter::read(&model), optimizer: optimizer.state(), average: optimizer.average() };
         let state = TrainState { text: Some(text.clone()), ..TrainState::default() };
         new.checkpoints(config.train.keep_last).save(&content, &state)?;
+        let carried = if new_head {
+            "the embedding, the layers and the tokenizer of the text; the head and its labels,"
+        } else {
+            "the weights and the tokenizers;"
+        };
         tracing::info!(
-            "forked from `{}`, after step {}: carried over are the weights and the tokenizers; the steps, the learning \
-             rate, the optimizer's state, the moving average, the order of the data and the best score begin anew",
+            "forked from `{}`, after step {}: carried over are {carried} the steps, the learning rate, the optimizer's \
+             state, the moving average, the order of the data and the best score begin anew",
             found.path.display(),
             found.state.step
         );
@@ -152,11 +186,17 @@ impl Origin {
     }
 }
 
+/// Whether an encoder that was taught hidden tokens is to be taught labels.
+fn has_new_head(config: &Config, old: &Config) -> bool {
+    old.model.task() == Task::Masked && config.model.task() == Task::Labels
+}
+
 /// Makes sure that the weights of `run` fit a config.
-fn check_fits(config: &Config, run: &RunDirectory) -> anyhow::Result<()> {
+fn check_fits(config: &Config, run: &RunDirectory, new_head: bool) -> anyhow::Result<()> {
     let fixed = |difference: &Difference| {
         let key = difference.key.as_str();
-        FIXED.iter().any(|fixed| key.starts_with(fixed)) && !FREE.contains(&key)
+        let free = FREE.contains(&key) || new_head && key == "model.head";
+        FIXED.iter().any(|fixed| key.starts_with(fixed)) && !free
     };
     let changes: Vec<String> = config
         .differences(&run.config()?)?
@@ -168,5 +208,9 @@ fn check_fits(config: &Config, run: &RunDirectory) -> anyhow::Result<()> {
         return Ok(());
     }
     let error = anyhow!("the weights of `{}` fit another config: {}", run.root().display(), changes.join("; "));
-    Err(with_hint(usage(error), "a fork keeps the model and the tokenizer, but for dropout; set them back"))
+    Err(with_hint(
+        usage(error),
+        "a fork keeps the model and the tokenizer, but for dropout, and may teach labels to what found hidden tokens; set the \
+                           rest back",
+    ))
 }

@@ -1,0 +1,100 @@
+//! Hiding tokens of a text, for a model to find them again (Devlin et al., 2019, section 3.1 and appendix A.1).
+
+use crate::random::{below, mix, shuffle, unit};
+use crate::special::SpecialIds;
+
+/// Share of a text's tokens that are asked for.
+const ASKED: f64 = 0.15;
+/// Share of these that are hidden behind the mask; half of the others become a random token, and the rest stay.
+const MASKED: f64 = 0.8;
+const RANDOM: f64 = 0.1;
+
+// These keep apart the uses that a key is put to.
+const PLACES: u64 = 1;
+const KIND: u64 = 2;
+const TOKEN: u64 = 3;
+
+/// A text with tokens that are asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Masked {
+    /// What is to be seen.
+    pub shown: Vec<u32>,
+    /// What stood there where it is asked for, and padding elsewhere.
+    pub asked: Vec<u32>,
+}
+
+impl Masked {
+    /// Asks for 15 % of the tokens, at least one: 80 % of them are shown as begin of sentence, which no text has, 10 % as
+    /// any token, and 10 % as they are. Which, is a function of `key`.
+    pub fn new(ids: &[u32], special: SpecialIds, vocab_size: usize, key: u64) -> Self {
+        let mut places: Vec<usize> = (0..ids.len()).collect();
+        shuffle(&mut places, &[PLACES, key]);
+        let count = (ids.len() as f64 * ASKED).round().max(1.0) as usize;
+        let mut masked = Self { shown: ids.to_vec(), asked: vec![special.pad; ids.len()] };
+        for place in places.into_iter().take(count) {
+            masked.asked[place] = ids[place];
+            let kind = unit(mix(&[KIND, key, place as u64]));
+            if kind < MASKED {
+                masked.shown[place] = special.bos;
+            } else if kind < MASKED + RANDOM {
+                masked.shown[place] = any_token(special, vocab_size, &[TOKEN, key, place as u64]);
+            }
+        }
+        masked
+    }
+
+    /// How many tokens are asked for.
+    pub fn num_asked(&self, special: SpecialIds) -> usize {
+        self.asked.iter().filter(|&&id| id != special.pad).count()
+    }
+}
+
+/// A token of the vocabulary that stands for text.
+fn any_token(special: SpecialIds, vocab_size: usize, key: &[u64]) -> u32 {
+    let key = mix(key);
+    let drawn = (0..64).map(|attempt| below(mix(&[key, attempt]), vocab_size as u64) as u32);
+    // A vocabulary may have hardly anything but special tokens.
+    drawn.into_iter().find(|&id| !special.is_silent(id)).unwrap_or(special.unk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPECIAL: SpecialIds = SpecialIds::LEARNED;
+
+    #[test]
+    fn so_many_tokens_are_asked_for_and_each_is_what_stood_there() {
+        for len in 0..60_usize {
+            let ids: Vec<u32> = (0..len as u32).map(|place| 10 + place).collect();
+            let masked = Masked::new(&ids, SPECIAL, 100, len as u64);
+            let expected = if len == 0 { 0 } else { ((len as f64 * 0.15).round() as usize).max(1) };
+            assert_eq!(masked.num_asked(SPECIAL), expected);
+            for (place, &id) in ids.iter().enumerate() {
+                if masked.asked[place] == SPECIAL.pad {
+                    assert_eq!(masked.shown[place], id);
+                } else {
+                    assert_eq!(masked.asked[place], id);
+                    assert!(masked.shown[place] == SPECIAL.bos || masked.shown[place] >= SPECIAL.unk);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_shares_are_those_of_the_paper_and_the_key_decides() {
+        let ids: Vec<u32> = (0..1000).map(|_| 50).collect();
+        let mut counts = [0; 3];
+        for key in 0..100 {
+            let masked = Masked::new(&ids, SPECIAL, 1_000_000, key);
+            assert_eq!(masked, Masked::new(&ids, SPECIAL, 1_000_000, key));
+            assert_ne!(masked, Masked::new(&ids, SPECIAL, 1_000_000, key + 1));
+            for (&shown, _) in masked.shown.iter().zip(&masked.asked).filter(|&(_, &asked)| asked != SPECIAL.pad) {
+                counts[if shown == SPECIAL.bos { 0 } else { 1 + usize::from(shown == 50) }] += 1;
+            }
+        }
+        // Of 15 000, by more than four standard deviations.
+        let near = |count: i32, expected: i32| (count - expected).abs() < 200;
+        assert!(near(counts[0], 12_000) && near(counts[1], 1_500) && near(counts[2], 1_500), "{counts:?}");
+    }
+}
