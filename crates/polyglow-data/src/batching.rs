@@ -137,6 +137,8 @@ fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
 
 /// Orders by source length, then target length up and down in turn, so that neighbors are alike on both sides.
 fn sort_key((src, tgt): (usize, usize), tie: u64) -> u64 {
+    // Images and windows may be longer than 20 bits count; those are alike here.
+    let (src, tgt) = (src.min(0xF_FFFF), tgt.min(0xF_FFFF));
     let tgt = if src % 2 == 0 { tgt } else { 0xF_FFFF - tgt };
     (src as u64) << 44 | (tgt as u64) << 24 | tie >> 40
 }

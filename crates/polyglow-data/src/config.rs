@@ -195,6 +195,10 @@ impl DataConfig {
                 "belongs to language models, which read text of one side".to_owned(),
             ));
         }
+        let longest = usize::from(u16::MAX);
+        if let Some(len) = self.context_len.filter(|len| !(2..=longest).contains(&len.get())) {
+            return Err(wrong("data.context_len", format!("must lie in 2..={longest}, not {len}")));
+        }
         SkipGrams::new(self).validate()?;
         if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
             return Err(wrong("data.max_len", format!("must lie in 1..=65535, not {}", self.max_len)));

@@ -56,8 +56,19 @@ impl Epoch {
         self.plan.is_empty()
     }
 
-    /// Rows, padded source positions and padded target positions of the batch at `position`. BPE dropout may leave it
-    /// smaller.
+    /// The least `max_tokens` that each row, or all rows of an example together, can be planned with.
+    pub fn least_tokens(&self, cache: &IdCache) -> usize {
+        let items = (0..self.len()).flat_map(|position| self.plan.batch(position));
+        items
+            .map(|&item| self.config.positions(self.lengths(cache, item)))
+            .map(|(src, tgt)| src.max(tgt))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Rows, padded source positions and padded target positions that the batch at `position` has at most. BPE dropout
+    /// leaves it smaller, and skip-grams about a quarter as large: of a word's window and of frequent words, only what is
+    /// drawn is in it.
     ///
     /// # Panics
     /// If there is no such batch.

@@ -225,7 +225,10 @@ impl DataError {
             }
             Self::Dropout { .. } => "set `tokenizer.dropout = 0.0`, or `tokenizer.kind` to \"bpe\" or \"word-bpe\"",
             Self::Cache { .. } => "delete the file; it is built again from the corpus",
-            Self::LargerThanBatch { .. } => "raise `train.max_tokens` or lower `data.max_len`",
+            Self::LargerThanBatch { .. } => {
+                "raise `train.max_tokens`, or lower `data.max_len`; of a text in windows `data.context_len`, and for word \
+                 vectors `data.window` or `data.negatives`"
+            }
             Self::Alignment { .. } => "a link is `source-target`, word numbers from 0, with spaces between links",
             Self::AlignmentCount { .. } => {
                 "there must be a line of links for each pair; a blank one where there is none"

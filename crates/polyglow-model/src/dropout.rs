@@ -92,9 +92,15 @@ fn mask_on_host<const D: usize>(shape: [usize; D], keep: f64, device: &Device) -
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
+    /// Tests run beside each other, and a device has one generator.
+    static GENERATOR: Mutex<()> = Mutex::new(());
+
     fn drop_ones(prob: f64, seed: u64) -> Vec<f32> {
+        let _alone = GENERATOR.lock();
         let device = crate::test_device().autodiff();
         device.seed(seed);
         let ones = Tensor::<2>::ones([100, 1001], &device);

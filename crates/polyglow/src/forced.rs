@@ -66,14 +66,22 @@ impl Ids {
 /// Runs the models over the target sides, batched by length.
 ///
 /// A side that is longer than the model is cut, with a warning. Models of windows of a text read all pairs as one text,
-/// in windows that overlap by half: but for the beginning, each token is predicted from at least half a
-/// window of what stands before it.
+/// in windows that overlap by half: but for the beginning, each token is predicted from at least half a window of what
+/// stands before it. No window is longer than a model.
 ///
 /// # Errors
 /// A line cannot be encoded.
 pub fn force(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Forced>> {
     match translator.framing {
-        Framing::Windows { context_len } => force_text(translator, pairs, context_len.get()),
+        Framing::Windows { context_len } => {
+            let most = translator.longest() + 1;
+            if context_len.get() > most {
+                tracing::warn!(
+                    "`data.context_len = {context_len}`: the model reads {most} positions, and so do windows"
+                );
+            }
+            force_text(translator, pairs, context_len.get().min(most))
+        }
         Framing::Pairs | Framing::Labels | Framing::Images { .. } | Framing::Masked => force_pairs(translator, pairs),
         Framing::SkipGrams(skip_grams) => force_words(translator, pairs, skip_grams),
     }
@@ -109,9 +117,10 @@ fn force_words(translator: &Translator<'_>, pairs: &[Pair], config: SkipGrams) -
 /// Whether the first candidate of a row, the real one, scores above all others, each of which has the probability of not
 /// being real.
 fn is_first(predicted: &[Predicted]) -> bool {
-    let probabilities = predicted.iter().map(|position| position.log_prob.exp());
-    let [real, drawn] = [probabilities.clone().next().unwrap_or(0.0), probabilities.skip(1).fold(1.0, f32::min)];
-    real > 1.0 - drawn
+    // The score of which this is the logarithm of the sigmoid; of large ones too, where a probability would be 1.
+    let score = |position: &Predicted| -f64::from(-position.log_prob).exp_m1().ln();
+    let drawn = predicted.iter().skip(1).map(|position| -score(position)).fold(f64::NEG_INFINITY, f64::max);
+    predicted.first().is_some_and(|real| score(real) > drawn)
 }
 
 fn force_pairs(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<Forced>> {

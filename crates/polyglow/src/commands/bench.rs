@@ -79,18 +79,14 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let writes = matches!(config.model.task(), Task::Translation | Task::Language);
     if !writes && (args.config.is_none() || args.part == Part::Search) {
         let arch = config.model.arch.name();
-        let error =
-            usage(anyhow!("`model.arch = \"{arch}\"`: there is no search to measure, and nothing without a config"));
+        let error = usage(anyhow!(
+            "`model.arch = \"{arch}\"` has nothing to search, and no random batches to measure without a config"
+        ));
         return Err(with_hint(error, "`polyglow bench step CONFIG` measures its training"));
     }
     if args.int8 && (args.part != Part::Search || config.model.arch != Arch::Transformer) {
         let error = anyhow!("`--int8` is for `bench search` with `model.arch = \"transformer\"`");
         return Err(with_hint(usage(error), "leave it out: nothing else has products of 8 bits"));
-    }
-    if config.model.arch.task() == Task::Words && (args.part == Part::Search || args.config.is_none()) {
-        let error =
-            anyhow!("`model.arch = \"{}\"` has nothing to search, nor random batches", config.model.arch.name());
-        return Err(with_hint(usage(error), "measure `bench step` or `bench data` with a config of its text"));
     }
     let mut trace = Trace::default();
     if let Some(path) = &args.profile {

@@ -46,9 +46,8 @@ pub fn find_max_tokens(
 ) -> anyhow::Result<usize> {
     let model = model_shape(config, tokenizers)?;
     let training = training_device(config, device)?;
-    // All in one batch, which is as long as the longest.
-    let whole = Epoch::new(cache, &BatchingConfig { max_tokens: usize::MAX, ..batching(config) }, 0)?;
-    let least = BatchShape::of_epoch(&whole, cache).map(|shape| shape.src_len.max(shape.tgt_len)).max().unwrap_or(1);
+    let every = Epoch::new(cache, &BatchingConfig { max_tokens: usize::MAX, ..batching(config) }, 0)?;
+    let least = every.least_tokens(cache).max(1);
     let start = MaxTokens::default().tokens().max(least);
     // Both sides as long as the longer one: a batch may have two long sides.
     let tgt_len = if config.model.task().is_classification() { 1 } else { least };

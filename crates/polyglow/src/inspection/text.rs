@@ -103,7 +103,7 @@ pub(super) fn read_splits(
     for pair in train.pairs() {
         let pair = pair?;
         repetitions.add(&pair);
-        let source = hash(&pair.src);
+        let source = hash(&read_side(&pair));
         if watched.contains(&source) {
             found.insert(source);
         }
@@ -119,7 +119,7 @@ pub(super) fn read_splits(
 /// A set that is not trained on.
 struct HeldOut {
     report: SplitReport,
-    /// The hash of every source sentence.
+    /// The hash of every source sentence, or of every line of a text of one side.
     sources: Vec<u64>,
 }
 
@@ -172,7 +172,7 @@ fn read_held_out(name: &str, corpus: &Corpus, tokenizers: &Tokenizers) -> Result
         count_tokens(&mut src, &tokenizers.src, chunk.iter().map(|pair| pair.src.as_str()))?;
         count_tokens(&mut tgt, &tokenizers.tgt, chunk.iter().map(|pair| pair.tgt.as_str()))?;
         for pair in &chunk {
-            sources.push(hash(&pair.src));
+            sources.push(hash(&read_side(pair)));
             repetitions.add(pair);
         }
     }
@@ -205,6 +205,11 @@ fn count_tokens<'a>(
         side.longest = side.longest.max(ids.len());
     }
     Ok(())
+}
+
+/// What is read of a pair: its source, or the text where that is all there is.
+fn read_side(pair: &Pair) -> &str {
+    if pair.src.is_empty() { &pair.tgt } else { &pair.src }
 }
 
 fn hash(value: &impl Hash) -> u64 {

@@ -106,7 +106,7 @@ fn of_split(split: &SplitReport, embedded: bool) -> Vec<Warning> {
     let (in_train, share) = count(split.in_train.unwrap_or(0));
     warn(
         !embedded && in_train > 0,
-        format!("{name}: {in_train} source sentences ({share}) also stand in the training text"),
+        format!("{name}: {in_train} sentences ({share}) also stand in the training text"),
         "remove them from it: scores on what was trained on say little about other text",
     );
     warnings
@@ -147,7 +147,7 @@ mod tests {
             (SplitReport { kept: 89, too_long: 1, ..clean() }, "train: 11 pairs (11.0 %) are left out"),
             (SplitReport { duplicates: 11, ..clean() }, "train: 11 pairs (11.0 %) repeat"),
             (SplitReport { copies: 6, ..clean() }, "train: 6 pairs (6.0 %) have a target that is their source"),
-            (SplitReport { in_train: Some(1), ..clean() }, "train: 1 source sentences (1.0 %) also stand"),
+            (SplitReport { in_train: Some(1), ..clean() }, "train: 1 sentences (1.0 %) also stand"),
         ];
         for (split, message) in suspicious {
             let warnings = of_split(&split, false);

@@ -48,7 +48,7 @@ impl TrainedModel {
 /// What translates with these models together; at least one, all of the same target vocabulary.
 ///
 /// # Errors
-/// The target vocabularies differ; the beam is wider than the vocabulary (exit code 2).
+/// The target vocabularies or the tasks differ; the beam is wider than the vocabulary (exit code 2).
 pub fn translator<'a>(
     models: &'a [TrainedModel],
     config: &'a Config,
@@ -59,7 +59,9 @@ pub fn translator<'a>(
     for other in &models[1..] {
         let (ours, theirs) = (first.checkpoint.path.display(), other.checkpoint.path.display());
         let same = other.tokenizers.tgt.to_json()? == tgt.to_json()?;
-        ensure!(same, "`{ours}` and `{theirs}` cannot translate together: their target vocabularies differ");
+        ensure!(same, "`{ours}` and `{theirs}` cannot decide together: their target vocabularies differ");
+        let alike = first.model.task() == other.model.task();
+        ensure!(alike, "`{ours}` and `{theirs}` cannot decide together: they were made for different tasks");
     }
     check_beam(&config.search, &first.tokenizers)?;
     let members = models.iter().map(|model| Member { model: &model.model, src: &model.tokenizers.src }).collect();

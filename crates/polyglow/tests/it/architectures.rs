@@ -1,6 +1,13 @@
 //! Runs of every architecture: trained, stopped and resumed, scored and used by the same commands.
 
 use std::fs;
+use std::path::Path;
+
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{Device, Int, Tensor, TensorData, s};
+use polyglow::forced::force;
+use polyglow::run_directory::{TrainedModel, translator};
+use polyglow_data::corpus::Pair;
 
 use crate::program::Workplace;
 
@@ -125,6 +132,34 @@ fn a_language_model_is_scored_beside_counting_and_writes_the_same_text_for_the_s
     assert!(message.contains("`tokenizer.shared = false`"), "{message}");
 }
 
+/// Windows of five positions begin at 0, 3, 6, ...; each position counts in the first window that has it.
+fn scores_of_windows_are_those_of_the_model(run: &Path, text: &Path) {
+    let device = Device::flex();
+    let trained = [TrainedModel::load(run, &device).expect("it is a run")];
+    let translator = translator(&trained, &trained[0].config, &device).expect("it is a model");
+    let text = fs::read_to_string(text).expect("it is there");
+    let pairs: Vec<Pair> = text.lines().map(|tgt| Pair { src: String::new(), tgt: tgt.to_owned() }).collect();
+    let found: Vec<f32> =
+        force(&translator, &pairs).expect("it can be scored").into_iter().flat_map(|line| line.log_probs).collect();
+    let special = translator.tgt.special();
+    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
+    for line in text.lines() {
+        let ids = translator.tgt.encode(line).expect("it has ids");
+        inputs.extend([&[special.bos], &*ids].concat());
+        outputs.extend([&*ids, &[special.eos]].concat());
+    }
+    assert_eq!(found.len(), outputs.len());
+    for (position, (found, output)) in found.iter().zip(outputs).enumerate() {
+        let start = if position < 5 { 0 } else { (position - 2) / 3 * 3 };
+        let window: Vec<i32> = inputs[start..=position].iter().map(|&id| id as i32).collect();
+        let len = window.len();
+        let window = Tensor::<2, Int>::from_data(TensorData::new(window, [1, len]), &device);
+        let log_probs = log_softmax(trained[0].model.forward(window.clone(), window), 1);
+        let expected: f32 = log_probs.slice(s![len - 1..len, output as usize..=output as usize]).into_scalar();
+        assert!((found - expected).abs() < 1e-5, "position {position}: {found} and {expected}");
+    }
+}
+
 #[test]
 fn a_language_model_reads_a_text_in_windows() {
     let place = Workplace::new();
@@ -145,6 +180,16 @@ fn a_language_model_reads_a_text_in_windows() {
     let bits = number("loss") * 12.0 / std::f64::consts::LN_2 / 36.0;
     assert!((number("bits_per_byte") - bits).abs() < 1e-9, "{scores}");
     assert_eq!(place.succeed(&["generate", "straight", "--prompt", "sieh", "-n", "2"]).0.lines().count(), 2);
+
+    // A longer window than the model has positions, and models that are not alike.
+    place.succeed(&["evaluate", "straight", "--set", "data.context_len=64"]);
+    place.succeed(&["train", "lm.toml", "--run", "short", "--set", "data.context_len=3"]);
+    place.succeed(&["evaluate", "straight", "--ensemble", "short"]);
+    configure(&place, "skipgram.toml", SKIP_GRAM);
+    place.succeed(&["train", "skipgram.toml", "--run", "words"]);
+    let message = place.fail(1, &["evaluate", "words", "--ensemble", "straight"]);
+    assert!(message.contains("different tasks"), "{message}");
+    scores_of_windows_are_those_of_the_model(&place.path().join("straight"), &place.path().join("test.de"));
     assert!(place.fail(2, &["generate", "straight", "--max-len", "5"]).contains("was trained for 4 tokens"));
     let message = place.fail(2, &["train", "tiny.toml", "--run", "new", "--set", "data.context_len=5"]);
     assert!(message.contains("`data.context_len` belongs to language models"), "{message}");

@@ -73,7 +73,7 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
         "train: 10 pairs (20.0 %) repeat an earlier one",
         "train: 6 pairs (12.0 %) have a target that is their source",
         "test: 14.3 % of the source tokens are unknown to the vocabulary",
-        "test: 1 source sentences (33.3 %) also stand in the training text",
+        "test: 1 sentences (33.3 %) also stand in the training text",
         "the warm-up of 9 steps is no shorter than the training of 6",
     ];
     let messages: Vec<_> =
@@ -95,7 +95,7 @@ fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
     assert!(report.contains("test      source          7        2.3          3    14.29 %"), "{report}");
     assert!(report.contains("vocabulary  33 tokens, shared"), "{report}");
     assert!(
-        report.contains("\nwarning: test: 1 source sentences (33.3 %) also stand in the training text\n  hint: "),
+        report.contains("\nwarning: test: 1 sentences (33.3 %) also stand in the training text\n  hint: "),
         "{report}"
     );
     assert!(messages.contains("trying a step on the largest batch"), "{messages}");

@@ -37,10 +37,14 @@ impl Session<'_> {
         };
         let mut gradients = GradientSum::default();
         let mut activity = Activity::new();
-        for (number, shape) in shapes.iter().enumerate() {
+        // With several micro-batches a step, gradients are there while the next one is worked on: those of the smallest.
+        let sums = config.train.accumulate_steps > 1;
+        let first = shapes.last().filter(|_| sums);
+        for (number, shape) in first.into_iter().chain(&shapes).enumerate() {
             if stop.asked() {
                 break;
             }
+            let number = number.min(shapes.len() - 1);
             activity.show(format!("making the device ready: batches of shape {} of {}", number + 1, shapes.len()));
             let mut batch = shape.random_batch_for(model);
             if config.train.alignment_weight > 0.0 {
@@ -48,8 +52,7 @@ impl Session<'_> {
             }
             let (_, minimized) = forward(model, &batch, &self.device, step_config, config.seed, &mut |_| {});
             let found = minimized.backward();
-            // With several micro-batches a step, gradients are there while the next one is worked on.
-            if config.train.accumulate_steps > 1 {
+            if sums {
                 gradients.add(model, found);
             }
             // Waits, so that the work of many shapes does not pile up in memory.
