@@ -1,6 +1,6 @@
 //! Exit codes and messages of the built program.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -59,16 +59,24 @@ fn options_in_the_readme_and_in_the_book_exist() {
     let chapters = fs::read_dir(root.join("docs/book/src")).expect("the book is there");
     let paths = chapters.map(|entry| entry.expect("it can be listed").path()).chain([root.join("README.md")]);
     let text: String = paths.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).unwrap()).collect();
-    let mut helps = HashMap::new();
+    let mut names = HashSet::new();
     // A command ends with its line, or where code ends.
     for command in text.split("polyglow ").skip(1).filter_map(|rest| rest.split(['\n', '`']).next()) {
-        let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
-        for option in rest.split_whitespace().filter(|word| word.starts_with("--")) {
-            let help: &String = helps.entry(name).or_insert_with(|| success(&[name, "--help"]));
-            assert!(help.contains(option), "`polyglow {name}` has no {option}");
+        let words: Vec<&str> = command.split_whitespace().collect();
+        for option in words.iter().skip(1).filter(|word| word.starts_with("--")) {
+            assert!(help_words(&words).contains(*option), "`polyglow {command}`: there is no {option}");
+            names.insert(words[0]);
         }
     }
-    assert!(helps.len() > 4, "{:?}", helps.keys());
+    assert!(names.len() > 4, "{names:?}");
+}
+
+/// What stands in the help of a command, or of its subcommand where one of its words is one.
+fn help_words(command: &[&str]) -> HashSet<String> {
+    let help = success(&[command[0], "--help"]);
+    let subcommand = command.iter().position(|word| help.contains(&format!("\n  {word} ")));
+    let help = subcommand.map_or(help, |place| success(&[&command[..=place], &["--help"]].concat()));
+    help.split(|letter: char| !letter.is_alphanumeric() && letter != '-').map(str::to_owned).collect()
 }
 
 #[test]
