@@ -143,7 +143,10 @@ fn line<'a>(reader: Reader<'_>, text: &'a str) -> anyhow::Result<Line<'a>> {
         })
         .collect();
     for (token, number) in numbers.into_iter().enumerate().take(reader.longest()) {
-        words[number].1.push(token);
+        // A line without words may have tokens, such as that of a space.
+        if let Some((_, tokens)) = words.get_mut(number) {
+            tokens.push(token);
+        }
     }
     words.retain(|(_, tokens)| !tokens.is_empty() && tokens.iter().all(|token| ids[*token] != unk));
     Ok(Line { ids, words })

@@ -35,7 +35,9 @@ impl Sentences {
     /// # Errors
     /// A line cannot be encoded.
     pub fn of_model(reader: Reader<'_>, texts: &[String], pool: Pool) -> anyhow::Result<Self> {
-        let ids = reader.tokenizer.encode_batch(texts)?;
+        // Whitespace may be a token, but a line of nothing else is blank.
+        let texts: Vec<&str> = texts.iter().map(|text| if text.trim().is_empty() { "" } else { text }).collect();
+        let ids = reader.tokenizer.encode_batch(&texts)?;
         let mut vectors = vec![None; texts.len()];
         reader.read(&ids.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut |line, states| {
             let last = states.last().copied().unwrap_or_default();

@@ -163,6 +163,23 @@ fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
     assert!(message.contains("file of vectors"), "{message}");
 }
 
+#[test]
+fn a_blank_line_has_no_words_and_no_vector_where_a_space_is_a_token() {
+    let place = Workplace::new();
+    place.write("valid", &[(" ", " "), ("now look aaa", "sieh aaa")].map(|(src, tgt)| (src.to_owned(), tgt.to_owned())));
+    let bpe = ["tokenizer.kind=\"bpe\"", "tokenizer.vocab_size=300"];
+    place.succeed(&["train", "tiny.toml", "--run", "bpe", "--set", bpe[0], "--set", bpe[1]]);
+    let found = place.json(&["embeddings", "bpe", "context", "now look aaa", "--word", "look", "--json"]);
+    assert_eq!(found[0]["neighbors"].as_array().map(Vec::len), Some(2), "{found}");
+    let message = place.fail(2, &["embeddings", "bpe", "context", " ", "--word", "x"]);
+    assert!(message.contains("no word `x`"), "{message}");
+
+    fs::write(place.path().join("lines.txt"), "look aaa now\n \t\nnow look\n").expect("it can be written");
+    let found = place.json(&["embeddings", "bpe", "sentences", "lines.txt", "--json"]);
+    let lines: Vec<_> = found.as_array().expect("a list").iter().map(|report| report["line"].as_u64()).collect();
+    assert_eq!(lines, [Some(1), Some(3)]);
+}
+
 /// Words of the German side of mini-en-de by what they are, of each of which there is one form.
 const KINDS: [&str; 7] = [
     "Frau Schwester Tochter Katze Maus Tür Blume Lampe Tasche Straße Kirche",
