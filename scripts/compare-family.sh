@@ -7,8 +7,9 @@
 #   python3 scripts/compare_family.py target/release/polyglow family --plot docs/family.svg
 #
 # Arguments: the program, a directory for the runs, seconds for each model on mini-en-de (240), seconds for each on
-# Multi30k (900; 0 leaves it out). A run that is there already is not trained again. The second command, which needs
-# matplotlib for its plot, only reads and scores, so that it can be given again. Nothing else should run beside them.
+# Multi30k (900; 0 leaves it out). A run that is there already is not trained again, and one that was stopped before its
+# time was over is removed and begins anew. The second command, which needs matplotlib for its plot, only reads and scores,
+# so that it can be given again. Nothing else should run beside them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,6 +24,8 @@ train() {
     local run="$directory/$1" seconds="$2" config="$3" status=0 setting settings=()
     shift 3
     if [[ -e "$run/seconds" ]]; then return; fi
+    # A run that was stopped on the way would go on from there for the whole time again.
+    rm -rf "$run"
     for setting in train.max_steps=1000000 "$@"; do settings+=(--set "$setting"); done
     echo "=== $run: $seconds seconds"
     timeout --signal=INT "$seconds" "$program" -q train "$config" --run "$run" "${settings[@]}" || status=$?
