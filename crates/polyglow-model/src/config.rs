@@ -121,7 +121,7 @@ pub struct ModelConfig {
     pub activation: Activation,
     /// Place of layer normalization: `"post"` or `"pre"`; default `"post"`.
     pub norm: Norm,
-    /// Positions: `"sinusoidal"`, `"learned"` or `"rotary"`; default `"sinusoidal"`.
+    /// Positions: `"sinusoidal"`, `"learned"`, `"rotary"` or `"none"`; default `"sinusoidal"`.
     pub position: Position,
     /// Shared embedding matrices: `"none"`, `"decoder"` or `"all"`; default `"all"` (`"decoder"` suits separate vocabularies).
     pub tie_embeddings: TieEmbeddings,
