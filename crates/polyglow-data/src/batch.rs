@@ -161,7 +161,9 @@ impl Batch {
         let shown: Vec<&[u32]> = texts.iter().map(|text| &*text.shown).collect();
         let SourceBatch { src, src_lengths, batch_size, src_len } = SourceBatch::new(&shown, special, pad_multiple);
         let mut targets = Vec::with_capacity(batch_size * src_len);
-        texts.iter().for_each(|text| push_row(&mut targets, &[&*text.asked], special.pad, src_len));
+        for text in texts {
+            push_row(&mut targets, &[&*text.asked], special.pad, src_len);
+        }
         let empty = Self::new(&[], special, special, 1);
         Self {
             src,
@@ -224,7 +226,9 @@ impl SourceBatch {
     pub fn of_images<R: AsRef<[u32]>>(rows: &[R]) -> Self {
         let src_len = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
         let mut src = Vec::with_capacity(rows.len() * src_len);
-        rows.iter().for_each(|row| push_row(&mut src, &[row.as_ref()], 0, src_len));
+        for row in rows {
+            push_row(&mut src, &[row.as_ref()], 0, src_len);
+        }
         Self { src, src_lengths: vec![src_len; rows.len()], batch_size: rows.len(), src_len }
     }
 }

@@ -107,7 +107,7 @@ impl ModelShape {
             // It has no matrix product.
             Self::SkipGram(_) => {}
             Self::Encoder(EncoderConfig { stack, .. }) | Self::Vit(VitConfig { stack, .. }) => {
-                stack.precision = precision
+                stack.precision = precision;
             }
         }
         self

@@ -75,7 +75,7 @@ pub fn translator<'a>(
 /// # Errors
 /// They do not (exit code 2).
 pub fn check_translates(models: &[TrainedModel]) -> anyhow::Result<()> {
-    models.iter().map(|model| check_task(model, |task| task == Task::Translation)).collect()
+    models.iter().try_for_each(|model| check_task(model, |task| task == Task::Translation))
 }
 
 /// Checks that a model is for a wanted task.

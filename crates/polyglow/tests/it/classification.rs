@@ -49,10 +49,12 @@ fn images(seed: usize) -> ImageSet {
 fn place() -> Workplace {
     let place = Workplace::new();
     let write = |name: &str, text: String| fs::write(place.path().join(name), text).expect("it can be written");
-    let lines = |texts: &[(String, String)]| texts.iter().map(|(label, text)| format!("{label}\t{text}\n")).collect();
+    let lines = |texts: &[(String, String)]| {
+        texts.iter().flat_map(|(label, text)| [label, "\t", text, "\n"].map(str::to_owned)).collect()
+    };
     write("train.tsv", lines(&texts()));
     write("test.tsv", lines(&texts()[..10]));
-    write("plain.txt", texts().iter().map(|(_, text)| format!("{text}\n")).collect());
+    write("plain.txt", texts().into_iter().flat_map(|(_, text)| [text, "\n".to_owned()]).collect());
     let data = |train: &str, test: &str, more: &str| {
         format!(
             "[data]\ntrain = '{train}'\nvalid = '{test}'\ntest = '{test}'\n{more}\n[tokenizer]\nkind = 'word'\n[model]\n"

@@ -166,7 +166,8 @@ fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
 #[test]
 fn a_blank_line_has_no_words_and_no_vector_where_a_space_is_a_token() {
     let place = Workplace::new();
-    place.write("valid", &[(" ", " "), ("now look aaa", "sieh aaa")].map(|(src, tgt)| (src.to_owned(), tgt.to_owned())));
+    place
+        .write("valid", &[(" ", " "), ("now look aaa", "sieh aaa")].map(|(src, tgt)| (src.to_owned(), tgt.to_owned())));
     let bpe = ["tokenizer.kind=\"bpe\"", "tokenizer.vocab_size=300"];
     place.succeed(&["train", "tiny.toml", "--run", "bpe", "--set", bpe[0], "--set", bpe[1]]);
     let found = place.json(&["embeddings", "bpe", "context", "now look aaa", "--word", "look", "--json"]);
