@@ -37,13 +37,20 @@ impl BatchStream {
     /// Starts preparing batches from `start` on. A position behind the end of its epoch means the next epoch's start.
     ///
     /// # Errors
-    /// What [`Epoch::new`] and [`BpeDropout::new`] say; [`DataError::Dropout`] for BPE dropout of windows and words of a text; and
+    /// What [`Epoch::new`] and [`BpeDropout::new`] say; [`DataError::Dropout`] for BPE dropout of windows or skip-grams; and
     /// [`DataError::Io`] if no thread can be started.
     pub fn start(cache: Arc<IdCache>, config: BatchingConfig, start: Position) -> Result<Self, DataError> {
         let dropout =
             if config.dropout > 0.0 { Some(BpeDropout::new(cache.tokenizers(), config.dropout)?) } else { None };
-        if dropout.is_some() && matches!(config.framing, Framing::Windows { .. } | Framing::SkipGrams(_)) {
-            return Err(DataError::Dropout { problem: "rows of a text are cut before it is segmented".to_owned() });
+        let refuse = |problem: &str| Err(DataError::Dropout { problem: problem.to_owned() });
+        match config.framing {
+            Framing::Windows { .. } if dropout.is_some() => {
+                return refuse("windows are cut by the number of tokens, which dropout changes");
+            }
+            Framing::SkipGrams(_) if dropout.is_some() => {
+                return refuse("skip-grams are drawn by the frequencies of tokens, which dropout changes");
+            }
+            _ => {}
         }
         let maker = Maker { source: Planner { cache, config }, dropout };
         // The first plan is made here, so that a configuration that cannot work fails at once.
