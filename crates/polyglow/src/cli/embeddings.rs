@@ -18,9 +18,9 @@ pub(super) struct Embeddings {
     source: PathBuf,
     #[command(subcommand)]
     action: Action,
-    /// The checkpoint of a run: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of one
-    #[arg(long, value_name = "NAME", default_value = "best", global = true)]
-    checkpoint: String,
+    /// The checkpoint of a run: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of one [default: best]
+    #[arg(long, value_name = "NAME", global = true)]
+    checkpoint: Option<String>,
     /// Print JSON, where something is printed
     #[arg(long, global = true)]
     json: bool,

@@ -34,8 +34,8 @@ const BANK: usize = 1000;
 pub struct EmbeddingsArgs {
     /// Directory of a run, or a file of vectors.
     pub source: PathBuf,
-    /// The checkpoint of a run: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or a path.
-    pub checkpoint: String,
+    /// The checkpoint of a run: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or a path; without one `best`.
+    pub checkpoint: Option<String>,
     /// Whose tokens; without one those that the model reads.
     pub side: Option<Side>,
     /// Neighbors that are shown, or words of a plot.
@@ -79,8 +79,8 @@ struct Run {
 /// Explores vectors.
 ///
 /// # Errors
-/// There is no such run, checkpoint or file; a word is unknown, or something is asked of a file that only a model can
-/// answer (exit code 2); a file cannot be read or written.
+/// There is no such run, checkpoint or file; a word is unknown, there is none to draw, or something is asked of a file
+/// that only a model can answer (exit code 2); a file cannot be read or written.
 pub fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
     let format = match &args.action {
         Action::Plot(_, out) => Some(plot_format(out)?),
@@ -127,6 +127,11 @@ fn tokenizer(trained: &TrainedModel, side: Side) -> &Arc<Tokenizer> {
 
 fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     if args.source.is_file() {
+        let given = [("--checkpoint", args.checkpoint.is_some()), ("--side", args.side.is_some())];
+        if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
+            let source = args.source.display();
+            return Err(usage(anyhow!("`{option}` is for runs, but `{source}` is a file of vectors; leave it out")));
+        }
         let limits = VectorLimits::default();
         let vectors = WordVectors::read(&args.source, limits)?;
         if vectors.words.len() == limits.max_words {
@@ -138,7 +143,7 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     let on_host = device::compiled_in().contains(&"flex").then(|| "flex".to_owned());
     let model_args = ModelArgs {
         run: args.source.clone(),
-        checkpoint: args.checkpoint.clone(),
+        checkpoint: args.checkpoint.clone().unwrap_or_else(|| "best".to_owned()),
         ensemble: Vec::new(),
         overrides: Vec::new(),
         beam_size: None,
@@ -196,6 +201,9 @@ fn plot(
             for word in read_lines(path)?.iter().map(|line| line.trim()).filter(|word| !word.is_empty()) {
                 shown.push(word.to_owned());
                 vectors.extend(embeddings.direction(word)?);
+            }
+            if shown.is_empty() {
+                return Err(usage(anyhow!("`{}` has no words to draw, one a line", path.display())));
             }
         }
     }

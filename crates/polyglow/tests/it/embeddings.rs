@@ -113,6 +113,19 @@ fn a_plot_names_every_word() {
     PLACE.succeed(&["embeddings", "vectors.txt", "plot", "-n", "5", "--out", "map.png"]);
     assert!(fs::read(PLACE.path().join("map.png")).expect("it was written").starts_with(b"\x89PNG"));
     assert!(PLACE.fail(2, &["embeddings", "run", "plot", "--out", "map.gif"]).contains("ends neither in .html"));
+    fs::write(PLACE.path().join("none.txt"), "\n \n").expect("it can be written");
+    let message = PLACE.fail(2, &["embeddings", "run", "plot", "--words", "none.txt", "--out", "none.svg"]);
+    assert!(message.contains("`none.txt` has no words") && !PLACE.path().join("none.svg").exists(), "{message}");
+}
+
+#[test]
+fn a_file_of_vectors_has_neither_sides_nor_checkpoints() {
+    for (option, value) in [("--side", "src"), ("--checkpoint", "best")] {
+        let message = PLACE.fail(2, &["embeddings", "vectors.txt", "nearest", "w37", option, value]);
+        assert!(message.contains(&format!("`{option}` is for runs")), "{message}");
+        PLACE.succeed(&["embeddings", "run", "nearest", "aaa", option, value]);
+    }
+    assert!(PLACE.fail(1, &["embeddings", "run", "nearest", "aaa", "--checkpoint", "nonsense"]).contains("nonsense"));
 }
 
 #[test]
@@ -166,8 +179,8 @@ fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
 #[test]
 fn a_blank_line_has_no_words_and_no_vector_where_a_space_is_a_token() {
     let place = Workplace::new();
-    place
-        .write("valid", &[(" ", " "), ("now look aaa", "sieh aaa")].map(|(src, tgt)| (src.to_owned(), tgt.to_owned())));
+    let pairs = [(" ", " "), ("now look aaa", "sieh aaa")];
+    place.write("valid", &pairs.map(|(src, tgt)| (src.to_owned(), tgt.to_owned())));
     let bpe = ["tokenizer.kind=\"bpe\"", "tokenizer.vocab_size=300"];
     place.succeed(&["train", "tiny.toml", "--run", "bpe", "--set", bpe[0], "--set", bpe[1]]);
     let found = place.json(&["embeddings", "bpe", "context", "now look aaa", "--word", "look", "--json"]);
