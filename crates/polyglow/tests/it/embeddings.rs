@@ -224,5 +224,6 @@ fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
         }
     }
     // By chance it would be one in thirty. Other plurals than those above are found for some, and count against this.
+    println!("{alike} of {count} words have a neighbor of their kind");
     assert!(alike * 4 > count * 3, "{alike} of {count} words have a neighbor of their kind");
 }
