@@ -46,7 +46,7 @@ impl WordVectors {
     /// none. As the last numbers of a line are the vector, a word may hold spaces, as some in GloVe's largest file do.
     ///
     /// # Errors
-    /// [`DataError::Vectors`] names the line that has too few numbers, or one that is none or not finite, or where the
+    /// [`DataError::Vectors`] names the line that has too few numbers, or after a header too many, or one that is none or not finite, or where the
     /// file ends before the count of its header; [`DataError::Empty`] if there is no vector; and what [`Lines`] says.
     pub fn read(path: &Path, limits: VectorLimits) -> Result<Self, DataError> {
         Self::parse(Lines::open(path)?, limits)
@@ -76,6 +76,11 @@ impl WordVectors {
                 }
             }
             let word = vectors.push_numbers(line).map_err(wrong)?;
+            // With a header there is no guess how long a vector is, so a number too many is not a part of the word.
+            if expected.is_some() && word.rsplit_once(SEPARATORS).is_some_and(|(_, last)| last.parse::<f32>().is_ok()) {
+                let (found, dim) = (line.split(SEPARATORS).count() - 1, vectors.dim);
+                return Err(wrong(format!("a word and {found} numbers, but the header promises {dim}")));
+            }
             if known.insert(word.to_owned()) {
                 vectors.words.push(word.to_owned());
             } else {
@@ -196,6 +201,7 @@ mod tests {
             ("a 1 2\nb 1e99 2\n", "line 2: `1e99` is no finite number"),
             ("a 1 2\n 1 2\n", "line 2: the word before the numbers is missing"),
             ("2 2\na 1 2\n", "line 2: the file ends after 1 words, but its header promises 2"),
+            ("1 2\na 1 2 3\n", "line 2: a word and 3 numbers, but the header promises 2"),
             ("0 0\n", "line 1: a vector has 1 to 4096 numbers here, and not 0"),
             ("word\n", "line 1: a vector has 1 to 4096 numbers here, and not 0"),
         ] {
