@@ -29,6 +29,7 @@ pub mod split;
 pub mod suggestion;
 pub mod train;
 pub mod translate;
+pub mod unknown_words;
 pub mod weights;
 pub mod workload;
 

@@ -1,8 +1,11 @@
 //! The picture that a Vision Transformer looks at, with what it looks at laid over it.
 
 use std::fmt::Write;
+use std::path::Path;
 
+use anyhow::anyhow;
 use maud::{DOCTYPE, PreEscaped, html};
+use plotters::prelude::*;
 use polyglow_data::tokenizer::text_of_bytes;
 use polyglow_model::{ImageShape, Model, ModelShape, Pooling};
 
@@ -83,10 +86,33 @@ impl ImageAttention {
 
     /// The picture with one layer and head over it, as SVG.
     pub fn svg(&self, selection: Selection) -> String {
-        let layer = selection.layer.unwrap_or(self.weights.len()) - 1;
-        let values = self.head(layer, selection.head.map(|head| head - 1));
-        let over = self.over(&values, 2 * WIDTH);
+        let over = self.over(&self.selected(selection), 2 * WIDTH);
         over.replacen('>', &format!("><defs>{}</defs>", self.picture()), 1)
+    }
+
+    /// Writes the same as points.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_png(&self, selection: Selection, path: &Path) -> anyhow::Result<()> {
+        let ([_, columns], ImageShape { height, width, channels }) = (self.grid, self.image);
+        let (side, zoom) = (width / columns, (2 * WIDTH).div_ceil(width));
+        let dark = darkness(&self.selected(selection));
+        let area = BitMapBackend::new(path, ((width * zoom) as u32, (height * zoom) as u32)).into_drawing_area();
+        let drawn = self.pixels.chunks(channels).enumerate().try_for_each(|(place, pixel)| {
+            let (x, y) = (place % width, place / width);
+            let bright = 1.0 - dark[y / side * columns + x / side];
+            let [red, green, blue] = color(pixel).map(|value| (f32::from(value) * bright).round() as u8);
+            let corner = |x: usize, y: usize| ((x * zoom) as i32, (y * zoom) as i32);
+            area.draw(&Rectangle::new([corner(x, y), corner(x + 1, y + 1)], RGBColor(red, green, blue).filled()))
+        });
+        let written = drawn.and_then(|()| area.present());
+        written.map_err(|error| anyhow!("cannot write `{}`: {error}", path.display()))
+    }
+
+    /// The weights of the layer and the head that are asked for.
+    fn selected(&self, selection: Selection) -> Vec<f32> {
+        self.head(selection.layer.unwrap_or(self.weights.len()) - 1, selection.head.map(|head| head - 1))
     }
 
     /// The weights of a head, or without one the mean over the heads.
@@ -106,7 +132,7 @@ impl ImageAttention {
         let mut text = "<g id=\"picture\" shape-rendering=\"crispEdges\">".to_owned();
         for (place, pixel) in self.pixels.chunks(channels).enumerate() {
             let (x, y) = (place % width, place / width);
-            let [red, green, blue] = if channels == 3 { [pixel[0], pixel[1], pixel[2]] } else { [pixel[0]; 3] };
+            let [red, green, blue] = color(pixel);
             // Writing to a string cannot fail.
             let _ = write!(text, "<path fill=\"#{red:02x}{green:02x}{blue:02x}\" d=\"M{x} {y}h1v1h-1z\"/>");
         }
@@ -117,15 +143,13 @@ impl ImageAttention {
     fn over(&self, values: &[f32], width: usize) -> String {
         let ([_, columns], ImageShape { height: rows_of_pixels, width: of_row, .. }) = (self.grid, self.image);
         let side = of_row / columns;
-        let most = values.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
         let height = width * rows_of_pixels / of_row;
         let mut text = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {of_row} {rows_of_pixels}\"><use href=\"#picture\"/>"
         );
-        for (patch, value) in values.iter().enumerate() {
+        for (patch, (value, dark)) in values.iter().zip(darkness(values)).enumerate() {
             let (x, y) = (patch % columns * side, patch / columns * side);
-            let dark = 0.9 * (1.0 - value / most);
             let _ = write!(
                 text,
                 "<rect x=\"{x}\" y=\"{y}\" width=\"{side}\" height=\"{side}\" fill-opacity=\"{dark:.3}\">\
@@ -134,6 +158,17 @@ impl ImageAttention {
         }
         text + "</svg>"
     }
+}
+
+/// How dark each patch is drawn, 0 to 1: not at all where the weight is largest.
+fn darkness(values: &[f32]) -> Vec<f32> {
+    let most = values.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+    values.iter().map(|value| 0.9 * (1.0 - value / most)).collect()
+}
+
+/// Red, green and blue of a pixel.
+fn color(pixel: &[u8]) -> [u8; 3] {
+    if let [red, green, blue] = pixel { [*red, *green, *blue] } else { [pixel[0]; 3] }
 }
 
 /// How much each patch is looked at, by layer and head.
@@ -151,4 +186,26 @@ fn looked_at(model: &Model, ids: Vec<i32>, translator: &Translator<'_>, num_befo
         values.chunks(queries * keys).take(num_heads).map(of_head).collect()
     };
     model.attention(src.clone(), src).encoder.into_iter().map(of_layer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use polyglow_model::attention::AttentionKind;
+
+    use super::*;
+
+    #[test]
+    fn a_picture_is_darker_where_less_is_looked_at() {
+        let image = ImageShape { height: 2, width: 4, channels: 1 };
+        let weights = vec![vec![vec![0.5, 1.0], vec![0.0, 1.0]]];
+        let attention = ImageAttention { image, pixels: [100, 100, 200, 200].repeat(2), grid: [1, 2], weights };
+        let file = tempfile::Builder::new().suffix(".png").tempfile().unwrap();
+        for (head, left) in [(Some(1), 55), (Some(2), 10), (None, 33)] {
+            let selection = Selection { kind: AttentionKind::Encoder, layer: None, head };
+            attention.write_png(selection, file.path()).unwrap();
+            let picture = image::open(file.path()).unwrap().to_rgb8();
+            assert_eq!(picture.dimensions(), (360, 180));
+            assert_eq!((picture.get_pixel(90, 90).0, picture.get_pixel(270, 90).0), ([left; 3], [200; 3]), "{head:?}");
+        }
+    }
 }

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::failure::usage;
 use crate::run_directory::{check_task, check_translates, translator};
 use crate::translate::Translator;
+use crate::unknown_words::UnknownWords;
 
 /// What `polyglow attention` is asked to do.
 #[derive(Clone, Debug)]
@@ -84,6 +85,10 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     if let (Task::Images, Some((path, kind))) = (task, &out) {
         return of_image(&translator, &config, args, selection, (path, kind));
     }
+    let mut unknown = UnknownWords::default();
+    unknown.look_at(translator.members[0].src, &args.src)?;
+    unknown.look_at(translator.tgt, args.tgt.as_deref().unwrap_or_default())?;
+    unknown.warn();
     let tgt = match (&args.tgt, task) {
         (Some(tgt), _) => tgt.clone(),
         (None, Task::Translation) => translator.best(&[&args.src])?.swap_remove(0),
@@ -110,7 +115,7 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Draws what a model looks at in an image: all of it on a page, or one layer and head as SVG.
+/// Draws what a model looks at in an image: all of it on a page, or one layer and head as a picture.
 fn of_image(
     translator: &Translator<'_>,
     config: &Config,
@@ -122,14 +127,12 @@ fn of_image(
     let label = classify(translator, &[&text_of_bytes(&pixels)])?.swap_remove(0).label;
     tracing::info!("{} -> {label}", args.src);
     let attention = ImageAttention::new(translator, pixels)?;
-    let text = match kind {
-        Kind::Page => attention.page(&args.src, &label),
-        Kind::Picture(PictureFormat::Svg) => attention.svg(selection),
-        Kind::Picture(PictureFormat::Png) => {
-            return Err(usage(anyhow!("`{}`: attention on images is drawn as .html or .svg", path.display())));
-        }
-    };
-    fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))?;
+    let write = |text: String| fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()));
+    match kind {
+        Kind::Page => write(attention.page(&args.src, &label))?,
+        Kind::Picture(PictureFormat::Svg) => write(attention.svg(selection))?,
+        Kind::Picture(PictureFormat::Png) => attention.write_png(selection, path)?,
+    }
     tracing::info!("wrote `{}`", path.display());
     Ok(())
 }

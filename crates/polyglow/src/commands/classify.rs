@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::failure::{usage, with_hint};
 use crate::run_directory::{check_task, translator};
 use crate::translate::Translator;
+use crate::unknown_words::UnknownWords;
 
 /// Texts or images that are read before they are looked at together.
 const PORTION: usize = 1024;
@@ -50,13 +51,16 @@ pub fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
 }
 
 fn of_lines(translator: &Translator<'_>, mut lines: Lines, out: &mut impl Write) -> anyhow::Result<()> {
+    let mut unknown = UnknownWords::default();
     loop {
         let texts: Vec<String> = lines.by_ref().take(PORTION).collect::<Result<_, _>>()?;
         if texts.is_empty() {
+            unknown.warn();
             return Ok(());
         }
         let is_blank = |text: &&str| text.trim().is_empty();
         let real: Vec<&str> = texts.iter().map(String::as_str).filter(|text| !is_blank(text)).collect();
+        real.iter().try_for_each(|text| unknown.look_at(translator.members[0].src, text))?;
         let mut guesses = classify(translator, &real)?.into_iter();
         for text in &texts {
             match if is_blank(&text.as_str()) { None } else { guesses.next() } {

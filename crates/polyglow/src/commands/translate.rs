@@ -15,6 +15,7 @@ use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 use crate::run_directory::{TrainedModel, check_attends, check_translates, translator};
 use crate::translate::{Request, Translator};
+use crate::unknown_words::UnknownWords;
 
 use output::Output;
 use results::Results;
@@ -103,14 +104,21 @@ pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
 /// Translates to the end of the input. Where the translations are shown to somebody, they are the progress.
 fn translate(translator: &Translator<'_>, mut input: Input, mut results: Results, shown: bool) -> anyhow::Result<()> {
     let mut activity = (!input.typed && io::stderr().is_terminal() && !shown).then(Activity::new);
-    let mut first_line = 1;
+    let (mut first_line, mut unknown) = (1, UnknownWords::default());
     while let Some(requests) = input.portion()? {
         results.write(translator, &requests, first_line)?;
+        let mut texts = requests.iter();
+        texts.try_for_each(|request| unknown.look_at(translator.members[0].src, &request.text))?;
+        if input.typed {
+            unknown.warn();
+        }
         first_line += requests.len();
         if let Some(activity) = &mut activity {
             activity.show(format!("{} lines translated", first_line - 1));
         }
     }
+    drop(activity);
+    unknown.warn();
     input.finish()
 }
 

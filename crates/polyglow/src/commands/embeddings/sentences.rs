@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{EmbeddingsArgs, Opened, print_json, read_lines};
 use crate::embeddings::{Pool, Sentences};
 use crate::failure::usage;
+use crate::unknown_words::UnknownWords;
 
 /// A line and those near it.
 #[derive(Serialize)]
@@ -41,7 +42,12 @@ pub(super) fn sentences(
     let count = texts.len();
     texts.extend(query.map(str::to_owned));
     let found = match opened {
-        Opened::Run(run) => Sentences::of_model(run.reader(), &texts, pool)?,
+        Opened::Run(run) => {
+            let mut unknown = UnknownWords::default();
+            texts.iter().try_for_each(|text| unknown.look_at(run.reader().tokenizer, text))?;
+            unknown.warn();
+            Sentences::of_model(run.reader(), &texts, pool)?
+        }
         Opened::File(_) if pool == Pool::First => {
             return Err(usage(anyhow!("`--pool first`: the first word of a line knows nothing of the others")));
         }

@@ -9,6 +9,7 @@ use rustyline::error::ReadlineError;
 
 use super::Results;
 use crate::translate::{Request, Translator};
+use crate::unknown_words::UnknownWords;
 
 /// Translates line by line until the end of the input or Ctrl-C.
 ///
@@ -34,10 +35,13 @@ fn ask(
     language: &str,
     editor: &mut DefaultEditor,
 ) -> anyhow::Result<()> {
+    let mut unknown = UnknownWords::default();
     for number in 1.. {
         match editor.readline(&format!("{language}> ")) {
             Ok(text) => {
                 editor.add_history_entry(text.as_str()).context("cannot keep the history")?;
+                unknown.look_at(translator.members[0].src, &text)?;
+                unknown.warn();
                 results.write(translator, &[Request { text, ..Request::default() }], number)?;
             }
             Err(ReadlineError::Eof | ReadlineError::Interrupted) => break,

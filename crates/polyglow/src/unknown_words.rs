@@ -1,0 +1,68 @@
+//! Words that a model's vocabulary lacks, and so cannot tell apart.
+
+use std::collections::BTreeSet;
+
+use polyglow_data::tokenizer::Tokenizer;
+
+/// Words that a message names.
+const SHOWN: usize = 5;
+
+/// The different unknown words of some texts.
+#[derive(Clone, Debug, Default)]
+pub struct UnknownWords(BTreeSet<String>);
+
+impl UnknownWords {
+    /// Looks at a text that a model reads with this tokenizer; words are what whitespace divides.
+    ///
+    /// # Errors
+    /// The text cannot be encoded.
+    pub fn look_at(&mut self, tokenizer: &Tokenizer, text: &str) -> anyhow::Result<()> {
+        let (ids, numbers) = tokenizer.encode_words(text)?;
+        let unk = tokenizer.special().unk;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let unknown = ids.iter().zip(numbers).filter(|(id, _)| **id == unk);
+        self.0.extend(unknown.filter_map(|(_, number)| Some((*words.get(number)?).to_owned())));
+        Ok(())
+    }
+
+    /// Says which there are, if there are any, and forgets them.
+    pub fn warn(&mut self) {
+        if let Some(message) = self.message() {
+            tracing::warn!("{message}");
+        }
+        self.0.clear();
+    }
+
+    fn message(&self) -> Option<String> {
+        let words: Vec<&str> = self.0.iter().take(SHOWN).map(String::as_str).collect();
+        let (listed, rest) = (words.join("`, `"), self.0.len() - words.len());
+        let others = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        let is_lacking = format!("the model's vocabulary lacks `{listed}`{others}, which it reads as `<unk>`");
+        (!words.is_empty()).then_some(is_lacking)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polyglow_data::tokenizer::{Kind, TokenizerConfig};
+
+    use super::*;
+
+    #[test]
+    fn what_the_vocabulary_lacks_is_named_once() {
+        let config = TokenizerConfig { kind: Kind::Word, ..TokenizerConfig::default() };
+        let lines = ["the dog sleeps ."].map(|line| Ok(line.to_owned())).into_iter();
+        let tokenizer = Tokenizer::train(&config, lines, &mut |_, _| ()).unwrap();
+        let mut unknown = UnknownWords::default();
+        unknown.look_at(&tokenizer, "the dog sleeps .").unwrap();
+        assert_eq!(unknown.message(), None);
+        unknown.look_at(&tokenizer, "The dog  sleeps.").unwrap();
+        unknown.look_at(&tokenizer, "The cat").unwrap();
+        let message = "the model's vocabulary lacks `The`, `cat`, `sleeps.`, which it reads as `<unk>`";
+        assert_eq!(unknown.message().unwrap(), message);
+        unknown.look_at(&tokenizer, "a b c").unwrap();
+        assert!(unknown.message().unwrap().contains("`The`, `a`, `b`, `c`, `cat` and 1 more,"));
+        unknown.warn();
+        assert_eq!(unknown.message(), None);
+    }
+}
