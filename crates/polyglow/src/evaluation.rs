@@ -23,11 +23,11 @@ pub struct Scores {
     /// The best hypotheses against the references; none of a language model, which translates nothing.
     #[serde(flatten)]
     pub translations: Option<TranslationScores>,
-    /// Share of texts or images whose label is ranked first, 0 to 1; none of models that give no labels.
+    /// Share of answers that are right, 0 to 1: of texts or images whose label is ranked first, or of words of a context that
+    /// score above all words drawn beside them. None of models that write or find tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
-    /// Share of target tokens that the model ranks first given those before them, 0 to 1; of word vectors the share of words
-    /// of the context that score above all words drawn beside them.
+    /// Share of target tokens that the model ranks first given those before them, 0 to 1; otherwise the same as the accuracy.
     pub token_accuracy: f64,
     /// Cross-entropy without smoothing, in nats per target token.
     pub loss: f64,
@@ -97,7 +97,7 @@ pub fn evaluate(translator: &Translator<'_>, pairs: &[Pair], tokenize: BleuToken
     let token_accuracy = num_correct / num_tokens;
     let scores = Scores {
         translations,
-        accuracy: task.is_classification().then_some(token_accuracy),
+        accuracy: (task.is_classification() || task == Task::Words).then_some(token_accuracy),
         token_accuracy,
         loss,
         perplexity: loss.exp(),

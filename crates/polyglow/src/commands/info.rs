@@ -14,6 +14,17 @@ use crate::run_directory::RunDirectory;
 use crate::train::checkpoint::{Best, Checkpoint};
 use crate::train::{BestMetric, TrainState, metrics};
 
+/// What a table of results has: the key of a record, the title, and digits behind the point.
+const SCORES: [(&str, &str, usize); 7] = [
+    ("bleu", "BLEU", 2),
+    ("chrf", "CHRF", 2),
+    ("exact_match", "EXACT", 3),
+    ("token_accuracy", "ACCURACY", 3),
+    ("loss", "LOSS", 4),
+    ("perplexity", "PERPLEXITY", 2),
+    ("bits_per_byte", "BITS/BYTE", 3),
+];
+
 /// What `polyglow info` is asked to do.
 #[derive(Clone, Debug)]
 pub struct InfoArgs {
@@ -210,20 +221,20 @@ fn write_results(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()
     if report.validations.is_empty() && report.tests.is_empty() {
         return Ok(());
     }
-    let columns = ["bleu", "chrf", "exact_match", "token_accuracy", "loss", "perplexity"];
-    writeln!(
-        out,
-        "\n{:12} {:>8} {:>7} {:>7} {:>7} {:>9} {:>8} {:>10}",
-        "SPLIT", "STEP", "BLEU", "CHRF", "EXACT", "ACCURACY", "LOSS", "PERPLEXITY"
-    )?;
-    for record in report.validations.iter().chain(&report.tests) {
-        let [bleu, chrf, exact, accuracy, loss, perplexity] =
-            columns.map(|key| record[key].as_f64().unwrap_or(f64::NAN));
+    let records = || report.validations.iter().chain(&report.tests);
+    // What a model does not do, such as to translate, has no scores.
+    let columns: Vec<_> = SCORES.iter().filter(|(key, ..)| records().any(|record| record[key].is_number())).collect();
+    write!(out, "\n{:12} {:>8}", "SPLIT", "STEP")?;
+    columns.iter().try_for_each(|(_, title, _)| write!(out, " {title:>10}"))?;
+    writeln!(out)?;
+    for record in records() {
         let (split, step) = (record["split"].as_str().unwrap_or_default(), record["step"].as_u64().unwrap_or(0));
-        writeln!(
-            out,
-            "{split:12} {step:>8} {bleu:>7.2} {chrf:>7.2} {exact:>7.3} {accuracy:>9.3} {loss:>8.4} {perplexity:>10.2}"
-        )?;
+        write!(out, "{split:12} {step:>8}")?;
+        for (key, _, digits) in &columns {
+            let score = record[key].as_f64().map_or_else(|| "-".to_owned(), |score| format!("{score:.digits$}"));
+            write!(out, " {score:>10}")?;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }
