@@ -13,7 +13,7 @@ use polyglow_data::framing::Framing;
 use polyglow_data::skip_gram::SkipGrams;
 use polyglow_data::tokenizer::TokenizerConfig;
 use polyglow_model::search::SearchConfig;
-use polyglow_model::{ModelConfig, Task};
+use polyglow_model::{ModelConfig, Precision, Task};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::usage;
@@ -186,6 +186,10 @@ impl Config {
             anyhow::ensure!(
                 self.tokenizer.dropout == 0.0,
                 "`tokenizer.dropout`: word vectors are learned of whole words; set it to 0"
+            );
+            anyhow::ensure!(
+                self.train.precision == Precision::F32,
+                "`train.precision`: word vectors have no matrix products to round; set it to `\"f32\"`"
             );
             anyhow::ensure!(
                 data.context_len.is_none(),

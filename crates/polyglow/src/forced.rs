@@ -87,11 +87,26 @@ pub fn force(translator: &Translator<'_>, pairs: &[Pair]) -> anyhow::Result<Vec<
     }
 }
 
+/// Makes sure that a text has words beside words, by which word vectors are scored.
+///
+/// # Errors
+/// No line has two known words.
+pub fn check_words(pairs: &[Pair], words: &Tokenizer) -> anyhow::Result<()> {
+    for pair in pairs {
+        let ids = words.encode(&pair.tgt)?;
+        if ids.iter().filter(|id| **id != words.special().unk).count() > 1 {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("no line has two words that the vocabulary knows")
+}
+
 /// Tells the words beside each word from others, which are drawn by the frequencies of these texts, alike at each call.
 /// No word is left out for being frequent, so that short texts are scored, too. The words of a row count as correct where
 /// the real one scores above all that are drawn.
 fn force_words(translator: &Translator<'_>, pairs: &[Pair], config: SkipGrams) -> anyhow::Result<Vec<Forced>> {
     let Translator { tgt, max_tokens, .. } = translator;
+    check_words(pairs, tgt)?;
     let texts: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
     let ids = tgt.encode_batch(&texts).context("encoding the text")?;
     let lines = ids.iter().map(|ids| anyhow::Ok(ids.clone()));
@@ -100,7 +115,6 @@ fn force_words(translator: &Translator<'_>, pairs: &[Pair], config: SkipGrams) -
     let rows =
         (0..).zip(&ids).flat_map(|(line, ids)| sampler.rows(ids, &[line]).into_iter().map(move |row| (line, row)));
     let rows: Vec<(u64, SkipGram)> = rows.collect();
-    anyhow::ensure!(!rows.is_empty(), "no line has two words that the vocabulary knows");
     let mut found = vec![Forced::default(); pairs.len()];
     for rows in rows.chunks((max_tokens / config.candidates()).max(1)) {
         let (lines, rows): (Vec<u64>, Vec<SkipGram>) = rows.iter().cloned().unzip();

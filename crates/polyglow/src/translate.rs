@@ -124,6 +124,7 @@ impl Translator<'_> {
         let encoded = self.encode(&texts)?;
         let longest = self.longest();
         let mut pieces = Vec::with_capacity(requests.len());
+        let mut too_long = Vec::new();
         for (line, (request, ids)) in requests.iter().zip(encoded).enumerate() {
             let number = first_line + line;
             let wishes = !request.prefix.is_empty() || !request.constraints.is_empty();
@@ -143,16 +144,26 @@ impl Translator<'_> {
                 pieces.push(Piece { line, ids, sentence });
                 continue;
             }
-            let count = parts.len();
-            tracing::warn!(
-                "line {number} has more than the model's {longest} tokens: translating it in {count} pieces"
-            );
+            too_long.push(number);
             ensure!(!wishes, "line {number} is too long to be translated with a prefix or with constraints");
             for (part, ids) in (0u64..).zip(parts) {
                 let mut piece = Piece { line, ids, sentence: Sentence::default() };
                 piece.sentence = self.sentence(&Request::default(), piece.len(), number)?;
                 piece.sentence.number |= part << 40;
                 pieces.push(piece);
+            }
+        }
+        match too_long[..] {
+            [] => {}
+            [line] => {
+                tracing::warn!("line {line} has more than the model's {longest} tokens: it is translated in pieces");
+            }
+            [first, .., last] => {
+                let count = too_long.len();
+                tracing::warn!(
+                    "{count} lines, from {first} to {last}, have more than the model's {longest} tokens: they are \
+                     translated in pieces"
+                );
             }
         }
         Ok(pieces)

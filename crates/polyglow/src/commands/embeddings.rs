@@ -137,7 +137,17 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
         if vectors.words.len() == limits.max_words {
             tracing::warn!("`{}`: only the first {} words are read", args.source.display(), limits.max_words);
         }
+        if vectors.repeated > 0 {
+            let (source, repeated) = (args.source.display(), vectors.repeated);
+            tracing::warn!("`{source}`: {repeated} words stand there again, with a vector that is left out");
+        }
         return Ok(Opened::File(Embeddings::of_file(vectors)));
+    }
+    if !args.source.exists() {
+        return Err(usage(anyhow!(
+            "`{}` is neither a run nor a file of vectors: there is no such thing",
+            args.source.display()
+        )));
     }
     // A look at a few words is no work for a GPU.
     let on_host = device::compiled_in().contains(&"flex").then(|| "flex".to_owned());

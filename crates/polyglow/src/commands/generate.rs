@@ -96,7 +96,11 @@ fn sentence(args: &GenerateArgs, model: &Model, tokenizer: &Tokenizer) -> anyhow
     let longest = model.vocabulary().max_len;
     let max_len = args.max_len.map_or(longest, |len| len + 1);
     if max_len > longest {
-        let error = anyhow!("`--max-len {}`: the model was trained for {} tokens", max_len - 1, longest - 1);
+        let error = anyhow!(
+            "`--max-len {}`: the model reads and writes {} tokens, without begin and end marks",
+            max_len - 1,
+            longest - 1
+        );
         return Err(usage(error));
     }
     let len = prefix.len();

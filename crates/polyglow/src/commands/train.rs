@@ -21,6 +21,7 @@ use crate::activity::Activity;
 use crate::config::Config;
 use crate::evaluation::{Evaluation, check_labels, evaluate};
 use crate::failure::with_hint;
+use crate::forced::check_words;
 use crate::inspection::{Subject, find_max_tokens, inspect};
 use crate::run_directory::{RunDirectory, check_beam, translator};
 use crate::train::metrics::Metrics;
@@ -202,6 +203,9 @@ fn prepare(run: &RunDirectory, origin: Option<&Origin>, config: &Config, text: &
     check_beam(&config.search, &tokenizers)?;
     if config.model.task().is_classification() {
         check_labels(&text.valid_pairs, &tokenizers.tgt).context("in the validation set")?;
+    }
+    if config.model.task() == Task::Words && !text.valid_pairs.is_empty() {
+        check_words(&text.valid_pairs, &tokenizers.tgt).context("in the validation set")?;
     }
     let (path, filter) = (run.cache_path("train"), Filter::new(&config.data));
     let mut progress = |stage, count| preparing(&mut activity, stage, count);

@@ -109,6 +109,10 @@ impl Bank {
         let Some((_, tokens)) = words.iter().find(|(known, _)| *known == word) else {
             return Err(no_such_word(word, &words));
         };
+        if ids.len() > reader.longest() {
+            let (len, longest) = (ids.len(), reader.longest());
+            tracing::warn!("the text has {len} tokens, of which the model reads the first {longest}");
+        }
         let mut layers = Vec::new();
         reader.read(&[&ids], &mut |_, states| {
             for (number, (states, layer)) in states.iter().zip(&self.layers).enumerate() {

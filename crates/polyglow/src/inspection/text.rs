@@ -132,6 +132,10 @@ struct Repetitions {
 
 impl Repetitions {
     fn add(&mut self, pair: &Pair) {
+        // A blank line divides paragraphs and repeats nothing.
+        if pair.src.is_empty() && pair.tgt.is_empty() {
+            return;
+        }
         self.hashes.push(hash(&(&pair.src, &pair.tgt)));
         self.copies += u64::from(pair.src == pair.tgt && !pair.src.is_empty());
     }
@@ -225,7 +229,7 @@ mod tests {
     #[test]
     fn a_pair_is_a_duplicate_only_if_both_sides_are() {
         let mut repetitions = Repetitions::default();
-        for (src, tgt) in [("a", "b"), ("a", "c"), ("a", "b"), ("ab", ""), ("a", "b"), ("d", "d"), ("", "")] {
+        for (src, tgt) in [("a", "b"), ("a", "c"), ("a", "b"), ("ab", ""), ("a", "b"), ("d", "d"), ("", ""), ("", "")] {
             repetitions.add(&Pair { src: src.to_owned(), tgt: tgt.to_owned() });
         }
         assert_eq!(repetitions.copies, 1);

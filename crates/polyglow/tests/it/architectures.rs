@@ -87,15 +87,37 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
     for (setting, problem) in [
         ("train.label_smoothing=0.1", "a word stands beside another or does not"),
         ("data.context_len=4", "how far word vectors see is `data.window`"),
+        ("train.precision='bf16'", "word vectors have no matrix products to round"),
         ("data.window=0", "`data.window` must lie in 1..=1000"),
     ] {
         let message = place.fail(2, &["train", "words.toml", "--run", "new", "--set", setting]);
         assert!(message.contains(problem), "{message}");
     }
+    fs::write(place.path().join("single.de"), "aaa\nnein aaa\n").expect("it can be written");
+    let single = ["--set", "data.valid='single'"];
+    let message = place.fail(1, &[&["train", "words.toml", "--run", "new"][..], &single].concat());
+    assert!(message.contains("in the validation set: no line has two words"), "{message}");
     let message = place.fail(2, &["bench", "search", "words.toml"]);
     assert!(message.contains("has nothing to search"), "{message}");
     let message = place.fail(2, &["train", "tiny.toml", "--run", "new", "--set", "data.negatives=5"]);
     assert!(message.contains("`data.negatives` belongs to word vectors"), "{message}");
+}
+
+#[test]
+fn the_size_of_batches_is_found_for_rows_of_every_kind() {
+    let place = Workplace::new();
+    for (arch, model, keys) in [
+        ("rnn", RNN, &[][..]),
+        ("lm", LM, &["--set", "data.context_len=8"]),
+        ("rnn-lm", RNN_LM, &[]),
+        ("skipgram", SKIP_GRAM, &[]),
+    ] {
+        let config = format!("{arch}.toml");
+        configure(&place, &config, model);
+        let auto = ["train", &config, "--run", arch, "--set", "train.max_tokens='auto'", "--set", "train.max_steps=1"];
+        let (_, messages) = place.succeed(&[&auto[..], keys].concat());
+        assert!(messages.contains("train.max_tokens = 4096: "), "{arch}: {messages}");
+    }
 }
 
 #[test]
@@ -126,7 +148,7 @@ fn a_language_model_is_scored_beside_counting_and_writes_the_same_text_for_the_s
         assert!(message.contains("has no source") && message.contains("`polyglow generate`"), "{message}");
     }
     assert!(place.fail(1, &["generate", "run", "--prompt", "zebra"]).contains("vocabulary lacks"));
-    assert!(place.fail(2, &["generate", "run", "--max-len", "99"]).contains("was trained for 20 tokens"));
+    assert!(place.fail(2, &["generate", "run", "--max-len", "99"]).contains("reads and writes 20 tokens"));
     assert!(place.fail(2, &["generate", "run", "--top-p", "2"]).contains("search.top_p"));
     let message = place.fail(2, &["train", "lm.toml", "--run", "new", "--set", "tokenizer.shared=false"]);
     assert!(message.contains("`tokenizer.shared = false`"), "{message}");
@@ -190,7 +212,7 @@ fn a_language_model_reads_a_text_in_windows() {
     let message = place.fail(1, &["evaluate", "words", "--ensemble", "straight"]);
     assert!(message.contains("different tasks"), "{message}");
     scores_of_windows_are_those_of_the_model(&place.path().join("straight"), &place.path().join("test.de"));
-    assert!(place.fail(2, &["generate", "straight", "--max-len", "5"]).contains("was trained for 4 tokens"));
+    assert!(place.fail(2, &["generate", "straight", "--max-len", "5"]).contains("reads and writes 4 tokens"));
     let message = place.fail(2, &["train", "tiny.toml", "--run", "new", "--set", "data.context_len=5"]);
     assert!(message.contains("`data.context_len` belongs to language models"), "{message}");
 }
