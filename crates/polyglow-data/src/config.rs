@@ -1,14 +1,14 @@
 //! The `[data]` table of a run: which text is read, and which pairs of it are trained on.
 
+mod validate;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::corpus::is_tsv;
 use crate::error::DataError;
-use crate::skip_gram::SkipGrams;
 use crate::toy::{Embedded, Toy};
 
 /// Which text a run reads: either an embedded corpus or files.
@@ -173,42 +173,6 @@ impl DataConfig {
         Self { corpus: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// Checks what the types cannot: which keys go together, and the ranges of numbers. Opens no file.
-    ///
-    /// # Errors
-    /// [`DataError::Config`] names the first key that does not fit.
-    pub fn validate(&self) -> Result<(), DataError> {
-        match &self.corpus {
-            Some(name) => self.validate_embedded(name)?,
-            None => self.validate_files()?,
-        }
-        if (self.one_sided || self.labeled.is_some()) && self.is_aligned() {
-            return Err(wrong("data.alignments", "is between two sides, and this model reads one".to_owned()));
-        }
-        if self.max_examples == Some(0) {
-            return Err(wrong("data.max_examples", "must be at least 1".to_owned()));
-        }
-        self.validate_images()?;
-        if self.context_len.is_some() && !self.one_sided {
-            return Err(wrong(
-                "data.context_len",
-                "belongs to language models, which read text of one side".to_owned(),
-            ));
-        }
-        let longest = usize::from(u16::MAX);
-        if let Some(len) = self.context_len.filter(|len| !(2..=longest).contains(&len.get())) {
-            return Err(wrong("data.context_len", format!("must lie in 2..={longest}, not {len}")));
-        }
-        SkipGrams::new(self).validate()?;
-        if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
-            return Err(wrong("data.max_len", format!("must lie in 1..=65535, not {}", self.max_len)));
-        }
-        if self.max_length_ratio.is_nan() || self.max_length_ratio < 1.0 {
-            return Err(wrong("data.max_length_ratio", format!("must be at least 1, not {}", self.max_length_ratio)));
-        }
-        Ok(())
-    }
-
     /// The embedded corpus of pairs, if the configuration names one that exists.
     pub fn toy(&self) -> Option<Toy> {
         self.corpus.as_deref().and_then(Toy::from_name)
@@ -293,107 +257,6 @@ impl DataConfig {
                 Some(TestFiles::Named(sets)) if sets.contains_key(name) => Ok(one(&sets[name])),
                 _ => Err(wrong("data.test", no_such_set(name, &self.test_names()))),
             },
-        }
-    }
-
-    fn validate_embedded(&self, name: &str) -> Result<(), DataError> {
-        let known =
-            || Embedded::all().filter(|corpus| self.suits(*corpus)).map(|corpus| format!("\"{}\"", corpus.name()));
-        let Some(embedded) = Embedded::from_name(name) else {
-            let known: Vec<_> = known().collect();
-            return Err(wrong("data.corpus", format!("must be one of {}, not \"{name}\"", known.join(", "))));
-        };
-        if !self.suits(embedded) {
-            let (has, known) = (embedded.contents(), known().collect::<Vec<_>>().join(", "));
-            return Err(wrong(
-                "data.corpus",
-                format!("is \"{name}\", which has {has}; this model reads one of {known}"),
-            ));
-        }
-        let (src, tgt) = self.toy().map(Toy::languages).unzip();
-        for (key, given, has) in [("data.src", &self.src, src), ("data.tgt", &self.tgt, tgt)] {
-            if given.is_some() && given.as_deref() != has {
-                let must = has.map_or(String::new(), |has| format!("be \"{has}\" for the corpus \"{name}\", or "));
-                return Err(wrong(key, format!("must {must}be left out")));
-            }
-        }
-        if self.train.is_some() || self.valid.is_some() || self.test.is_some() {
-            return Err(wrong("data.corpus", "replaces `data.train`, `data.valid` and `data.test`".to_owned()));
-        }
-        if self.alignments.as_deref().is_some_and(|path| path != Path::new(GOLD)) {
-            return Err(wrong("data.alignments", format!("must be \"{GOLD}\" for an embedded corpus, or be left out")));
-        }
-        Ok(())
-    }
-
-    /// Whether an embedded corpus has what is read.
-    fn suits(&self, corpus: Embedded) -> bool {
-        match corpus {
-            Embedded::Pairs(_) => self.labeled.is_none(),
-            Embedded::Texts(_) => self.labeled == Some(Labeled::Texts) || self.one_sided,
-            Embedded::Images(_) => self.labeled == Some(Labeled::Images),
-        }
-    }
-
-    fn validate_images(&self) -> Result<(), DataError> {
-        let Some([height, width, channels]) = self.image_shape() else {
-            let given = [
-                ("data.image_size", self.image_size.is_some()),
-                ("data.grayscale", self.grayscale),
-                ("data.augment", self.augment),
-            ];
-            return match given.into_iter().find(|(_, given)| *given) {
-                Some((key, _)) => Err(wrong(key, "belongs to images, and this model reads none".to_owned())),
-                None => Ok(()),
-            };
-        };
-        let bytes = height.saturating_mul(width).saturating_mul(channels);
-        if !(1..=usize::from(u16::MAX)).contains(&bytes) {
-            let problem =
-                format!("must give images of 1 to {} bytes, not {height} x {width} pixels of {channels}", u16::MAX);
-            return Err(wrong("data.image_size", problem));
-        }
-        if self.grayscale && self.corpus.is_some() {
-            return Err(wrong("data.grayscale", "belongs to images from files".to_owned()));
-        }
-        Ok(())
-    }
-
-    fn validate_files(&self) -> Result<(), DataError> {
-        let missing = "is missing: name the training text, or an embedded corpus in `data.corpus`";
-        let train = self.train.as_ref().ok_or_else(|| wrong("data.train", missing.to_owned()))?;
-        if self.one_sided || self.labeled.is_some() {
-            return self.validate_list(train);
-        }
-        let (src, tgt) = self.languages()?;
-        let is_pair_of_files = match train {
-            TrainFiles::One(path) => !is_tsv(path),
-            TrainFiles::Weighted(list) => list.iter().any(|entry| !is_tsv(&entry.path)),
-        };
-        if src == tgt && is_pair_of_files {
-            return Err(wrong(
-                "data.tgt",
-                format!("is \"{tgt}\", as `data.src` is: both sides would be the same file"),
-            ));
-        }
-        self.validate_list(train)
-    }
-
-    fn validate_list(&self, train: &TrainFiles) -> Result<(), DataError> {
-        let TrainFiles::Weighted(list) = train else { return Ok(()) };
-        if list.is_empty() {
-            return Err(wrong("data.train", "is an empty list".to_owned()));
-        }
-        if self.alignments.is_some() {
-            let problem = "belongs into the entries of `data.train`, each of which has its own";
-            return Err(wrong("data.alignments", problem.to_owned()));
-        }
-        match list.iter().find(|entry| !(entry.weight > 0.0 && entry.weight <= 1000.0)) {
-            Some(entry) => {
-                let (path, weight) = (entry.path.display(), entry.weight);
-                Err(wrong("data.train", format!("gives `{path}` the weight {weight}; it must lie in (0, 1000]")))
-            }
-            None => Ok(()),
         }
     }
 }

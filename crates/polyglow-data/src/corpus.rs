@@ -1,23 +1,23 @@
 //! Parallel text: files or an embedded corpus become a stream of sentence pairs.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::alignment::{Link, LinkLines};
 use crate::config::{DataConfig, GOLD, Labeled, Split, WeightedPath, no_such_set, wrong};
 use crate::error::DataError;
-use crate::labeled::{LabeledLines, LabeledText};
-use crate::lines::Lines;
 use crate::toy::{Embedded, Toy};
 
 mod labeled;
+mod pairs;
+mod part;
 mod text;
 
 pub use labeled::read_image;
+pub use pairs::Pairs;
+pub use part::{AlignmentStream, Part};
+use part::{Alignments, Source};
 
 /// A sentence and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,31 +35,6 @@ pub struct Corpus {
     labeled: Option<Labeled>,
     /// How many pairs are trained on, the first ones; none for all.
     max_examples: Option<u64>,
-}
-
-/// A corpus file (pair) with its weight.
-#[derive(Debug, Clone)]
-pub struct Part {
-    source: Source,
-    weight: f64,
-    alignments: Option<Alignments>,
-    /// Whether sources are left out.
-    is_text: bool,
-}
-
-#[derive(Debug, Clone)]
-enum Alignments {
-    Embedded(Arc<Vec<Vec<Link>>>),
-    File(PathBuf),
-}
-
-#[derive(Debug, Clone)]
-enum Source {
-    Embedded { name: String, pairs: Arc<Vec<Pair>> },
-    TwoFiles { src: PathBuf, tgt: PathBuf },
-    Tsv(PathBuf),
-    Text(PathBuf),
-    Labeled(PathBuf),
 }
 
 impl Corpus {
@@ -165,190 +140,6 @@ impl Corpus {
     }
 }
 
-impl Part {
-    /// How often an epoch holds each pair of this part.
-    pub fn weight(&self) -> f64 {
-        self.weight
-    }
-
-    /// What to call this part in messages: its source file, or the name of the embedded split.
-    pub fn name(&self) -> String {
-        match &self.source {
-            Source::Embedded { name, .. } => name.clone(),
-            Source::TwoFiles { src: path, .. } | Source::Tsv(path) | Source::Text(path) | Source::Labeled(path) => {
-                path.display().to_string()
-            }
-        }
-    }
-
-    /// Streams the pairs of this part.
-    ///
-    /// # Errors
-    /// [`DataError::Io`] if a file cannot be opened. The stream itself yields errors for what is wrong inside.
-    pub fn pairs(&self) -> Result<Pairs, DataError> {
-        let reader = match &self.source {
-            Source::Embedded { pairs, .. } => Reader::Embedded { pairs: Arc::clone(pairs), next: 0 },
-            Source::TwoFiles { src, tgt } => Reader::TwoFiles { src: Lines::open(src)?, tgt: Lines::open(tgt)? },
-            Source::Tsv(path) => Reader::Tsv(Lines::open(path)?),
-            Source::Text(path) => Reader::Text(Lines::open(path)?),
-            Source::Labeled(path) => {
-                Reader::Labeled { lines: LabeledLines::open(path)?, path: path.clone(), any: false }
-            }
-        };
-        Ok(Pairs { reader, is_text: self.is_text })
-    }
-
-    /// Streams the word alignment of every pair; none if this part has no alignments.
-    ///
-    /// # Errors
-    /// [`DataError::Io`] if the file cannot be opened. The stream itself yields errors for what is wrong inside.
-    pub fn alignments(&self) -> Result<Option<AlignmentStream>, DataError> {
-        Ok(match &self.alignments {
-            None => None,
-            Some(Alignments::Embedded(links)) => {
-                let links = Arc::clone(links);
-                Some(Box::new((0..links.len()).map(move |pair| Ok(links[pair].clone()))))
-            }
-            Some(Alignments::File(path)) => Some(Box::new(LinkLines(Lines::open(path)?))),
-        })
-    }
-
-    /// The error that only the alignments or only the pairs have a line `line`.
-    pub(crate) fn uneven_alignments(&self, line: u64) -> DataError {
-        DataError::AlignmentCount { path: self.alignments_path(), line, corpus: self.name() }
-    }
-
-    /// The error that a link of a line names a word that its pair does not have.
-    pub(crate) fn link_beyond(&self, line: u64) -> DataError {
-        DataError::LinkBeyond { path: self.alignments_path(), line, corpus: self.name() }
-    }
-
-    fn alignments_path(&self) -> PathBuf {
-        match &self.alignments {
-            Some(Alignments::File(path)) => path.clone(),
-            _ => PathBuf::from(GOLD),
-        }
-    }
-
-    /// Whether the pairs of this part have word alignments.
-    pub fn is_aligned(&self) -> bool {
-        self.alignments.is_some()
-    }
-
-    fn add_to(&self, hash: &mut Sha256) -> Result<(), DataError> {
-        if self.is_text {
-            hash.update(b"one side");
-        }
-        match &self.alignments {
-            None => {}
-            Some(Alignments::Embedded(_)) => hash.update(b"embedded alignments"),
-            Some(Alignments::File(path)) => {
-                hash.update(b"alignments");
-                add_file(hash, path)?;
-            }
-        }
-        match &self.source {
-            Source::Embedded { pairs, .. } => {
-                hash.update(b"embedded");
-                for pair in pairs.iter() {
-                    hash.update([pair.src.as_bytes(), b"\t", pair.tgt.as_bytes(), b"\n"].concat());
-                }
-                Ok(())
-            }
-            Source::TwoFiles { src, tgt } => {
-                hash.update(b"two files");
-                add_file(hash, src)?;
-                add_file(hash, tgt)
-            }
-            Source::Tsv(path) => {
-                hash.update(b"tsv");
-                add_file(hash, path)
-            }
-            Source::Text(path) => add_file(hash, path),
-            Source::Labeled(path) => {
-                hash.update(b"labels and texts");
-                add_file(hash, path)
-            }
-        }
-    }
-}
-
-/// The word alignments of one part, in bounded memory.
-pub type AlignmentStream = Box<dyn Iterator<Item = Result<Vec<Link>, DataError>> + Send>;
-
-/// The pairs of one part, in bounded memory.
-pub struct Pairs {
-    reader: Reader,
-    is_text: bool,
-}
-
-enum Reader {
-    Embedded { pairs: Arc<Vec<Pair>>, next: usize },
-    TwoFiles { src: Lines, tgt: Lines },
-    Tsv(Lines),
-    Text(Lines),
-    Labeled { lines: LabeledLines, path: PathBuf, any: bool },
-}
-
-impl Iterator for Pairs {
-    type Item = Result<Pair, DataError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let mut next = match &mut self.reader {
-            Reader::Embedded { pairs, next } => {
-                *next += 1;
-                pairs.get(*next - 1).cloned().map(Ok)
-            }
-            Reader::TwoFiles { src, tgt } => next_of_two(src, tgt).transpose(),
-            Reader::Tsv(lines) => next_of_tsv(lines).transpose(),
-            Reader::Text(lines) => text::next(lines).transpose(),
-            Reader::Labeled { lines, path, any } => {
-                let next =
-                    lines.next().map(|line| line.map(|LabeledText { label, text }| Pair { src: text, tgt: label }));
-                let is_first = !std::mem::replace(any, true);
-                next.or_else(|| is_first.then(|| Err(DataError::Empty { path: path.clone() })))
-            }
-        };
-        if let (true, Some(Ok(pair))) = (self.is_text, &mut next) {
-            pair.src.clear();
-        }
-        next
-    }
-}
-
-fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataError> {
-    match (src.next().transpose()?, tgt.next().transpose()?) {
-        (Some(src), Some(tgt)) => Ok(Some(Pair { src, tgt })),
-        (None, None) if src.line() == 0 => Err(DataError::Empty { path: src.path().to_owned() }),
-        (None, None) => Ok(None),
-        _ => {
-            // Both counts tell more than the place of the break: an odd line out differs from a cut-off file.
-            let count = |lines: &mut Lines| lines.try_for_each(|line| line.map(drop));
-            count(src)?;
-            count(tgt)?;
-            Err(DataError::LineCount {
-                src: src.path().to_owned(),
-                src_lines: src.line(),
-                tgt: tgt.path().to_owned(),
-                tgt_lines: tgt.line(),
-            })
-        }
-    }
-}
-
-fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
-    let Some(line) = lines.next().transpose()? else {
-        return if lines.line() == 0 { Err(DataError::Empty { path: lines.path().to_owned() }) } else { Ok(None) };
-    };
-    match *line.split('\t').collect::<Vec<_>>() {
-        [src, tgt] => Ok(Some(Pair { src: src.to_owned(), tgt: tgt.to_owned() })),
-        ref columns => {
-            let (path, line) = (lines.path().to_owned(), lines.line());
-            Err(DataError::Columns { path, line, found: columns.len() })
-        }
-    }
-}
-
 fn embedded(toy: Toy, split: Split, aligned: bool) -> Result<Part, DataError> {
     let split = split_name(split);
     let pairs = toy.split(split).ok_or_else(|| wrong("data.corpus", no_such_set(split, toy.splits())))?;
@@ -395,20 +186,4 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     name.push(".");
     name.push(ending);
     name.into()
-}
-
-fn add_file(hash: &mut Sha256, path: &Path) -> Result<(), DataError> {
-    let mut file = File::open(path).map_err(DataError::io(path))?;
-    let mut buffer = vec![0; 1 << 18];
-    let mut total = 0_u64;
-    loop {
-        let read = file.read(&mut buffer).map_err(DataError::io(path))?;
-        if read == 0 {
-            // The length keeps two files apart that are cut differently.
-            hash.update(total.to_le_bytes());
-            return Ok(());
-        }
-        hash.update(&buffer[..read]);
-        total += read as u64;
-    }
 }

@@ -2,6 +2,7 @@
 
 mod arch;
 mod encoder;
+mod preset;
 mod rnn;
 mod skip_gram;
 mod transformer;
@@ -15,23 +16,11 @@ use crate::recurrent::attention::Score;
 
 pub use arch::{Arch, Task};
 pub use encoder::{EncoderConfig, Head, ImageShape, Pooling, VitConfig};
+pub use preset::Preset;
+use preset::Sizes;
 pub use rnn::RnnConfig;
 pub use skip_gram::SkipGramConfig;
 pub use transformer::TransformerConfig;
-
-/// A named set of sizes; every single one can be overridden by its own key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Preset {
-    /// 4+4 layers, `d_model` 128, `d_ff` 256, 4 heads, dropout 0.3 (Wu et al., 2021, for Multi30k).
-    Tiny,
-    /// 3+3 layers, `d_model` 256, `d_ff` 1024, 4 heads, dropout 0.1.
-    Small,
-    /// 6+6 layers, `d_model` 512, `d_ff` 2048, 8 heads, dropout 0.1 (Vaswani et al., 2017, table 3, *base*).
-    Base,
-    /// 6+6 layers, `d_model` 1024, `d_ff` 4096, 16 heads, dropout 0.3 (Vaswani et al., 2017, table 3, *big*).
-    Big,
-}
 
 /// The non-linearity inside the feed-forward block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,34 +161,6 @@ impl Vocabulary {
     /// How many ids both sides have.
     pub fn smaller(&self) -> usize {
         self.src_size.min(self.tgt_size)
-    }
-}
-
-/// What a preset decides.
-struct Sizes {
-    num_layers: usize,
-    d_model: usize,
-    d_ff: usize,
-    num_heads: usize,
-    dropout: f64,
-}
-
-impl Preset {
-    /// With as many decoder as encoder layers.
-    fn sizes(self, arch: Arch) -> Sizes {
-        let (num_layers, d_model, d_ff, num_heads, dropout) = match self {
-            Self::Tiny => (4, 128, 256, 4, 0.3),
-            Self::Small => (3, 256, 1024, 4, 0.1),
-            Self::Base => (6, 512, 2048, 8, 0.1),
-            Self::Big => (6, 1024, 4096, 16, 0.3),
-        };
-        // A recurrent layer reads the whole sequence, so few are needed, and each costs `len` steps in a row.
-        let num_layers = match arch {
-            Arch::Transformer | Arch::Lm | Arch::Encoder | Arch::Vit => num_layers,
-            Arch::Rnn | Arch::RnnLm => num_layers / 3,
-            Arch::SkipGram => 0,
-        };
-        Sizes { num_layers, d_model, d_ff, num_heads, dropout }
     }
 }
 

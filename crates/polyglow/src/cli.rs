@@ -1,24 +1,26 @@
 //! The command line. Only this file and its folder know clap: every command gets a plain struct of its arguments.
 
+mod attention;
 mod bench;
 mod embeddings;
 mod generate;
 mod metrics;
+mod model;
+mod translate;
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::RangedU64ValueParser;
-use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use polyglow_model::attention::AttentionKind;
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 
-use crate::commands::model::ModelArgs;
 use crate::commands::{
-    self, attention, average, check, classify, corpus, devices, evaluate, info, quantize, report, score, train,
-    translate,
+    self, average, check, classify, corpus, devices, evaluate, info, quantize, report, score, train,
 };
 use crate::{kernel_cache, logging};
+
+use model::Model;
 
 /// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
 #[derive(Parser)]
@@ -80,33 +82,7 @@ enum Command {
         json: bool,
     },
     /// Translate lines from a file or stdin to stdout
-    Translate {
-        #[command(flatten)]
-        model: Model,
-        /// Text to translate, one sentence a line [default: stdin]
-        file: Option<PathBuf>,
-        /// Write here in place of stdout
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-        /// Translations of each line, at most as many as the beam is wide
-        #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
-        n_best: usize,
-        /// `text`: the translations alone; `tsv`: line, rank, score, log-probability, text; `jsonl`: an object a line
-        #[arg(long, value_enum, default_value = "text")]
-        format: OutputFormat,
-        /// What each translation begins with, a line for each line of the input
-        #[arg(long, value_name = "FILE")]
-        prefix: Option<PathBuf>,
-        /// Phrases that each translation contains, with tabs between them, a line for each line of the input
-        #[arg(long, value_name = "FILE")]
-        constraints: Option<PathBuf>,
-        /// Put the source word with the most attention in the place of words that the target vocabulary lacks
-        #[arg(long)]
-        replace_unknown: bool,
-        /// Ask for lines at the terminal, with line editing and a history
-        #[arg(short, long, conflicts_with_all = ["file", "output", "prefix", "constraints"])]
-        interactive: bool,
-    },
+    Translate(translate::Translate),
     /// Explore word vectors, of a run or of a file: neighbors, analogies, a map, sentences, words in their context
     Embeddings(embeddings::Embeddings),
     /// Say what texts or images are: a line each, with the most probable label and its probability
@@ -134,30 +110,7 @@ enum Command {
     #[command(after_help = metrics::EXAMPLES)]
     Metrics(Box<metrics::Metrics>),
     /// Show what a model looks at while it translates a sentence: every layer and head, on a page or as a picture
-    Attention {
-        #[command(flatten)]
-        model: Model,
-        /// The source sentence; for a Vision Transformer the file of an image
-        sentence: String,
-        /// Its translation [default: the model's]
-        #[arg(long, value_name = "SENTENCE")]
-        tgt: Option<String>,
-        /// The file to write: `.html` holds all maps, `.png` and `.svg` one
-        #[arg(short, long, value_name = "FILE")]
-        out: Option<PathBuf>,
-        /// Which attention a picture shows [default: cross, or of an encoder its own]
-        #[arg(long, value_enum)]
-        kind: Option<Kind>,
-        /// Which layer a picture shows, counted from 1 [default: the last]
-        #[arg(long, value_name = "N", value_parser = counts())]
-        layer: Option<usize>,
-        /// Which head a picture shows, counted from 1 [default: the mean of all]
-        #[arg(long, value_name = "N", value_parser = counts())]
-        head: Option<usize>,
-        /// Print the source word with the most attention for each target word, as `source-target` counted from 0
-        #[arg(long)]
-        pharaoh: bool,
-    },
+    Attention(attention::Attention),
     /// Average the newest checkpoints of a run into its checkpoint `average`
     Average {
         /// Directory of the run
@@ -233,75 +186,6 @@ struct Source {
     device: Option<String>,
 }
 
-/// What `evaluate` and `translate` start from.
-#[derive(Args)]
-struct Model {
-    /// Directory of the run
-    run: PathBuf,
-    /// `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of a checkpoint
-    #[arg(long, value_name = "NAME", default_value = "best")]
-    checkpoint: String,
-    /// Another model that decides together with the first: a run directory or a checkpoint; may be repeated
-    #[arg(long, value_name = "PATH")]
-    ensemble: Vec<PathBuf>,
-    /// Hypotheses to keep at each position, 1 for greedy search [default: the config's]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
-    beam_size: Option<usize>,
-    /// Override a key of `[search]` or `[data]`, `train.tokenize` or `train.max_tokens`, as in `search.length_alpha=0.6`;
-    /// may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    overrides: Vec<String>,
-    /// Device to run on, as `polyglow devices` lists it [default: the config's]
-    #[arg(long, value_name = "NAME")]
-    device: Option<String>,
-}
-
-impl From<Model> for ModelArgs {
-    fn from(model: Model) -> Self {
-        let Model { run, checkpoint, ensemble, beam_size, overrides, device } = model;
-        Self { run, checkpoint, ensemble, overrides, beam_size, device }
-    }
-}
-
-/// How translations are written.
-#[derive(Clone, Copy, ValueEnum)]
-enum OutputFormat {
-    Text,
-    Tsv,
-    Jsonl,
-}
-
-impl From<OutputFormat> for translate::Format {
-    fn from(format: OutputFormat) -> Self {
-        match format {
-            OutputFormat::Text => Self::Text,
-            OutputFormat::Tsv => Self::Tsv,
-            OutputFormat::Jsonl => Self::Jsonl,
-        }
-    }
-}
-
-/// Which attention.
-#[derive(Clone, Copy, ValueEnum)]
-enum Kind {
-    /// Target positions look at the source
-    Cross,
-    /// Source positions look at the source
-    Encoder,
-    /// Target positions look at the target
-    Decoder,
-}
-
-impl From<Kind> for AttentionKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Cross => Self::Cross,
-            Kind::Encoder => Self::Encoder,
-            Kind::Decoder => Self::Decoder,
-        }
-    }
-}
-
 /// Whole numbers from 1.
 fn counts() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..)
@@ -338,30 +222,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Evaluate { model, split, alignments, json } => {
             evaluate::run(&evaluate::EvaluateArgs { model: model.into(), split, alignments, json })
         }
-        Command::Translate {
-            model,
-            file,
-            output,
-            n_best,
-            format,
-            prefix,
-            constraints,
-            replace_unknown,
-            interactive,
-        } => {
-            let (model, format) = (model.into(), format.into());
-            translate::run(&translate::TranslateArgs {
-                model,
-                file,
-                output,
-                n_best,
-                format,
-                prefix,
-                constraints,
-                replace_unknown,
-                interactive,
-            })
-        }
+        Command::Translate(translate) => commands::translate::run(&translate.into()),
         Command::Embeddings(embeddings) => commands::embeddings::run(&embeddings.into()),
         Command::Classify { model, files } => classify::run(&classify::ClassifyArgs { model: model.into(), files }),
         Command::Generate(generate) => commands::generate::run(&generate.into()),
@@ -369,19 +230,7 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
             score::run(&score::ScoreArgs { model: model.into(), src, tgt, json })
         }
         Command::Metrics(metrics) => commands::metrics::run(&(*metrics).into()),
-        Command::Attention { model, sentence, tgt, out, kind, layer, head, pharaoh } => {
-            let kind = kind.map(Into::into);
-            attention::run(&attention::AttentionArgs {
-                model: model.into(),
-                src: sentence,
-                tgt,
-                out,
-                kind,
-                layer,
-                head,
-                pharaoh,
-            })
-        }
+        Command::Attention(attention) => commands::attention::run(&attention.into()),
         Command::Average { run, last } => average::run(&average::AverageArgs { run, last }),
         Command::Quantize { run, checkpoint, name } => quantize::run(&quantize::QuantizeArgs { run, checkpoint, name }),
         Command::Info { run, json } => info::run(&info::InfoArgs { run, json }),

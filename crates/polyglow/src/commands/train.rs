@@ -1,38 +1,26 @@
 //! `polyglow train`: from a config to a trained model.
 
+mod finish;
 mod fork;
+mod prepare;
 mod resume;
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
-use burn::tensor::Device;
-use polyglow_data::config::Split;
-use polyglow_data::corpus::{Corpus, Pair};
-use polyglow_data::example::Filter;
-use polyglow_data::id_cache::IdCache;
-use polyglow_data::tokenizer::{Stage, Tokenizers};
-use polyglow_model::Task;
 
-use crate::activity::Activity;
 use crate::config::Config;
-use crate::evaluation::{Evaluation, check_labels, evaluate};
+use crate::device;
 use crate::failure::with_hint;
-use crate::forced::check_words;
 use crate::inspection::{Subject, find_max_tokens, inspect};
-use crate::run_directory::{RunDirectory, check_beam, translator};
-use crate::train::metrics::Metrics;
-use crate::train::{self, Ending, MaxTokens, Screen, Setup, Stop, TextHashes};
-use crate::{device, logging};
+use crate::run_directory::RunDirectory;
+use crate::train::{self, Ending, MaxTokens, Screen, Setup, Stop};
 
+use finish::finish;
 use fork::Origin;
-use resume::{check_same_config, check_same_text, text_hashes};
-
-/// Translations that are shown at the end.
-const SAMPLES: usize = 5;
+use prepare::{Prepared, Text, prepare};
+use resume::check_same_config;
 
 /// What `polyglow train` is asked to do.
 #[derive(Clone, Debug)]
@@ -123,36 +111,6 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
     finish(&run, &config, &device)
 }
 
-/// The text that a config names.
-struct Text {
-    train: Corpus,
-    valid: Option<Corpus>,
-    valid_pairs: Vec<Pair>,
-}
-
-impl Text {
-    /// Opens it, and makes sure that the test sets are there, which are only read at the end.
-    fn open(config: &Config) -> anyhow::Result<Self> {
-        let train = Corpus::open(&config.data, Split::Train)?;
-        let has_valid = config.data.corpus.is_some() || config.data.valid.is_some();
-        let valid = has_valid.then(|| Corpus::open(&config.data, Split::Valid)).transpose()?;
-        let valid_pairs = valid.iter().flat_map(Corpus::pairs).collect::<Result<_, _>>()?;
-        if config.data.corpus.is_none() {
-            for name in config.data.test_names() {
-                Corpus::open(&config.data, Split::Test(name))?;
-            }
-        }
-        Ok(Self { train, valid, valid_pairs })
-    }
-
-    /// Makes sure that a run may go on with this text and these tokenizers; gives them back with their hashes.
-    fn fit(&self, run: &RunDirectory, tokenizers: Tokenizers) -> anyhow::Result<(Tokenizers, TextHashes)> {
-        let hashes = text_hashes(&self.train, self.valid.as_ref(), &tokenizers)?;
-        check_same_text(run, &hashes)?;
-        Ok((tokenizers, hashes))
-    }
-}
-
 /// Makes sure that a training that would begin is not in the directory of one that has only weights left.
 fn check_leaves_nothing_behind(run: &RunDirectory) -> anyhow::Result<()> {
     let checkpoints = run.checkpoints(1);
@@ -165,62 +123,6 @@ fn check_leaves_nothing_behind(run: &RunDirectory) -> anyhow::Result<()> {
         "`{root}` has the checkpoint `{left}` and none to go on from, and a new training would replace its records"
     );
     Err(with_hint(error, "bring a checkpoint `step-N` back, or give the new training another directory with `--run`"))
-}
-
-/// What the text becomes before the first step.
-struct Prepared {
-    tokenizers: Tokenizers,
-    cache: Arc<IdCache>,
-    hashes: TextHashes,
-}
-
-/// Makes the run's directory, learns its tokenizers and encodes its text, as far as that has not been done; nothing is
-/// written for a run that may not go on.
-fn prepare(run: &RunDirectory, origin: Option<&Origin>, config: &Config, text: &Text) -> anyhow::Result<Prepared> {
-    let begins = run.checkpoints(1).steps()?.is_empty();
-    // Those of a training that came to nothing may be of other text.
-    let known = if !begins && run.has_tokenizers() { Some(text.fit(run, run.tokenizers()?)?) } else { None };
-    if let Some(origin) = origin {
-        origin.mark(run)?;
-    }
-    run.create(config)?;
-    logging::log_to_file(&run.log_path())?;
-    tracing::info!("run directory: {}", run.root().display());
-    let mut activity = Activity::new();
-    let (tokenizers, hashes) = match (known, origin) {
-        (Some(known), _) => known,
-        (None, origin) => {
-            let tokenizers = match origin {
-                Some(origin) => origin.tokenizers(config, &text.train)?,
-                None => learn(config, &text.train, &mut activity)?,
-            };
-            let fitting = text.fit(run, tokenizers)?;
-            run.remove_tokenizers()?;
-            fitting.0.save(run.root())?;
-            fitting
-        }
-    };
-    check_beam(&config.search, &tokenizers)?;
-    if config.model.task().is_classification() {
-        check_labels(&text.valid_pairs, &tokenizers.tgt).context("in the validation set")?;
-    }
-    if config.model.task() == Task::Words && !text.valid_pairs.is_empty() {
-        check_words(&text.valid_pairs, &tokenizers.tgt).context("in the validation set")?;
-    }
-    let (path, filter) = (run.cache_path("train"), Filter::new(&config.data));
-    let mut progress = |stage, count| preparing(&mut activity, stage, count);
-    let (cache, report) = IdCache::open_or_build(&path, &text.train, &tokenizers, Some(&filter), &mut progress)?;
-    drop(activity);
-    tracing::info!("training text: {report}");
-    if config.model.task().is_classification() && report.tgt.unknown > 0 {
-        let error = anyhow!("the training set has labels that the model does not know");
-        return Err(with_hint(error, "a fork of a classifier keeps its labels; begin anew, or fork what has none yet"));
-    }
-    Ok(Prepared { tokenizers, cache: Arc::new(cache), hashes })
-}
-
-fn learn(config: &Config, train: &Corpus, activity: &mut Activity) -> anyhow::Result<Tokenizers> {
-    Ok(Tokenizers::train(&config.tokenizer, train, &mut |stage, count| preparing(activity, stage, count))?)
 }
 
 /// Says what `check` would, and keeps it in the run's directory.
@@ -253,91 +155,4 @@ fn settle_batches(run: &RunDirectory, config: &mut Config) -> anyhow::Result<()>
         config.train.pad_multiple = Some(old.unwrap_or_else(|| train::pad_multiple(config)));
     }
     Ok(())
-}
-
-fn preparing(activity: &mut Activity, stage: Stage, count: u64) {
-    if stage == Stage::LearningVocabulary {
-        tracing::info!("learning a vocabulary of {count} tokens");
-    }
-    activity.show(match stage {
-        Stage::CountingWords => format!("counting words: {count} lines"),
-        Stage::LearningVocabulary => "learning a vocabulary".to_owned(),
-        Stage::Encoding => format!("encoding: {count} pairs"),
-    });
-}
-
-/// Tests the best checkpoint on every test set, shows some translations, and says how to go on.
-fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Result<()> {
-    let trained = [run.load("best", device)?];
-    let translator = translator(&trained, config, device)?;
-    let checkpoint = &trained[0].checkpoint;
-    let step = checkpoint.state.step;
-    let mut metrics = Metrics::open(&run.metrics_path(), u64::MAX)?;
-    let mut out = io::stdout().lock();
-    let (path, beam_size, task) = (checkpoint.path.display(), config.search.beam_size, translator.task());
-    let test_names = config.data.test_names();
-    if !test_names.is_empty() {
-        let how = if task == Task::Translation { format!(", with beam {beam_size}") } else { String::new() };
-        writeln!(out, "testing `{path}`, of step {step}{how}")?;
-    }
-    for &name in &test_names {
-        let pairs: Vec<Pair> = Corpus::open(&config.data, Split::Test(name))?.pairs().collect::<Result<_, _>>()?;
-        let mut activity = Activity::new();
-        activity.show(format!("testing on {name}: {} examples", pairs.len()));
-        let Evaluation { scores, hypotheses, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
-        drop(activity);
-        metrics.write_scores("test", name, step, &scores)?;
-        let what = if task.is_classification() { "examples" } else { "sentences" };
-        writeln!(out, "{name}: {} {what}  {scores}", pairs.len())?;
-        if name == "test" {
-            for (pair, hypothesis) in pairs.iter().zip(&hypotheses).take(SAMPLES) {
-                writeln!(out, "  {}\n    -> {hypothesis}", pair.src)?;
-                if *hypothesis != pair.tgt {
-                    writeln!(out, "       {} (reference)", pair.tgt)?;
-                }
-            }
-        }
-    }
-    metrics.flush()?;
-    let (program, root) = (program(), run.root().display());
-    writeln!(out, "\nnext:")?;
-    let wider = match task {
-        Task::Translation => {
-            writeln!(out, "  {program} translate {root}      then type sentences, one a line")?;
-            " --beam-size 8"
-        }
-        Task::Language => {
-            writeln!(out, "  {program} generate {root}")?;
-            ""
-        }
-        Task::Words => {
-            writeln!(out, "  {program} embeddings {root} plot --out words.html")?;
-            ""
-        }
-        Task::Labels => {
-            writeln!(out, "  {program} classify {root}      then type sentences, one a line")?;
-            ""
-        }
-        Task::Images => {
-            writeln!(out, "  {program} classify {root} IMAGE.png")?;
-            ""
-        }
-        Task::Masked => {
-            writeln!(out, "  {program} train CONFIG --run {root} --fork NEW_RUN      to teach it labels")?;
-            ""
-        }
-    };
-    match test_names.first() {
-        Some(&"test") => writeln!(out, "  {program} evaluate {root}{wider}")?,
-        Some(name) => writeln!(out, "  {program} evaluate {root} --split {name}{wider}")?,
-        None if config.data.valid.is_some() => writeln!(out, "  {program} evaluate {root} --split valid")?,
-        None => {}
-    }
-    writeln!(out, "  {program} info {root}")?;
-    Ok(())
-}
-
-/// How this program was called, so that what is printed can be typed: `target/release/polyglow` under `cargo run`.
-fn program() -> String {
-    std::env::args().next().unwrap_or_else(|| "polyglow".to_owned())
 }

@@ -1,0 +1,83 @@
+//! Lines become pairs, one after the other.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Pair, text};
+use crate::error::DataError;
+use crate::labeled::{LabeledLines, LabeledText};
+use crate::lines::Lines;
+
+/// The pairs of one part, in bounded memory.
+pub struct Pairs {
+    pub(super) reader: Reader,
+    pub(super) is_text: bool,
+}
+
+/// What is read from.
+pub(super) enum Reader {
+    Embedded { pairs: Arc<Vec<Pair>>, next: usize },
+    TwoFiles { src: Lines, tgt: Lines },
+    Tsv(Lines),
+    Text(Lines),
+    Labeled { lines: LabeledLines, path: PathBuf, any: bool },
+}
+
+impl Iterator for Pairs {
+    type Item = Result<Pair, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut next = match &mut self.reader {
+            Reader::Embedded { pairs, next } => {
+                *next += 1;
+                pairs.get(*next - 1).cloned().map(Ok)
+            }
+            Reader::TwoFiles { src, tgt } => next_of_two(src, tgt).transpose(),
+            Reader::Tsv(lines) => next_of_tsv(lines).transpose(),
+            Reader::Text(lines) => text::next(lines).transpose(),
+            Reader::Labeled { lines, path, any } => {
+                let next =
+                    lines.next().map(|line| line.map(|LabeledText { label, text }| Pair { src: text, tgt: label }));
+                let is_first = !std::mem::replace(any, true);
+                next.or_else(|| is_first.then(|| Err(DataError::Empty { path: path.clone() })))
+            }
+        };
+        if let (true, Some(Ok(pair))) = (self.is_text, &mut next) {
+            pair.src.clear();
+        }
+        next
+    }
+}
+
+fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataError> {
+    match (src.next().transpose()?, tgt.next().transpose()?) {
+        (Some(src), Some(tgt)) => Ok(Some(Pair { src, tgt })),
+        (None, None) if src.line() == 0 => Err(DataError::Empty { path: src.path().to_owned() }),
+        (None, None) => Ok(None),
+        _ => {
+            // Both counts tell more than the place of the break: an odd line out differs from a cut-off file.
+            let count = |lines: &mut Lines| lines.try_for_each(|line| line.map(drop));
+            count(src)?;
+            count(tgt)?;
+            Err(DataError::LineCount {
+                src: src.path().to_owned(),
+                src_lines: src.line(),
+                tgt: tgt.path().to_owned(),
+                tgt_lines: tgt.line(),
+            })
+        }
+    }
+}
+
+fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
+    let Some(line) = lines.next().transpose()? else {
+        return if lines.line() == 0 { Err(DataError::Empty { path: lines.path().to_owned() }) } else { Ok(None) };
+    };
+    match *line.split('\t').collect::<Vec<_>>() {
+        [src, tgt] => Ok(Some(Pair { src: src.to_owned(), tgt: tgt.to_owned() })),
+        ref columns => {
+            let (path, line) = (lines.path().to_owned(), lines.line());
+            Err(DataError::Columns { path, line, found: columns.len() })
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! One file, pair of files, or embedded split of a corpus.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::Pair;
+use super::pairs::{Pairs, Reader};
+use crate::alignment::{Link, LinkLines};
+use crate::config::GOLD;
+use crate::error::DataError;
+use crate::labeled::LabeledLines;
+use crate::lines::Lines;
+
+/// A corpus file (pair) with its weight.
+#[derive(Debug, Clone)]
+pub struct Part {
+    pub(super) source: Source,
+    pub(super) weight: f64,
+    pub(super) alignments: Option<Alignments>,
+    /// Whether sources are left out.
+    pub(super) is_text: bool,
+}
+
+/// Where word alignments come from.
+#[derive(Debug, Clone)]
+pub(super) enum Alignments {
+    Embedded(Arc<Vec<Vec<Link>>>),
+    File(PathBuf),
+}
+
+/// Where pairs come from.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    Embedded { name: String, pairs: Arc<Vec<Pair>> },
+    TwoFiles { src: PathBuf, tgt: PathBuf },
+    Tsv(PathBuf),
+    Text(PathBuf),
+    Labeled(PathBuf),
+}
+
+/// The word alignments of one part, in bounded memory.
+pub type AlignmentStream = Box<dyn Iterator<Item = Result<Vec<Link>, DataError>> + Send>;
+
+impl Part {
+    /// How often an epoch holds each pair of this part.
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// What to call this part in messages: its source file, or the name of the embedded split.
+    pub fn name(&self) -> String {
+        match &self.source {
+            Source::Embedded { name, .. } => name.clone(),
+            Source::TwoFiles { src: path, .. } | Source::Tsv(path) | Source::Text(path) | Source::Labeled(path) => {
+                path.display().to_string()
+            }
+        }
+    }
+
+    /// Streams the pairs of this part.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if a file cannot be opened. The stream itself yields errors for what is wrong inside.
+    pub fn pairs(&self) -> Result<Pairs, DataError> {
+        let reader = match &self.source {
+            Source::Embedded { pairs, .. } => Reader::Embedded { pairs: Arc::clone(pairs), next: 0 },
+            Source::TwoFiles { src, tgt } => Reader::TwoFiles { src: Lines::open(src)?, tgt: Lines::open(tgt)? },
+            Source::Tsv(path) => Reader::Tsv(Lines::open(path)?),
+            Source::Text(path) => Reader::Text(Lines::open(path)?),
+            Source::Labeled(path) => {
+                Reader::Labeled { lines: LabeledLines::open(path)?, path: path.clone(), any: false }
+            }
+        };
+        Ok(Pairs { reader, is_text: self.is_text })
+    }
+
+    /// Streams the word alignment of every pair; none if this part has no alignments.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if the file cannot be opened. The stream itself yields errors for what is wrong inside.
+    pub fn alignments(&self) -> Result<Option<AlignmentStream>, DataError> {
+        Ok(match &self.alignments {
+            None => None,
+            Some(Alignments::Embedded(links)) => {
+                let links = Arc::clone(links);
+                Some(Box::new((0..links.len()).map(move |pair| Ok(links[pair].clone()))))
+            }
+            Some(Alignments::File(path)) => Some(Box::new(LinkLines(Lines::open(path)?))),
+        })
+    }
+
+    /// The error that only the alignments or only the pairs have a line `line`.
+    pub(crate) fn uneven_alignments(&self, line: u64) -> DataError {
+        DataError::AlignmentCount { path: self.alignments_path(), line, corpus: self.name() }
+    }
+
+    /// The error that a link of a line names a word that its pair does not have.
+    pub(crate) fn link_beyond(&self, line: u64) -> DataError {
+        DataError::LinkBeyond { path: self.alignments_path(), line, corpus: self.name() }
+    }
+
+    fn alignments_path(&self) -> PathBuf {
+        match &self.alignments {
+            Some(Alignments::File(path)) => path.clone(),
+            _ => PathBuf::from(GOLD),
+        }
+    }
+
+    /// Whether the pairs of this part have word alignments.
+    pub fn is_aligned(&self) -> bool {
+        self.alignments.is_some()
+    }
+
+    /// Adds what identifies the text, and not its weight.
+    pub(super) fn add_to(&self, hash: &mut Sha256) -> Result<(), DataError> {
+        if self.is_text {
+            hash.update(b"one side");
+        }
+        match &self.alignments {
+            None => {}
+            Some(Alignments::Embedded(_)) => hash.update(b"embedded alignments"),
+            Some(Alignments::File(path)) => {
+                hash.update(b"alignments");
+                add_file(hash, path)?;
+            }
+        }
+        match &self.source {
+            Source::Embedded { pairs, .. } => {
+                hash.update(b"embedded");
+                for pair in pairs.iter() {
+                    hash.update([pair.src.as_bytes(), b"\t", pair.tgt.as_bytes(), b"\n"].concat());
+                }
+                Ok(())
+            }
+            Source::TwoFiles { src, tgt } => {
+                hash.update(b"two files");
+                add_file(hash, src)?;
+                add_file(hash, tgt)
+            }
+            Source::Tsv(path) => {
+                hash.update(b"tsv");
+                add_file(hash, path)
+            }
+            Source::Text(path) => add_file(hash, path),
+            Source::Labeled(path) => {
+                hash.update(b"labels and texts");
+                add_file(hash, path)
+            }
+        }
+    }
+}
+
+fn add_file(hash: &mut Sha256, path: &Path) -> Result<(), DataError> {
+    let mut file = File::open(path).map_err(DataError::io(path))?;
+    let mut buffer = vec![0; 1 << 18];
+    let mut total = 0_u64;
+    loop {
+        let read = file.read(&mut buffer).map_err(DataError::io(path))?;
+        if read == 0 {
+            // The length keeps two files apart that are cut differently.
+            hash.update(total.to_le_bytes());
+            return Ok(());
+        }
+        hash.update(&buffer[..read]);
+        total += read as u64;
+    }
+}
