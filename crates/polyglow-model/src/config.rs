@@ -1,26 +1,20 @@
 //! The `[model]` section: an architecture, its sizes and variants, and the presets they start from.
 
 mod arch;
-mod encoder;
 mod preset;
-mod rnn;
-mod skip_gram;
-mod transformer;
+mod shape;
+mod task;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
-use crate::model::ModelShape;
 use crate::recurrent::Cell;
 use crate::recurrent::attention::Score;
 
-pub use arch::{Arch, Task};
-pub use encoder::{EncoderConfig, Head, ImageShape, Pooling, VitConfig};
+pub use arch::*;
 pub use preset::Preset;
 use preset::Sizes;
-pub use rnn::RnnConfig;
-pub use skip_gram::SkipGramConfig;
-pub use transformer::TransformerConfig;
+pub use task::Task;
 
 /// The non-linearity inside the feed-forward block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,60 +163,6 @@ impl ModelConfig {
         self.preset.unwrap_or(Preset::Small).sizes(self.arch)
     }
 
-    /// What the model is trained for.
-    pub fn task(&self) -> Task {
-        match self.head {
-            Some(Head::MaskedLm) if self.arch == Arch::Encoder => Task::Masked,
-            _ => self.arch.task(),
-        }
-    }
-
-    /// Fills every key that a preset or the architecture decides, so that the result says all it means.
-    #[must_use]
-    pub fn resolve(&self) -> Self {
-        let Sizes { num_layers, d_model, d_ff, num_heads, dropout } = self.sizes();
-        let (reads, writes) = (
-            !matches!(self.task(), Task::Language | Task::Words),
-            matches!(self.task(), Task::Translation | Task::Language),
-        );
-        let vectors = Self {
-            preset: Some(self.preset.unwrap_or(Preset::Small)),
-            d_model: Some(self.d_model.unwrap_or(d_model)),
-            ..self.clone()
-        };
-        let common = Self {
-            num_encoder_layers: if reads {
-                self.num_encoder_layers.or(Some(num_layers))
-            } else {
-                self.num_encoder_layers
-            },
-            num_decoder_layers: if writes {
-                self.num_decoder_layers.or(Some(num_layers))
-            } else {
-                self.num_decoder_layers
-            },
-            dropout: Some(self.dropout.unwrap_or(dropout)),
-            ..vectors.clone()
-        };
-        let of_transformer = Self {
-            d_ff: Some(self.d_ff.unwrap_or(d_ff)),
-            num_heads: Some(self.num_heads.unwrap_or(num_heads)),
-            ..common.clone()
-        };
-        match self.arch {
-            Arch::Transformer | Arch::Lm => of_transformer,
-            Arch::Encoder | Arch::Vit => of_transformer.resolve_head(),
-            Arch::SkipGram => vectors,
-            Arch::RnnLm => Self { cell: Some(self.cell.unwrap_or_default()), ..common },
-            Arch::Rnn => Self {
-                cell: Some(self.cell.unwrap_or_default()),
-                attention: Some(self.attention.unwrap_or_default()),
-                input_feeding: Some(self.input_feeding()),
-                ..common
-            },
-        }
-    }
-
     /// Checks every value that can be checked without the data.
     ///
     /// # Errors
@@ -238,38 +178,6 @@ impl ModelConfig {
             image: None,
         };
         self.shape(vocabulary).map(|_| ())
-    }
-
-    /// The complete shape of the model for the given vocabularies; products are f32.
-    ///
-    /// # Errors
-    /// [`ModelError::Config`] for a size of zero or beyond reason, a dropout outside `[0, 1)`, sizes that do not fit each
-    /// other, tied embeddings over vocabularies that are not shared, and keys that the architecture does not have.
-    pub fn shape(&self, vocabulary: Vocabulary) -> Result<ModelShape, ModelError> {
-        let both_sides = self.arch.task() == Task::Translation;
-        if both_sides && self.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
-            return Err(ModelError::config(
-                "model.tie_embeddings",
-                "all",
-                "source and target have separate vocabularies; use `\"decoder\"`, or `tokenizer.shared = true`",
-            ));
-        }
-        if !matches!(self.arch, Arch::Encoder | Arch::Vit) {
-            self.refuse(&[
-                ("model.head", self.head.is_some()),
-                ("model.pooling", self.pooling.is_some()),
-                ("model.patch_size", self.patch_size.is_some()),
-            ])?;
-        }
-        match self.arch {
-            Arch::Transformer => self.transformer(vocabulary).map(ModelShape::Transformer),
-            Arch::Rnn => self.rnn(vocabulary).map(ModelShape::Rnn),
-            Arch::Lm => self.lm(vocabulary).map(ModelShape::Lm),
-            Arch::RnnLm => self.rnn_lm(vocabulary).map(ModelShape::RnnLm),
-            Arch::SkipGram => self.skip_gram(vocabulary).map(ModelShape::SkipGram),
-            Arch::Encoder => self.encoder(vocabulary).map(ModelShape::Encoder),
-            Arch::Vit => self.vit(vocabulary).map(ModelShape::Vit),
-        }
     }
 
     /// Refuses keys that were given and do nothing in this architecture.

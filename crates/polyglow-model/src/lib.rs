@@ -12,12 +12,10 @@ pub mod decoder;
 pub mod dropout;
 pub mod embedding;
 pub mod encoder;
-mod encoder_only;
 pub mod feed_forward;
 pub mod init;
 pub mod layer_norm;
 pub mod linear;
-mod lm;
 pub mod loss;
 pub mod mask;
 mod model;
@@ -30,31 +28,16 @@ pub mod quantization;
 pub mod random;
 pub mod recurrent;
 pub mod residual;
-mod rnn;
-mod rnn_lm;
 pub mod search;
-mod skip_gram;
-mod transformer;
-mod vit;
 pub mod weight;
 
-pub use config::{
-    Activation, Arch, EncoderConfig, Head, ImageShape, ModelConfig, Norm, Pooling, Position, Preset, RnnConfig,
-    SkipGramConfig, Task, TieEmbeddings, TransformerConfig, VitConfig, Vocabulary,
-};
-pub use encoder_only::EncoderOnly;
+pub use config::*;
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
-pub use lm::{LanguageModel, TextCache};
 pub use loss::{LossOutput, alignment_loss, cross_entropy};
-pub use model::{Cache, Model, ModelShape, Side};
+pub use model::*;
 pub use precision::Precision;
 pub use prediction::{Prediction, Projection};
-pub use rnn::{Rnn, RnnCache};
-pub use rnn_lm::{RecurrentLanguageModel, States};
-pub use skip_gram::SkipGramModel;
-pub use transformer::{AttentionMaps, Memory, Transformer};
-pub use vit::Vit;
 
 /// The device of the unit tests.
 #[cfg(test)]

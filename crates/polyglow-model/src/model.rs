@@ -1,26 +1,34 @@
-//! A model of any architecture: the one place where they differ for whoever trains, translates and looks inside.
+//! Models of all architectures: the one place where they differ for whoever trains, translates and looks inside.
+//!
+//! An architecture is a file in `model/` that implements [`Architecture`], and a variant of [`Model`].
 
-mod shape;
+mod encoder_only;
+mod lm;
+mod rnn;
+mod rnn_lm;
+mod skip_gram;
 mod states;
+mod transformer;
+mod vit;
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
 use crate::attention::Watch;
 use crate::cache::DecoderCache;
-use crate::config::{Head, Task, Vocabulary};
-use crate::encoder_only::EncoderOnly;
-use crate::lm::{LanguageModel, TextCache};
+use crate::config::{ModelShape, Task, Vocabulary};
+use crate::embedding::Embedding;
 use crate::loss::LossOutput;
 use crate::prediction::Prediction;
-use crate::rnn::{Rnn, RnnCache};
-use crate::rnn_lm::{self, RecurrentLanguageModel, States};
-use crate::skip_gram::SkipGramModel;
-use crate::transformer::{AttentionMaps, Transformer};
-use crate::vit::Vit;
 
-pub use shape::ModelShape;
+pub use encoder_only::EncoderOnly;
+pub use lm::{LanguageModel, TextCache};
+pub use rnn::{Rnn, RnnCache};
+pub use rnn_lm::{RecurrentLanguageModel, States};
+pub use skip_gram::SkipGramModel;
 pub use states::Side;
+pub use transformer::{AttentionMaps, Memory, Transformer};
+pub use vit::Vit;
 
 /// A model of any architecture, from ids to scores of the next token.
 #[derive(Module, Debug)]
@@ -55,55 +63,82 @@ pub enum Cache {
     RnnLm(States),
 }
 
+/// What an architecture has to offer. A default is the answer of one that has no such thing.
+pub(crate) trait Architecture {
+    /// The shape it was built with.
+    fn shape(&self) -> ModelShape;
+
+    /// Whether it lives in host memory.
+    fn on_host(&self) -> bool;
+
+    /// As [`Model::embedding`].
+    fn embedding(&self, side: Side) -> &Embedding;
+
+    /// The states of [`Model::states`], without the vectors before the lowest layer.
+    fn states(&self, _: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        Vec::new()
+    }
+
+    /// What [`Model::forward`] makes scores of.
+    fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Prediction<'_>;
+
+    /// As [`Model::predict_aligned`].
+    fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Option<Tensor<3>>) {
+        (self.predict(src, tgt_in), None)
+    }
+
+    /// As [`Model::attention`].
+    fn attention(&self, _: Tensor<2, Int>, _: Tensor<2, Int>) -> AttentionMaps {
+        AttentionMaps::default()
+    }
+
+    /// As [`Model::cross_attention`].
+    fn cross_attention(&self, _: Tensor<2, Int>, _: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        Vec::new()
+    }
+
+    /// As [`Model::start`].
+    fn start(&self, _: Tensor<2, Int>) -> Cache {
+        panic!("this architecture writes no text")
+    }
+
+    /// As [`Model::advance`].
+    fn advance(&self, _: Tensor<2, Int>, _: &mut Cache) -> Tensor<2> {
+        panic!("this architecture writes no text")
+    }
+}
+
 impl Model {
+    fn architecture(&self) -> &dyn Architecture {
+        match self {
+            Self::Transformer(model) => model,
+            Self::Rnn(model) => model,
+            Self::Lm(model) => model,
+            Self::RnnLm(model) => model,
+            Self::SkipGram(model) => model,
+            Self::Encoder(model) => model,
+            Self::Vit(model) => model,
+        }
+    }
+
     /// The shape it was built with.
     pub fn shape(&self) -> ModelShape {
-        match self {
-            Self::Transformer(model) => ModelShape::Transformer(model.config().clone()),
-            Self::Rnn(model) => ModelShape::Rnn(model.config().clone()),
-            Self::Lm(model) => ModelShape::Lm(model.config().clone()),
-            Self::RnnLm(model) => ModelShape::RnnLm(model.config().clone()),
-            Self::SkipGram(model) => ModelShape::SkipGram(*model.config()),
-            Self::Encoder(model) => ModelShape::Encoder(model.config().clone()),
-            Self::Vit(model) => ModelShape::Vit(model.config().clone()),
-        }
+        self.architecture().shape()
     }
 
     /// What the data decided about it.
     pub fn vocabulary(&self) -> Vocabulary {
-        match self {
-            Self::Transformer(model) => model.config().vocabulary(),
-            Self::Rnn(model) => model.config().vocabulary,
-            Self::Lm(model) => model.config().vocabulary(),
-            Self::RnnLm(model) => model.config().vocabulary,
-            Self::SkipGram(model) => model.config().vocabulary,
-            Self::Encoder(_) | Self::Vit(_) => self.shape().vocabulary(),
-        }
+        self.shape().vocabulary()
     }
 
     /// What it was made for.
     pub fn task(&self) -> Task {
-        match self {
-            Self::Transformer(_) | Self::Rnn(_) => Task::Translation,
-            Self::Lm(_) | Self::RnnLm(_) => Task::Language,
-            Self::SkipGram(_) => Task::Words,
-            Self::Encoder(model) if model.config().head == Head::MaskedLm => Task::Masked,
-            Self::Encoder(_) => Task::Labels,
-            Self::Vit(_) => Task::Images,
-        }
+        self.shape().task()
     }
 
     /// Whether it lives in host memory.
     pub fn on_host(&self) -> bool {
-        match self {
-            Self::Transformer(model) => model.on_host(),
-            Self::Rnn(model) => model.on_host(),
-            Self::Lm(model) => model.on_host(),
-            Self::RnnLm(model) => model.on_host(),
-            Self::SkipGram(model) => model.on_host(),
-            Self::Encoder(model) => model.on_host(),
-            Self::Vit(model) => model.on_host(),
-        }
+        self.architecture().on_host()
     }
 
     /// Scores of the next token at every target position at once (teacher forcing); of word vectors those of the two
@@ -113,7 +148,7 @@ impl Model {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
-        self.predict(src, tgt_in).logits()
+        self.architecture().predict(src, tgt_in).logits()
     }
 
     /// Cross-entropy of [`Self::forward`], for less memory.
@@ -127,20 +162,7 @@ impl Model {
         targets: Tensor<1, Int>,
         label_smoothing: f64,
     ) -> LossOutput {
-        self.predict(src, tgt_in).loss(targets, label_smoothing, self.vocabulary().tgt_pad_id)
-    }
-
-    /// What [`Self::forward`] makes scores of.
-    fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Prediction<'_> {
-        match self {
-            Self::Transformer(model) => model.predict(src, tgt_in),
-            Self::Rnn(model) => model.predict(src, tgt_in, None),
-            Self::Lm(model) => model.predict(tgt_in, None),
-            Self::RnnLm(model) => model.predict(tgt_in),
-            Self::SkipGram(model) => Prediction::Scores(model.forward(src, tgt_in)),
-            Self::Encoder(model) => model.predict(src, None),
-            Self::Vit(model) => Prediction::Scores(model.forward(src, None)),
-        }
+        self.architecture().predict(src, tgt_in).loss(targets, label_smoothing, self.vocabulary().tgt_pad_id)
     }
 
     /// What [`Self::forward`] scores tokens by, and where the highest layer looks in the source, averaged over heads; none
@@ -149,20 +171,7 @@ impl Model {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; the weights: `[batch, tgt_len, src_len]`
     pub fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Option<Tensor<3>>) {
-        match self {
-            Self::Transformer(model) => {
-                let (prediction, weights) = model.predict_aligned(src, tgt_in);
-                (prediction, Some(weights))
-            }
-            Self::Rnn(model) => {
-                let mut found = None;
-                let prediction = model.predict(src, tgt_in, Some(&mut |weights| found = Some(weights)));
-                (prediction, found)
-            }
-            Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) | Self::Encoder(_) | Self::Vit(_) => {
-                (self.predict(src, tgt_in), None)
-            }
-        }
+        self.architecture().predict_aligned(src, tgt_in)
     }
 
     /// The weights of every attention in [`Self::forward`]. The query at a target position is the one that predicts the
@@ -171,22 +180,7 @@ impl Model {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`
     pub fn attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> AttentionMaps {
-        match self {
-            Self::Transformer(model) => model.attention(src, tgt_in),
-            Self::Rnn(_) => {
-                let (_, weights) = self.predict_aligned(src, tgt_in);
-                let cross = weights.into_iter().map(|weights| weights.unsqueeze_dim(1)).collect();
-                AttentionMaps { cross, ..AttentionMaps::default() }
-            }
-            Self::Lm(model) => {
-                let mut decoder = Vec::new();
-                model.forward(tgt_in, Some(&mut |_, weights| decoder.push(weights)));
-                AttentionMaps { decoder, ..AttentionMaps::default() }
-            }
-            Self::RnnLm(_) | Self::SkipGram(_) => AttentionMaps::default(),
-            Self::Encoder(model) => of_encoder(|watch| model.forward(src, watch)),
-            Self::Vit(model) => of_encoder(|watch| model.forward(src, watch)),
-        }
+        self.architecture().attention(src, tgt_in)
     }
 
     /// The weights of every layer's attention to the source in [`Self::forward`], from the lowest, averaged over heads.
@@ -194,11 +188,7 @@ impl Model {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch, tgt_len, src_len]` each
     pub fn cross_attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Vec<Tensor<3>> {
-        match self {
-            Self::Transformer(model) => model.cross_attention(src, tgt_in),
-            Self::Rnn(_) => self.predict_aligned(src, tgt_in).1.into_iter().collect(),
-            Self::Lm(_) | Self::RnnLm(_) | Self::SkipGram(_) | Self::Encoder(_) | Self::Vit(_) => Vec::new(),
-        }
+        self.architecture().cross_attention(src, tgt_in)
     }
 
     /// Reads the source, to [`Self::advance`] from.
@@ -207,16 +197,9 @@ impl Model {
     /// - `src`: `[rows, src_len]`, of which a language model only looks at the number of rows
     ///
     /// # Panics
-    /// It is made of word vectors, or is an encoder with a head, which write no text.
+    /// It is for word vectors, labels or hidden tokens, and writes no text.
     pub fn start(&self, src: Tensor<2, Int>) -> Cache {
-        match self {
-            Self::Transformer(model) => Cache::Transformer(model.start(&model.encode(src))),
-            Self::Rnn(model) => Cache::Rnn(model.start(src)),
-            Self::Lm(model) => Cache::Lm(model.start(src.dims()[0])),
-            Self::RnnLm(_) => Cache::RnnLm(None),
-            Self::SkipGram(_) => panic!("word vectors predict no text"),
-            Self::Encoder(_) | Self::Vit(_) => panic!("an encoder writes nothing"),
-        }
+        self.architecture().start(src)
     }
 
     /// Scores of the next token after one more token in every row; equal to the last position of [`Self::forward`].
@@ -225,15 +208,9 @@ impl Model {
     /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, tgt_vocab_size]`
     ///
     /// # Panics
-    /// The cache is another architecture's.
+    /// The cache is another architecture's, or it writes no text.
     pub fn advance(&self, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2> {
-        match (self, cache) {
-            (Self::Transformer(model), Cache::Transformer(cache)) => model.advance(ids, cache),
-            (Self::Rnn(model), Cache::Rnn(cache)) => model.advance(ids, cache),
-            (Self::Lm(model), Cache::Lm(cache)) => model.advance(ids, cache),
-            (Self::RnnLm(model), Cache::RnnLm(states)) => model.advance(ids, states),
-            _ => panic!("a model goes on from its own cache"),
-        }
+        self.architecture().advance(ids, cache)
     }
 }
 

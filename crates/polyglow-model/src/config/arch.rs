@@ -1,6 +1,26 @@
-//! The architectures, and what each is trained for.
+//! The architectures: their names, which keys they fill, and the complete shapes that come out.
+//!
+//! Whoever adds one begins here: a variant of [`Arch`] and one of [`ModelShape`], and the compiler asks for the rest.
+
+mod encoder;
+mod lm;
+mod rnn;
+mod rnn_lm;
+mod skip_gram;
+mod transformer;
 
 use serde::{Deserialize, Serialize};
+
+use super::shape::Shape;
+use super::{ModelConfig, Preset, Sizes, Task, TieEmbeddings, Vocabulary};
+use crate::error::ModelError;
+
+pub use encoder::{EncoderConfig, Head, ImageShape, Pooling, VitConfig};
+pub use lm::LmConfig;
+pub use rnn::RnnConfig;
+pub use rnn_lm::RnnLmConfig;
+pub use skip_gram::SkipGramConfig;
+pub use transformer::TransformerConfig;
 
 /// The architectures that can be trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,30 +46,6 @@ pub enum Arch {
     Vit,
 }
 
-/// What an architecture is trained for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// The target, given the source.
-    Translation,
-    /// The next token of a text that has only one side.
-    Language,
-    /// Which words stand beside a word, in a text that has only one side.
-    Words,
-    /// The label of a text.
-    Labels,
-    /// The label of an image.
-    Images,
-    /// The tokens that are hidden in a text that has only one side.
-    Masked,
-}
-
-impl Task {
-    /// Whether an answer is one of a few labels.
-    pub fn is_classification(self) -> bool {
-        matches!(self, Self::Labels | Self::Images)
-    }
-}
-
 impl Arch {
     /// What it is trained for, if its head does not say otherwise.
     pub fn task(self) -> Task {
@@ -72,6 +68,151 @@ impl Arch {
             Self::SkipGram => "skipgram",
             Self::Encoder => "encoder",
             Self::Vit => "vit",
+        }
+    }
+
+    /// Layers of a stack, where a Transformer of the same size has `of_transformer`.
+    pub(super) fn num_layers(self, of_transformer: usize) -> usize {
+        match self {
+            Self::Transformer | Self::Lm | Self::Encoder | Self::Vit => of_transformer,
+            // A recurrent layer reads the whole sequence, so few are needed, and each costs `len` steps in a row.
+            Self::Rnn | Self::RnnLm => of_transformer / 3,
+            Self::SkipGram => 0,
+        }
+    }
+}
+
+impl ModelConfig {
+    /// What the model is trained for.
+    pub fn task(&self) -> Task {
+        match self.head {
+            Some(Head::MaskedLm) if self.arch == Arch::Encoder => Task::Masked,
+            _ => self.arch.task(),
+        }
+    }
+
+    /// Fills every key that a preset or the architecture decides, so that the result says all it means.
+    #[must_use]
+    pub fn resolve(&self) -> Self {
+        let Sizes { num_layers, d_model, d_ff, num_heads, dropout } = self.sizes();
+        let (reads, writes) = (
+            !matches!(self.task(), Task::Language | Task::Words),
+            matches!(self.task(), Task::Translation | Task::Language),
+        );
+        let vectors = Self {
+            preset: Some(self.preset.unwrap_or(Preset::Small)),
+            d_model: Some(self.d_model.unwrap_or(d_model)),
+            ..self.clone()
+        };
+        let common = Self {
+            num_encoder_layers: if reads {
+                self.num_encoder_layers.or(Some(num_layers))
+            } else {
+                self.num_encoder_layers
+            },
+            num_decoder_layers: if writes {
+                self.num_decoder_layers.or(Some(num_layers))
+            } else {
+                self.num_decoder_layers
+            },
+            dropout: Some(self.dropout.unwrap_or(dropout)),
+            ..vectors.clone()
+        };
+        let of_transformer = Self {
+            d_ff: Some(self.d_ff.unwrap_or(d_ff)),
+            num_heads: Some(self.num_heads.unwrap_or(num_heads)),
+            ..common.clone()
+        };
+        match self.arch {
+            Arch::Transformer | Arch::Lm => of_transformer,
+            Arch::Encoder | Arch::Vit => of_transformer.resolve_head(),
+            Arch::SkipGram => vectors,
+            Arch::RnnLm => Self { cell: Some(self.cell.unwrap_or_default()), ..common },
+            Arch::Rnn => Self {
+                cell: Some(self.cell.unwrap_or_default()),
+                attention: Some(self.attention.unwrap_or_default()),
+                input_feeding: Some(self.input_feeding()),
+                ..common
+            },
+        }
+    }
+
+    /// The complete shape of the model for the given vocabularies; products are f32.
+    ///
+    /// # Errors
+    /// [`ModelError::Config`] for a size of zero or beyond reason, a dropout outside `[0, 1)`, sizes that do not fit each
+    /// other, tied embeddings over vocabularies that are not shared, and keys that the architecture does not have.
+    pub fn shape(&self, vocabulary: Vocabulary) -> Result<ModelShape, ModelError> {
+        let both_sides = self.arch.task() == Task::Translation;
+        if both_sides && self.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
+            return Err(ModelError::config(
+                "model.tie_embeddings",
+                "all",
+                "source and target have separate vocabularies; use `\"decoder\"`, or `tokenizer.shared = true`",
+            ));
+        }
+        if !matches!(self.arch, Arch::Encoder | Arch::Vit) {
+            self.refuse(&[
+                ("model.head", self.head.is_some()),
+                ("model.pooling", self.pooling.is_some()),
+                ("model.patch_size", self.patch_size.is_some()),
+            ])?;
+        }
+        match self.arch {
+            Arch::Transformer => self.transformer(vocabulary).map(ModelShape::Transformer),
+            Arch::Rnn => self.rnn(vocabulary).map(ModelShape::Rnn),
+            Arch::Lm => self.lm(vocabulary).map(ModelShape::Lm),
+            Arch::RnnLm => self.rnn_lm(vocabulary).map(ModelShape::RnnLm),
+            Arch::SkipGram => self.skip_gram(vocabulary).map(ModelShape::SkipGram),
+            Arch::Encoder => self.encoder(vocabulary).map(ModelShape::Encoder),
+            Arch::Vit => self.vit(vocabulary).map(ModelShape::Vit),
+        }
+    }
+}
+
+/// The complete shape of a model.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelShape {
+    /// Of an encoder-decoder Transformer.
+    Transformer(TransformerConfig),
+    /// Of a recurrent encoder-decoder.
+    Rnn(RnnConfig),
+    /// Of a decoder-only Transformer.
+    Lm(LmConfig),
+    /// Of a recurrent language model.
+    RnnLm(RnnLmConfig),
+    /// Of word vectors.
+    SkipGram(SkipGramConfig),
+    /// Of an encoder of text with a head.
+    Encoder(EncoderConfig),
+    /// Of a Vision Transformer.
+    Vit(VitConfig),
+}
+
+impl ModelShape {
+    /// What it can tell, and make.
+    pub(super) fn shape(&self) -> &dyn Shape {
+        match self {
+            Self::Transformer(shape) => shape,
+            Self::Rnn(shape) => shape,
+            Self::Lm(shape) => shape,
+            Self::RnnLm(shape) => shape,
+            Self::SkipGram(shape) => shape,
+            Self::Encoder(shape) => shape,
+            Self::Vit(shape) => shape,
+        }
+    }
+
+    /// The same, to change it.
+    pub(super) fn shape_mut(&mut self) -> &mut dyn Shape {
+        match self {
+            Self::Transformer(shape) => shape,
+            Self::Rnn(shape) => shape,
+            Self::Lm(shape) => shape,
+            Self::RnnLm(shape) => shape,
+            Self::SkipGram(shape) => shape,
+            Self::Encoder(shape) => shape,
+            Self::Vit(shape) => shape,
         }
     }
 }

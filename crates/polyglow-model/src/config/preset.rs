@@ -36,12 +36,6 @@ impl Preset {
             Self::Base => (6, 512, 2048, 8, 0.1),
             Self::Big => (6, 1024, 4096, 16, 0.3),
         };
-        // A recurrent layer reads the whole sequence, so few are needed, and each costs `len` steps in a row.
-        let num_layers = match arch {
-            Arch::Transformer | Arch::Lm | Arch::Encoder | Arch::Vit => num_layers,
-            Arch::Rnn | Arch::RnnLm => num_layers / 3,
-            Arch::SkipGram => 0,
-        };
-        Sizes { num_layers, d_model, d_ff, num_heads, dropout }
+        Sizes { num_layers: arch.num_layers(num_layers), d_model, d_ff, num_heads, dropout }
     }
 }

@@ -30,17 +30,7 @@ impl Model {
     /// # Panics
     /// It reads images, which have no tokens.
     pub fn embedding(&self, side: Side) -> &Embedding {
-        match (self, side) {
-            (Self::Transformer(model), Side::Src) => &model.src_embedding,
-            (Self::Transformer(model), Side::Tgt) => model.tgt_embedding.as_ref().unwrap_or(&model.src_embedding),
-            (Self::Rnn(model), Side::Src) => &model.src_embedding,
-            (Self::Rnn(model), Side::Tgt) => model.tgt_embedding.as_ref().unwrap_or(&model.src_embedding),
-            (Self::Lm(model), _) => &model.embedding,
-            (Self::RnnLm(model), _) => &model.embedding,
-            (Self::SkipGram(model), _) => &model.embedding,
-            (Self::Encoder(model), _) => &model.embedding,
-            (Self::Vit(_), _) => panic!("images have no tokens"),
-        }
+        self.architecture().embedding(side)
     }
 
     /// The vector of every token of a side.
@@ -66,14 +56,6 @@ impl Model {
     /// - `ids`: `[batch, len]`, with padding behind; output: `[batch, len, d_model]` each
     pub fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let embedded = self.embedding(self.reading_side()).forward(ids.clone());
-        let layers = match self {
-            Self::Transformer(model) => model.states(ids),
-            Self::Rnn(model) => model.states(ids),
-            Self::Lm(model) => model.states(ids),
-            Self::RnnLm(model) => model.states(ids),
-            Self::Encoder(model) => model.states(ids),
-            Self::SkipGram(_) | Self::Vit(_) => Vec::new(),
-        };
-        [vec![embedded], layers].concat()
+        [vec![embedded], self.architecture().states(ids)].concat()
     }
 }

@@ -4,9 +4,11 @@
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
 
-use crate::config::SkipGramConfig;
+use super::{Architecture, Side};
+use crate::config::{ModelShape, SkipGramConfig};
 use crate::embedding::Embedding;
 use crate::init::ParamInit;
+use crate::prediction::Prediction;
 
 /// Two vectors for each word: as the word that is looked at, and as one beside it.
 #[derive(Module, Debug)]
@@ -37,11 +39,6 @@ impl SkipGramModel {
         &self.config
     }
 
-    /// Whether it lives in host memory.
-    pub fn on_host(&self) -> bool {
-        self.on_host
-    }
-
     /// For each candidate the logits that it is drawn from the noise, 0, and that it stands beside the center, the product
     /// of both vectors. So the cross-entropy over these two classes is `-log σ(center · candidate)` for class 1 and
     /// `-log σ(-center · candidate)` for class 0 (equation 4).
@@ -53,5 +50,23 @@ impl SkipGramModel {
         let product = self.embedding.rows(centers) * self.context.rows(candidates);
         let scores = product.sum_dim(2).reshape([rows * count, 1]);
         Tensor::cat(vec![scores.zeros_like(), scores], 1)
+    }
+}
+
+impl Architecture for SkipGramModel {
+    fn shape(&self) -> ModelShape {
+        ModelShape::SkipGram(self.config)
+    }
+
+    fn on_host(&self) -> bool {
+        self.on_host
+    }
+
+    fn embedding(&self, _: Side) -> &Embedding {
+        &self.embedding
+    }
+
+    fn predict(&self, centers: Tensor<2, Int>, candidates: Tensor<2, Int>) -> Prediction<'_> {
+        Prediction::Scores(self.forward(centers, candidates))
     }
 }

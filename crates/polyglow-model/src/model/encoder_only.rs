@@ -3,8 +3,9 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor};
 
+use super::{Architecture, AttentionMaps, Side, of_encoder};
 use crate::attention::Watch;
-use crate::config::{EncoderConfig, Head};
+use crate::config::{EncoderConfig, Head, ModelShape};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::encoder::Encoder;
@@ -61,11 +62,6 @@ impl EncoderOnly {
         &self.config
     }
 
-    /// Whether it lives in host memory.
-    pub fn on_host(&self) -> bool {
-        self.on_host
-    }
-
     /// Scores of the labels of each text, or of the tokens at each position; shows the attention weights to `watch`.
     ///
     /// # Shapes
@@ -105,5 +101,31 @@ impl EncoderOnly {
         let rotation = Rotation::new(config, 0, len, &src.device());
         let embedded = self.position.add(self.embedding.forward(src), 0);
         (self.dropout.forward(self.pool.prepend(embedded)), mask, rotation)
+    }
+}
+
+impl Architecture for EncoderOnly {
+    fn shape(&self) -> ModelShape {
+        ModelShape::Encoder(self.config.clone())
+    }
+
+    fn on_host(&self) -> bool {
+        self.on_host
+    }
+
+    fn embedding(&self, _: Side) -> &Embedding {
+        &self.embedding
+    }
+
+    fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        self.states(ids)
+    }
+
+    fn predict(&self, src: Tensor<2, Int>, _: Tensor<2, Int>) -> Prediction<'_> {
+        self.predict(src, None)
+    }
+
+    fn attention(&self, src: Tensor<2, Int>, _: Tensor<2, Int>) -> AttentionMaps {
+        of_encoder(|watch| self.forward(src, watch))
     }
 }

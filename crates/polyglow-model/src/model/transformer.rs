@@ -3,9 +3,10 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor};
 
+use super::{Architecture, Cache, Side};
 use crate::attention::{AttentionKind, Watch};
 use crate::cache::DecoderCache;
-use crate::config::{TieEmbeddings, TransformerConfig};
+use crate::config::{ModelShape, TieEmbeddings, TransformerConfig};
 use crate::decoder::{Decoder, DecoderInput};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
@@ -88,11 +89,6 @@ impl Transformer {
     /// The shape it was built with.
     pub fn config(&self) -> &TransformerConfig {
         &self.config
-    }
-
-    /// Whether it lives in host memory.
-    pub fn on_host(&self) -> bool {
-        self.on_host
     }
 
     /// Reads the source.
@@ -234,5 +230,52 @@ impl Transformer {
     /// - `hidden`: `[batch, len, d_model]`
     fn projected(&self, hidden: Tensor<3>) -> Prediction<'_> {
         Projection::new(self.output.as_ref(), self.tgt_embedding()).of(hidden.flatten(0, 1))
+    }
+}
+
+impl Architecture for Transformer {
+    fn shape(&self) -> ModelShape {
+        ModelShape::Transformer(self.config.clone())
+    }
+
+    fn on_host(&self) -> bool {
+        self.on_host
+    }
+
+    fn embedding(&self, side: Side) -> &Embedding {
+        match side {
+            Side::Src => &self.src_embedding,
+            Side::Tgt => self.tgt_embedding(),
+        }
+    }
+
+    fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        self.states(ids)
+    }
+
+    fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Prediction<'_> {
+        self.predict(src, tgt_in)
+    }
+
+    fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Option<Tensor<3>>) {
+        let (prediction, weights) = self.predict_aligned(src, tgt_in);
+        (prediction, Some(weights))
+    }
+
+    fn attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> AttentionMaps {
+        self.attention(src, tgt_in)
+    }
+
+    fn cross_attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        self.cross_attention(src, tgt_in)
+    }
+
+    fn start(&self, src: Tensor<2, Int>) -> Cache {
+        Cache::Transformer(self.start(&self.encode(src)))
+    }
+
+    fn advance(&self, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2> {
+        let Cache::Transformer(cache) = cache else { panic!("a model goes on from its own cache") };
+        self.advance(ids, cache)
     }
 }

@@ -1,7 +1,11 @@
 //! The complete shape of a recurrent encoder-decoder.
 
-use super::{DEEPEST, ModelConfig, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout, check_size};
+use crate::attention::AttentionKind;
+use crate::config::shape::Shape;
+use crate::config::{DEEPEST, ModelConfig, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout, check_size};
 use crate::error::ModelError;
+use crate::init::ParamInit;
+use crate::model::{Model, Rnn};
 use crate::precision::Precision;
 use crate::prediction::loss_numbers;
 use crate::recurrent::Cell;
@@ -77,23 +81,6 @@ impl ModelConfig {
     }
 }
 
-impl ModelConfig {
-    /// The complete shape of a recurrent language model over the target's vocabulary; products are f32.
-    ///
-    /// # Errors
-    /// As [`Self::rnn`]; encoder layers, attention or input feeding.
-    pub fn rnn_lm(&self, vocabulary: Vocabulary) -> Result<RnnConfig, ModelError> {
-        self.refuse(&[
-            ("model.num_encoder_layers", self.num_encoder_layers.is_some()),
-            ("model.attention", self.attention.is_some()),
-            ("model.input_feeding", self.input_feeding.is_some()),
-        ])?;
-        // An encoder layer that is not built, for the checks.
-        let config = Self { num_encoder_layers: Some(1), attention: Some(Score::None), ..self.clone() };
-        Ok(RnnConfig { num_encoder_layers: 0, ..config.rnn(vocabulary)? })
-    }
-}
-
 impl RnnConfig {
     fn validate(&self) -> Result<(), ModelError> {
         check_size("model.d_model", self.d_model, WIDEST)?;
@@ -110,10 +97,38 @@ impl RnnConfig {
         }
         Ok(())
     }
+}
 
-    /// Floating-point operations of the matrix products of a forward pass over `rows` sentences: two for each number
-    /// that is multiplied.
-    pub fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
+impl Shape for RnnConfig {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::Rnn(Rnn::build(self, init))
+    }
+
+    fn task(&self) -> Task {
+        Task::Translation
+    }
+
+    fn d_model(&self) -> usize {
+        self.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.vocabulary
+    }
+
+    fn max_len(&mut self) -> &mut usize {
+        &mut self.vocabulary.max_len
+    }
+
+    fn precision(&mut self) -> Option<&mut Precision> {
+        Some(&mut self.precision)
+    }
+
+    fn attention(&self, kind: AttentionKind) -> (usize, usize) {
+        if kind == AttentionKind::Cross && self.attention != Score::None { (1, 1) } else { (0, 0) }
+    }
+
+    fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
         let [src, tgt] = [src_len, tgt_len].map(|len| (rows * len) as f64);
         let (width, gates) = (self.d_model as f64, self.cell.gates() as f64);
         // Both directions, each from the whole width and its own half to half a width.
@@ -134,7 +149,7 @@ impl RnnConfig {
     /// Numbers that a forward pass over `rows` sentences keeps for the backward pass: per position and layer the input,
     /// two projections and some ten numbers for each of the state's, and at each target position the source as additive
     /// attention mixes it; and the loss, as a Transformer's.
-    pub fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
+    fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
         let count = |number: usize| number as u64;
         let (src, tgt, width) = (count(rows * src_len), count(rows * tgt_len), count(self.d_model));
         let of_layer = width * (11 + 2 * count(self.cell.gates()));

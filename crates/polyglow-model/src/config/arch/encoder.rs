@@ -2,8 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ModelConfig, TieEmbeddings, TransformerConfig, Vocabulary};
+use super::{Arch, TransformerConfig};
+use crate::attention::AttentionKind;
+use crate::config::shape::Shape;
+use crate::config::{ModelConfig, Task, TieEmbeddings, Vocabulary};
 use crate::error::ModelError;
+use crate::init::ParamInit;
+use crate::model::{EncoderOnly, Model, Vit};
+use crate::precision::Precision;
 
 /// What stands on the encoder of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +81,7 @@ const PATCH_SIZE: usize = 4;
 impl ModelConfig {
     /// The keys of encoders that end in a head, filled in.
     pub(super) fn resolve_head(self) -> Self {
-        let is_vit = self.arch == super::Arch::Vit;
+        let is_vit = self.arch == Arch::Vit;
         Self {
             pooling: Some(self.pooling.unwrap_or_default()),
             head: if is_vit { self.head } else { Some(self.head.unwrap_or_default()) },
@@ -138,15 +144,46 @@ impl EncoderConfig {
             Head::MaskedLm => rows * src_len,
         }
     }
+}
 
-    /// As of [`TransformerConfig`].
-    pub(crate) fn forward_flops(&self, batch @ [rows, src_len, _]: [usize; 3]) -> f64 {
+impl Shape for EncoderConfig {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::Encoder(EncoderOnly::build(self, init))
+    }
+
+    fn task(&self) -> Task {
+        match self.head {
+            Head::Classification => Task::Labels,
+            Head::MaskedLm => Task::Masked,
+        }
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.stack.vocabulary()
+    }
+
+    fn max_len(&mut self) -> &mut usize {
+        &mut self.stack.max_len
+    }
+
+    fn precision(&mut self) -> Option<&mut Precision> {
+        Some(&mut self.stack.precision)
+    }
+
+    fn attention(&self, kind: AttentionKind) -> (usize, usize) {
+        if kind == AttentionKind::Encoder { self.stack.attention(kind) } else { (0, 0) }
+    }
+
+    fn forward_flops(&self, batch @ [rows, src_len, _]: [usize; 3]) -> f64 {
         let logits = 2.0 * (self.num_logits(batch) * self.stack.d_model * self.stack.tgt_vocab_size) as f64;
         self.stack.forward_flops([rows, self.len(src_len), 0]) + logits
     }
 
-    /// As of [`TransformerConfig`].
-    pub(crate) fn activations(&self, batch @ [rows, src_len, _]: [usize; 3], kernels: bool) -> u64 {
+    fn activations(&self, batch @ [rows, src_len, _]: [usize; 3], kernels: bool) -> u64 {
         let logits = (self.num_logits(batch) * self.stack.tgt_vocab_size) as u64 * if kernels { 1 } else { 3 };
         self.stack.activations([rows, self.len(src_len), 0], kernels) + logits
     }
@@ -168,15 +205,44 @@ impl VitConfig {
         let [rows, columns] = self.grid();
         rows * columns + usize::from(self.pooling == Pooling::Class)
     }
+}
 
-    /// As of [`TransformerConfig`].
-    pub(crate) fn forward_flops(&self, [rows, ..]: [usize; 3]) -> f64 {
+impl Shape for VitConfig {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::Vit(Vit::build(self, init))
+    }
+
+    fn task(&self) -> Task {
+        Task::Images
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        Vocabulary { image: Some(self.image), ..self.stack.vocabulary() }
+    }
+
+    fn max_len(&mut self) -> &mut usize {
+        &mut self.stack.max_len
+    }
+
+    fn precision(&mut self) -> Option<&mut Precision> {
+        Some(&mut self.stack.precision)
+    }
+
+    fn attention(&self, kind: AttentionKind) -> (usize, usize) {
+        if kind == AttentionKind::Encoder { self.stack.attention(kind) } else { (0, 0) }
+    }
+
+    fn forward_flops(&self, [rows, ..]: [usize; 3]) -> f64 {
         let ends = self.image.num_bytes() + self.stack.tgt_vocab_size;
         self.stack.forward_flops([rows, self.len(), 0]) + 2.0 * (rows * self.stack.d_model * ends) as f64
     }
 
-    /// As of [`TransformerConfig`], with the pixels as ids, as numbers and as patches.
-    pub(crate) fn activations(&self, [rows, ..]: [usize; 3], kernels: bool) -> u64 {
+    /// With the pixels as ids, as numbers and as patches.
+    fn activations(&self, [rows, ..]: [usize; 3], kernels: bool) -> u64 {
         self.stack.activations([rows, self.len(), 0], kernels) + 3 * (rows * self.image.num_bytes()) as u64
     }
 }

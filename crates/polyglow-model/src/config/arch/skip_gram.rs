@@ -1,7 +1,11 @@
 //! The complete shape of a skip-gram model.
 
-use super::{ModelConfig, TieEmbeddings, Vocabulary, WIDEST, check_size};
+use crate::config::shape::Shape;
+use crate::config::{ModelConfig, Task, TieEmbeddings, Vocabulary, WIDEST, check_size};
 use crate::error::ModelError;
+use crate::init::ParamInit;
+use crate::model::{Model, SkipGramModel};
+use crate::precision::Precision;
 
 /// In place of a padding target, of which there are none: neither of the classes *noise* and *context*.
 const NO_CLASS: u32 = 2;
@@ -51,15 +55,38 @@ impl ModelConfig {
     }
 }
 
-impl SkipGramConfig {
-    /// Floating-point operations of the products of a forward pass: two for each number that is multiplied.
-    pub fn forward_flops(&self, [rows, _, candidates]: [usize; 3]) -> f64 {
+impl Shape for SkipGramConfig {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::SkipGram(SkipGramModel::build(self, init))
+    }
+
+    fn task(&self) -> Task {
+        Task::Words
+    }
+
+    fn d_model(&self) -> usize {
+        self.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.vocabulary
+    }
+
+    fn max_len(&mut self) -> &mut usize {
+        &mut self.vocabulary.max_len
+    }
+
+    fn precision(&mut self) -> Option<&mut Precision> {
+        None
+    }
+
+    fn forward_flops(&self, [rows, _, candidates]: [usize; 3]) -> f64 {
         2.0 * (rows * candidates * self.d_model) as f64
     }
 
     /// Numbers that a forward pass keeps for the backward pass: the vectors of centers and candidates, their products, and
     /// the logits.
-    pub fn activations(&self, [rows, _, candidates]: [usize; 3]) -> u64 {
+    fn activations(&self, [rows, _, candidates]: [usize; 3], _: bool) -> u64 {
         (rows * (self.d_model + candidates * (2 * self.d_model + 3))) as u64
     }
 }

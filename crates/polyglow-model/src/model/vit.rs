@@ -3,15 +3,18 @@
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
+use super::{Architecture, AttentionMaps, Side, of_encoder};
 use crate::attention::Watch;
-use crate::config::{ImageShape, VitConfig};
+use crate::config::{ImageShape, ModelShape, VitConfig};
 use crate::dropout::Dropout;
+use crate::embedding::Embedding;
 use crate::encoder::Encoder;
 use crate::init::ParamInit;
 use crate::linear::Linear;
 use crate::mask::no_mask;
 use crate::pooling::Pool;
 use crate::position::LearnedPositions;
+use crate::prediction::Prediction;
 
 /// Standard deviation of positions at first: small, so that a patch is known by what it shows.
 const STD: f64 = 0.02;
@@ -68,11 +71,6 @@ impl Vit {
         &self.config
     }
 
-    /// Whether it lives in host memory.
-    pub fn on_host(&self) -> bool {
-        self.on_host
-    }
-
     /// Scores of the labels of each image; shows the attention weights to `watch`.
     ///
     /// # Shapes
@@ -100,5 +98,27 @@ impl Vit {
         let values = (src - first as i32).float() / 127.5 - 1.0;
         let lines: Tensor<5> = values.reshape([batch, rows, patch_size, columns, patch_size * channels]);
         lines.swap_dims(2, 3).reshape([batch, rows * columns, self.config.patch_len()])
+    }
+}
+
+impl Architecture for Vit {
+    fn shape(&self) -> ModelShape {
+        ModelShape::Vit(self.config.clone())
+    }
+
+    fn on_host(&self) -> bool {
+        self.on_host
+    }
+
+    fn embedding(&self, _: Side) -> &Embedding {
+        panic!("images have no tokens")
+    }
+
+    fn predict(&self, src: Tensor<2, Int>, _: Tensor<2, Int>) -> Prediction<'_> {
+        Prediction::Scores(self.forward(src, None))
+    }
+
+    fn attention(&self, src: Tensor<2, Int>, _: Tensor<2, Int>) -> AttentionMaps {
+        of_encoder(|watch| self.forward(src, watch))
     }
 }

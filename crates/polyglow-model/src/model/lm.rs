@@ -3,9 +3,10 @@
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
+use super::{Architecture, AttentionMaps, Cache, Side};
 use crate::attention::Watch;
 use crate::cache::{KeyValue, indices};
-use crate::config::{TieEmbeddings, TransformerConfig};
+use crate::config::{LmConfig, ModelShape, TieEmbeddings};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::encoder::Encoder;
@@ -29,7 +30,7 @@ pub struct LanguageModel {
     dropout: Dropout,
     on_host: bool,
     #[module(skip)]
-    config: TransformerConfig,
+    config: LmConfig,
 }
 
 /// Everything that [`LanguageModel::advance`] keeps between positions.
@@ -45,34 +46,30 @@ pub struct TextCache {
 impl LanguageModel {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers are
     /// the configured decoder layers.
-    pub fn new(config: &TransformerConfig, seed: u64, device: &Device) -> Self {
+    pub fn new(config: &LmConfig, seed: u64, device: &Device) -> Self {
         Self::build(config, ParamInit::new(seed, device))
     }
 
     /// The same with other initial values.
-    pub(crate) fn build(config: &TransformerConfig, init: ParamInit) -> Self {
-        let init = &mut init.with_precision(config.precision);
-        let (vocab_size, d_model) = (config.tgt_vocab_size, config.d_model);
-        let untied = config.tie_embeddings == TieEmbeddings::None;
+    pub(crate) fn build(config: &LmConfig, init: ParamInit) -> Self {
+        let stack = &config.stack;
+        let init = &mut init.with_precision(stack.precision);
+        let (vocab_size, d_model) = (stack.tgt_vocab_size, stack.d_model);
+        let untied = stack.tie_embeddings == TieEmbeddings::None;
         Self {
             embedding: Embedding::new(vocab_size, d_model, init),
             output: untied.then(|| Linear::without_bias(d_model, vocab_size, init)),
-            position: PositionEmbedding::new(config, init),
-            stack: Encoder::new(config, config.num_decoder_layers, init),
-            dropout: Dropout::new(config.dropout, init),
+            position: PositionEmbedding::new(stack, init),
+            stack: Encoder::new(stack, stack.num_decoder_layers, init),
+            dropout: Dropout::new(stack.dropout, init),
             on_host: init.on_host(),
             config: config.clone(),
         }
     }
 
     /// The shape it was built with.
-    pub fn config(&self) -> &TransformerConfig {
+    pub fn config(&self) -> &LmConfig {
         &self.config
-    }
-
-    /// Whether it lives in host memory.
-    pub fn on_host(&self) -> bool {
-        self.on_host
     }
 
     /// Scores of the next token at every position at once; shows the attention weights to `watch`.
@@ -85,8 +82,8 @@ impl LanguageModel {
 
     /// What [`Self::forward`] scores tokens by.
     pub(crate) fn predict(&self, ids: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
-        let mask = causal_padding_mask(&ids, self.config.tgt_pad_id);
-        let rotation = Rotation::new(&self.config, 0, ids.dims()[1], &ids.device());
+        let mask = causal_padding_mask(&ids, self.config.stack.tgt_pad_id);
+        let rotation = Rotation::new(&self.config.stack, 0, ids.dims()[1], &ids.device());
         self.projected(self.stack.forward(self.embed(ids), &mask, rotation.as_ref(), watch))
     }
 
@@ -95,8 +92,8 @@ impl LanguageModel {
     /// # Shapes
     /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]` each
     pub fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
-        let mask = causal_padding_mask(&ids, self.config.tgt_pad_id);
-        let rotation = Rotation::new(&self.config, 0, ids.dims()[1], &ids.device());
+        let mask = causal_padding_mask(&ids, self.config.stack.tgt_pad_id);
+        let rotation = Rotation::new(&self.config.stack, 0, ids.dims()[1], &ids.device());
         self.stack.states(self.embed(ids), &mask, rotation.as_ref())
     }
 
@@ -116,7 +113,7 @@ impl LanguageModel {
     /// # Shapes
     /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, vocab_size]`
     pub fn advance(&self, ids: Tensor<2, Int>, cache: &mut TextCache) -> Tensor<2> {
-        let rotation = Rotation::new(&self.config, cache.len, 1, &ids.device());
+        let rotation = Rotation::new(&self.config.stack, cache.len, 1, &ids.device());
         let embedded = self.position.add(self.embedding.forward(ids), cache.len);
         cache.len += 1;
         self.projected(self.stack.advance(embedded, rotation.as_ref(), &mut cache.layers)).logits()
@@ -126,6 +123,43 @@ impl LanguageModel {
     /// - `hidden`: `[batch, len, d_model]`
     fn projected(&self, hidden: Tensor<3>) -> Prediction<'_> {
         Projection::new(self.output.as_ref(), &self.embedding).of(hidden.flatten(0, 1))
+    }
+}
+
+impl Architecture for LanguageModel {
+    fn shape(&self) -> ModelShape {
+        ModelShape::Lm(self.config.clone())
+    }
+
+    fn on_host(&self) -> bool {
+        self.on_host
+    }
+
+    fn embedding(&self, _: Side) -> &Embedding {
+        &self.embedding
+    }
+
+    fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        self.states(ids)
+    }
+
+    fn predict(&self, _: Tensor<2, Int>, ids: Tensor<2, Int>) -> Prediction<'_> {
+        self.predict(ids, None)
+    }
+
+    fn attention(&self, _: Tensor<2, Int>, ids: Tensor<2, Int>) -> AttentionMaps {
+        let mut decoder = Vec::new();
+        self.predict(ids, Some(&mut |_, weights| decoder.push(weights)));
+        AttentionMaps { decoder, ..AttentionMaps::default() }
+    }
+
+    fn start(&self, src: Tensor<2, Int>) -> Cache {
+        Cache::Lm(self.start(src.dims()[0]))
+    }
+
+    fn advance(&self, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2> {
+        let Cache::Lm(cache) = cache else { panic!("a model goes on from its own cache") };
+        self.advance(ids, cache)
     }
 }
 

@@ -3,8 +3,9 @@
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
+use super::{Architecture, Cache, Side};
 use crate::cache::indices;
-use crate::config::{RnnConfig, TieEmbeddings};
+use crate::config::{ModelShape, RnnConfig, RnnLmConfig, TieEmbeddings};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::init::ParamInit;
@@ -24,7 +25,7 @@ pub struct RecurrentLanguageModel {
     dropout: Dropout,
     on_host: bool,
     #[module(skip)]
-    config: RnnConfig,
+    config: RnnLmConfig,
 }
 
 /// One state a layer; nothing before the first position.
@@ -33,33 +34,29 @@ pub type States = Option<Vec<State>>;
 impl RecurrentLanguageModel {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers are
     /// the configured decoder layers.
-    pub fn new(config: &RnnConfig, seed: u64, device: &Device) -> Self {
+    pub fn new(config: &RnnLmConfig, seed: u64, device: &Device) -> Self {
         Self::build(config, ParamInit::new(seed, device))
     }
 
     /// The same with other initial values.
-    pub(crate) fn build(config: &RnnConfig, init: ParamInit) -> Self {
-        let init = &mut init.with_precision(config.precision);
-        let RnnConfig { vocabulary, d_model, cell, .. } = *config;
-        let untied = config.tie_embeddings == TieEmbeddings::None;
+    pub(crate) fn build(config: &RnnLmConfig, init: ParamInit) -> Self {
+        let stack = &config.stack;
+        let init = &mut init.with_precision(stack.precision);
+        let RnnConfig { vocabulary, d_model, cell, .. } = *stack;
+        let untied = stack.tie_embeddings == TieEmbeddings::None;
         Self {
             embedding: Embedding::new(vocabulary.tgt_size, d_model, init),
             output: untied.then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
-            layers: (0..config.num_decoder_layers).map(|_| Recurrent::new(cell, d_model, d_model, init)).collect(),
-            dropout: Dropout::new(config.dropout, init),
+            layers: (0..stack.num_decoder_layers).map(|_| Recurrent::new(cell, d_model, d_model, init)).collect(),
+            dropout: Dropout::new(stack.dropout, init),
             on_host: init.on_host(),
             config: config.clone(),
         }
     }
 
     /// The shape it was built with.
-    pub fn config(&self) -> &RnnConfig {
+    pub fn config(&self) -> &RnnLmConfig {
         &self.config
-    }
-
-    /// Whether it lives in host memory.
-    pub fn on_host(&self) -> bool {
-        self.on_host
     }
 
     /// Scores of the next token at every position at once.
@@ -111,6 +108,37 @@ impl RecurrentLanguageModel {
 
     fn projection(&self) -> Projection<'_> {
         Projection::new(self.output.as_ref(), &self.embedding)
+    }
+}
+
+impl Architecture for RecurrentLanguageModel {
+    fn shape(&self) -> ModelShape {
+        ModelShape::RnnLm(self.config.clone())
+    }
+
+    fn on_host(&self) -> bool {
+        self.on_host
+    }
+
+    fn embedding(&self, _: Side) -> &Embedding {
+        &self.embedding
+    }
+
+    fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        self.states(ids)
+    }
+
+    fn predict(&self, _: Tensor<2, Int>, ids: Tensor<2, Int>) -> Prediction<'_> {
+        self.predict(ids)
+    }
+
+    fn start(&self, _: Tensor<2, Int>) -> Cache {
+        Cache::RnnLm(None)
+    }
+
+    fn advance(&self, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2> {
+        let Cache::RnnLm(cache) = cache else { panic!("a model goes on from its own cache") };
+        self.advance(ids, cache)
     }
 }
 

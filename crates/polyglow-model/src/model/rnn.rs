@@ -3,8 +3,9 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor};
 
+use super::{Architecture, AttentionMaps, Cache, Side};
 use crate::cache::{Sentences, indices};
-use crate::config::{RnnConfig, TieEmbeddings};
+use crate::config::{ModelShape, RnnConfig, TieEmbeddings};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::init::ParamInit;
@@ -78,11 +79,6 @@ impl Rnn {
         &self.config
     }
 
-    /// Whether it lives in host memory.
-    pub fn on_host(&self) -> bool {
-        self.on_host
-    }
-
     fn encode(&self, src: Tensor<2, Int>) -> Memory {
         let pad_mask = padding_mask(&src, self.config.vocabulary.src_pad_id);
         let (states, summary) = self.read(src, &pad_mask);
@@ -147,6 +143,55 @@ impl Rnn {
 
     fn projection(&self) -> Projection<'_> {
         Projection::new(self.output.as_ref(), self.tgt_embedding())
+    }
+}
+
+impl Architecture for Rnn {
+    fn shape(&self) -> ModelShape {
+        ModelShape::Rnn(self.config.clone())
+    }
+
+    fn on_host(&self) -> bool {
+        self.on_host
+    }
+
+    fn embedding(&self, side: Side) -> &Embedding {
+        match side {
+            Side::Src => &self.src_embedding,
+            Side::Tgt => self.tgt_embedding(),
+        }
+    }
+
+    fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        self.states(ids)
+    }
+
+    fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Prediction<'_> {
+        self.predict(src, tgt_in, None)
+    }
+
+    fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Option<Tensor<3>>) {
+        let mut found = None;
+        let prediction = self.predict(src, tgt_in, Some(&mut |weights| found = Some(weights)));
+        (prediction, found)
+    }
+
+    fn attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> AttentionMaps {
+        let cross = self.cross_attention(src, tgt_in).into_iter().map(|weights| weights.unsqueeze_dim(1));
+        AttentionMaps { cross: cross.collect(), ..AttentionMaps::default() }
+    }
+
+    fn cross_attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        self.predict_aligned(src, tgt_in).1.into_iter().collect()
+    }
+
+    fn start(&self, src: Tensor<2, Int>) -> Cache {
+        Cache::Rnn(self.start(src))
+    }
+
+    fn advance(&self, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2> {
+        let Cache::Rnn(cache) = cache else { panic!("a model goes on from its own cache") };
+        self.advance(ids, cache)
     }
 }
 

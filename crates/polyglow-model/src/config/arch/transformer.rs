@@ -1,10 +1,14 @@
 //! The complete shape of a Transformer.
 
-use super::{
-    Activation, DEEPEST, ModelConfig, Norm, Position, Sizes, TieEmbeddings, Vocabulary, WIDEST, check_dropout,
+use crate::attention::AttentionKind;
+use crate::config::shape::Shape;
+use crate::config::{
+    Activation, DEEPEST, ModelConfig, Norm, Position, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout,
     check_size,
 };
 use crate::error::ModelError;
+use crate::init::ParamInit;
+use crate::model::{Model, Transformer};
 use crate::precision::Precision;
 use crate::prediction::loss_numbers;
 
@@ -87,21 +91,6 @@ impl ModelConfig {
     }
 }
 
-impl ModelConfig {
-    /// The complete shape of a language model over the target's vocabulary; products are f32.
-    ///
-    /// # Errors
-    /// As [`Self::transformer`]; encoder layers.
-    pub fn lm(&self, vocabulary: Vocabulary) -> Result<TransformerConfig, ModelError> {
-        self.refuse(&[("model.num_encoder_layers", self.num_encoder_layers.is_some())])?;
-        let one_side =
-            Vocabulary { src_size: vocabulary.tgt_size, src_pad_id: vocabulary.tgt_pad_id, shared: true, ..vocabulary };
-        // An encoder layer that is not built, for the checks.
-        let config = Self { num_encoder_layers: Some(1), ..self.clone() }.transformer(one_side)?;
-        Ok(TransformerConfig { num_encoder_layers: 0, ..config })
-    }
-}
-
 impl TransformerConfig {
     fn validate(&self) -> Result<(), ModelError> {
         check_size("model.d_model", self.d_model, WIDEST)?;
@@ -126,9 +115,57 @@ impl TransformerConfig {
         Ok(())
     }
 
-    /// Floating-point operations of the matrix products of a forward pass over `rows` sentences: two for each number
-    /// that is multiplied. Attention counts as a full rectangle, masked places included.
-    pub fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
+    /// What the data decided.
+    pub fn vocabulary(&self) -> Vocabulary {
+        Vocabulary {
+            src_size: self.src_vocab_size,
+            tgt_size: self.tgt_vocab_size,
+            shared: self.tie_embeddings == TieEmbeddings::All,
+            src_pad_id: self.src_pad_id,
+            tgt_pad_id: self.tgt_pad_id,
+            max_len: self.max_len,
+            image: None,
+        }
+    }
+
+    /// Width of one attention head: `d_model / num_heads`.
+    pub fn head_dim(&self) -> usize {
+        self.d_model / self.num_heads
+    }
+}
+
+impl Shape for TransformerConfig {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::Transformer(Transformer::build(self, init))
+    }
+
+    fn task(&self) -> Task {
+        Task::Translation
+    }
+
+    fn d_model(&self) -> usize {
+        self.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.vocabulary()
+    }
+
+    fn max_len(&mut self) -> &mut usize {
+        &mut self.max_len
+    }
+
+    fn precision(&mut self) -> Option<&mut Precision> {
+        Some(&mut self.precision)
+    }
+
+    fn attention(&self, kind: AttentionKind) -> (usize, usize) {
+        let layers = if kind == AttentionKind::Encoder { self.num_encoder_layers } else { self.num_decoder_layers };
+        (layers, self.num_heads)
+    }
+
+    /// Attention counts as a full rectangle, masked places included.
+    fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
         let [src_len, tgt_len] = [src_len, tgt_len].map(|len| len as f64);
         let [src, tgt] = [src_len, tgt_len].map(|len| rows as f64 * len);
         let (d_model, vocab_size) = (self.d_model as f64, self.tgt_vocab_size as f64);
@@ -140,13 +177,6 @@ impl TransformerConfig {
         2.0 * (layers + tgt * d_model * vocab_size)
     }
 
-    /// The same of a language model, whose layers have no attention to a source.
-    pub(crate) fn text_flops(&self, [rows, _, len]: [usize; 3]) -> f64 {
-        let layers = Self { num_encoder_layers: self.num_decoder_layers, num_decoder_layers: 0, ..self.clone() };
-        let logits = 2.0 * (rows * len) as f64 * self.d_model as f64 * self.tgt_vocab_size as f64;
-        layers.forward_flops([rows, len, 0]) + logits
-    }
-
     /// Numbers that a forward pass over `rows` sentences keeps for the backward pass, with the kernels of
     /// polyglow-kernels or without.
     ///
@@ -155,7 +185,7 @@ impl TransformerConfig {
     /// head and key; and in the loss the target vocabulary for some hundred positions. Without: 12 and 19 `d_model`, and
     /// one more for each dropout mask; 2 or 4 `d_ff`; 2 attention weights; and 3 times the vocabulary at every position. To
     /// both come 2 `d_model` in the embedding.
-    pub fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
+    fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
         let count = |number: usize| number as u64;
         let (src, tgt, src_len, tgt_len) =
             (count(rows * src_len), count(rows * tgt_len), count(src_len), count(tgt_len));
@@ -176,23 +206,5 @@ impl TransformerConfig {
         let embeddings = (src + tgt) * (2 * d_model + mask);
         let loss = loss_numbers(tgt, self.tgt_vocab_size, kernels);
         count(self.num_encoder_layers) * encoder + count(self.num_decoder_layers) * decoder + embeddings + loss
-    }
-
-    /// What the data decided.
-    pub fn vocabulary(&self) -> Vocabulary {
-        Vocabulary {
-            src_size: self.src_vocab_size,
-            tgt_size: self.tgt_vocab_size,
-            shared: self.tie_embeddings == TieEmbeddings::All,
-            src_pad_id: self.src_pad_id,
-            tgt_pad_id: self.tgt_pad_id,
-            max_len: self.max_len,
-            image: None,
-        }
-    }
-
-    /// Width of one attention head: `d_model / num_heads`.
-    pub fn head_dim(&self) -> usize {
-        self.d_model / self.num_heads
     }
 }
