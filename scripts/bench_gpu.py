@@ -25,6 +25,11 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+# A software driver computes slowly, and compiles each kernel for seconds.
+SMOKE = [
+    "model.d_model=32", "model.d_ff=64", "model.num_heads=2", "model.num_encoder_layers=1", "model.num_decoder_layers=1",
+    "train.max_tokens=256", "train.pad_multiple=32",
+]
 SMALL = """
 [data]
 corpus = "mini-en-de"
@@ -45,6 +50,8 @@ class Bench:
         self.work = Path(tempfile.mkdtemp(prefix="bench-gpu-"))
         self.environment = os.environ | {"XDG_CACHE_HOME": str(self.work / "cache")}
         self.environment.setdefault("XDG_RUNTIME_DIR", str(self.work))
+        if options.smoke:
+            self.environment["CUBECL_AUTOTUNE_LEVEL"] = "minimal"
 
     def left(self) -> float:
         return self.options.minutes * 60 - (time.monotonic() - self.started)
@@ -89,7 +96,7 @@ class Bench:
         config = self.work / "small.toml"
         config.write_text(SMALL)
         for state in ("cold", "cached"):
-            found = self.train(config, f"warm-up-{state}", 200, [])
+            found = self.train(config, f"warm-up-{state}", 200, SMOKE if self.options.smoke else [])
             line = re.search(r"ready for (\d+) shapes of batches after ([\d.]+) s", found.pop("stderr"))
             if line:
                 found |= {"shapes": int(line[1]), "warm_up_seconds": float(line[2])}
@@ -103,7 +110,7 @@ class Bench:
     def step(self, preset: str, precision: str) -> None:
         options = self.options
         rows, length, vocab = (4, 8, 100) if options.smoke else (1000, 25, 37000)
-        sizes = ["model.d_model=32", "model.d_ff=64", "model.num_heads=2"] if options.smoke else []
+        sizes = SMOKE if options.smoke else []
         command = [
             options.program, "bench", "step", "--json", "--device", options.device, "--vocab-size", vocab,
             "--shape", f"{rows}x{length}x{length}", "--repetitions", 2 if options.smoke else 20,
@@ -126,7 +133,7 @@ class Bench:
             "--rows", rows, "--src-len", length, "--tgt-len", length, "--vocab", vocab, "--clip-norm", 1.0,
             "--blocks", 1, "--steps", 2 if smoke else 20, "--bf16" if precision == "bf16" else "--tf32", *extra,
         ]
-        command += ["--d-model", 32, "--d-ff", 64, "--heads", 2] if smoke else ["--preset", preset]
+        command += ["--d-model", 32, "--d-ff", 64, "--heads", 2, "--encoder-layers", 1, "--decoder-layers", 1] if smoke else ["--preset", preset]
         found = self.run(command, 150)
         if "error" not in found:
             found |= json.loads((self.work / "pytorch.json").read_text())["pytorch"]
@@ -137,7 +144,7 @@ class Bench:
         shape, vocab = ("4x8x8", 100) if options.smoke else ("1000x25x25", 37000)
         command = [
             options.program, "bench", "embedding", "--json", "--device", options.device, "--vocab-size", vocab,
-            "--shape", shape, "--set", "model.preset=base",
+            "--shape", shape, "--set", f"model.d_model={32 if options.smoke else 512}",
         ]
         found = self.run(command, 60)
         if "error" not in found:
@@ -149,6 +156,7 @@ class Bench:
         overrides = [f"train.precision={precision}", "train.validate_every=1000", "train.save_every=1000"]
         if self.options.smoke:
             config = self.work / "small.toml"
+            overrides += SMOKE
         else:
             config, data = HERE.parent / "configs/multi30k-en-de.toml", Path(self.options.data).resolve()
             names = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
