@@ -7,7 +7,7 @@ mod flex;
 #[cfg(feature = "flex")]
 mod heads;
 #[cfg(feature = "flex")]
-mod loops;
+pub(crate) mod loops;
 
 use burn::tensor::{Bool, Tensor};
 

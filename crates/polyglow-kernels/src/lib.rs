@@ -14,6 +14,7 @@
 
 mod activation;
 mod adam;
+mod additive;
 mod attention;
 mod cross_entropy;
 mod dropout;
@@ -27,13 +28,16 @@ mod log_sum_exp;
 #[cfg(feature = "flex")]
 mod matrix;
 mod projected_cross_entropy;
+mod recurrent;
 #[cfg(feature = "flex")]
 mod row;
+mod tanh;
 #[cfg(feature = "flex")]
 mod vector;
 
 pub use activation::{Activation, activated_linear, gated};
 pub use adam::{AdamState, AdamStep, WeightDecay, adam};
+pub use additive::additive_weights;
 pub use attention::{FORBIDDEN, cached_attention, caches_side_by_side, cross_attention, self_attention};
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped};
@@ -45,3 +49,5 @@ pub use layer_norm::layer_norm;
 pub use linear::{Layout, linear, linear_transposed};
 pub use log_sum_exp::log_sum_exp;
 pub use projected_cross_entropy::{MOST_ROWS, projected_cross_entropy};
+pub use recurrent::{Cell, Direction, recurrent_layer, recurrent_step};
+pub use tanh::tanh;

@@ -9,6 +9,9 @@ pub(crate) const BLOCK: usize = 64;
 /// Numbers below which threads cost more than they save.
 const PARALLEL: usize = 1 << 14;
 
+/// Parts of three arrays that are written side by side, and their number.
+pub(crate) type Part<'a> = (usize, ((&'a mut [f32], &'a mut [f32]), &'a mut [f32]));
+
 struct Add<'a> {
     rows: &'a mut [f32],
     row: &'a [f32],

@@ -28,25 +28,51 @@ pub(crate) fn vectorized<K: Kernel>(kernel: K) -> K::Output {
 }
 
 /// `e^x` for `x <= 88`, to two units in the last place; 0 below about -87.
-///
-/// `e^x = 2^n e^r` with a whole `n` and `|r| <= ln(2) / 2`, and `e^r` by its Taylor polynomial of degree 7.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
+    // Written so that what is no number stays none.
+    let clamped = if x < -87.0 { -87.0 } else { x };
+    let (power, r, polynomial) = exp_parts(clamped);
+    if x < -87.0 { 0.0 } else { (polynomial * r + 1.0) * power }
+}
+
+/// `2^n`, `r` and `(e^r - 1) / r` of `e^x = 2^n e^r`, with a whole `n` and `|r| <= ln(2) / 2`, for `|x| <= 88`; the last
+/// by the Taylor polynomial of degree 6.
+#[inline(always)]
+fn exp_parts(x: f32) -> (f32, f32, f32) {
     /// Adding it rounds to a whole number, which is then in the lowest bits.
     const ROUND: f32 = 12_582_912.0;
     /// ln(2) in two parts, of which the first has few enough bits for exact products.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
-    // Written so that what is no number stays none.
-    let clamped = if x < -87.0 { -87.0 } else { x };
-    let rounded = clamped * std::f32::consts::LOG2_E + ROUND;
+    let rounded = x * std::f32::consts::LOG2_E + ROUND;
     let n = rounded - ROUND;
-    let r = clamped - n * LN_2[0] - n * LN_2[1];
+    let r = x - n * LN_2[0] - n * LN_2[1];
     let mut polynomial = 1.0 / 5040.0;
-    for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
+    for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0] {
         polynomial = polynomial * r + coefficient;
     }
-    let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23));
-    if x < -87.0 { 0.0 } else { polynomial * power }
+    (f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23)), r, polynomial)
+}
+
+/// `1 / (1 + e^-x)`, to 3e-7 of itself down to -80.
+#[inline(always)]
+pub(crate) fn sigmoid(x: f32) -> f32 {
+    // Beyond the limit the exponential would be infinite, and the result is 0 to the last digit that counts.
+    let limited = if x < -80.0 { -80.0 } else { x };
+    1.0 / (1.0 + exp(-limited))
+}
+
+/// `tanh(x)`, to 4e-7 of itself.
+///
+/// `m / (m + 2)` with `m = e^2|x| - 1 = 2^n (e^r - 1) + (2^n - 1)`, which loses no digits near 0.
+#[inline(always)]
+pub(crate) fn tanh(x: f32) -> f32 {
+    let size = x.abs();
+    // At 10 the result is 1 to all digits.
+    let limited = if size > 10.0 { 10.0 } else { size };
+    let (power, r, polynomial) = exp_parts(2.0 * limited);
+    let m = polynomial * r * power + (power - 1.0);
+    (m / (m + 2.0)).copysign(x)
 }
 
 /// The error function, to 2e-7 (Abramowitz and Stegun, 1964, formula 7.1.26).
@@ -126,6 +152,68 @@ mod tests {
         fn run(self) {
             self.0.iter_mut().for_each(|value| *value = exp(*value));
         }
+    }
+
+    struct Sigmoid<'a>(&'a mut [f32]);
+
+    impl Kernel for Sigmoid<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run(self) {
+            self.0.iter_mut().for_each(|value| *value = sigmoid(*value));
+        }
+    }
+
+    struct Tanh<'a>(&'a mut [f32]);
+
+    impl Kernel for Tanh<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run(self) {
+            self.0.iter_mut().for_each(|value| *value = tanh(*value));
+        }
+    }
+
+    /// The largest error of `outputs` relative to what is expected of `inputs`.
+    fn largest_error(inputs: &[f32], outputs: &[f32], expected: impl Fn(f64) -> f64) -> f64 {
+        let error = |(input, output): (&f32, &f32)| {
+            let expected = expected(f64::from(*input));
+            (f64::from(*output) - expected).abs() / expected.abs()
+        };
+        inputs.iter().zip(outputs).map(error).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn the_sigmoid_is_right_to_the_stated_digits() {
+        let inputs: Vec<f32> = (-80_000..100_000).map(|index| index as f32 * 1e-3).collect();
+        let mut outputs = inputs.clone();
+        vectorized(Sigmoid(&mut outputs));
+        let error = largest_error(&inputs, &outputs, |x| 1.0 / (1.0 + (-x).exp()));
+        assert!(error < 3e-7, "{error}");
+        let mut extremes = [f32::NEG_INFINITY, -1000.0, 0.0, f32::INFINITY, f32::NAN];
+        vectorized(Sigmoid(&mut extremes));
+        assert!(extremes[..2].iter().all(|value| (0.0..1e-34).contains(value)), "{extremes:?}");
+        assert!(extremes[2..4] == [0.5, 1.0] && extremes[4].is_nan(), "{extremes:?}");
+    }
+
+    #[test]
+    fn the_hyperbolic_tangent_is_right_to_the_stated_digits() {
+        let mut inputs: Vec<f32> = (-12_000..12_000).map(|index| (index as f32 + 0.5) * 1e-3).collect();
+        // Down to the smallest numbers that still have all their digits.
+        inputs.extend((0..400).flat_map(|index| [1.0, -1.0].map(|sign| sign * 0.8f32.powi(index).max(1e-37))));
+        let mut outputs = inputs.clone();
+        vectorized(Tanh(&mut outputs));
+        let error = largest_error(&inputs, &outputs, f64::tanh);
+        assert!(error < 4e-7, "{error}");
+        let mut extremes = [f32::NEG_INFINITY, -0.0, 0.0, f32::INFINITY, f32::NAN];
+        vectorized(Tanh(&mut extremes));
+        assert_eq!(
+            extremes[..4].iter().map(|value| value.to_bits()).collect::<Vec<_>>(),
+            [-1.0f32, -0.0, 0.0, 1.0].map(f32::to_bits)
+        );
+        assert!(extremes[4].is_nan());
     }
 
     #[test]

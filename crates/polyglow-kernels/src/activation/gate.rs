@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use crate::Dropped;
 use crate::dropout::mask::Mask;
 use crate::flex::{Numbers, from_values, open, record, values_of};
-use crate::vector::{Kernel, exp, vectorized};
+use crate::vector::{Kernel, sigmoid, vectorized};
 
 /// Numbers that share a part of the mask.
 const PART: usize = 1 << 13;
@@ -57,14 +57,6 @@ impl Backward<Flex, 2> for Gated {
             grads.register::<Flex>(node.id, from_values(of_inner, shape));
         }
     }
-}
-
-/// `1 / (1 + e^-x)`.
-#[inline(always)]
-fn sigmoid(x: f32) -> f32 {
-    // Beyond the limit the exponential would be infinite, and the result is 0 to the last digit that counts.
-    let limited = if x < -80.0 { -80.0 } else { x };
-    1.0 / (1.0 + exp(-limited))
 }
 
 struct Gate<'a> {

@@ -5,11 +5,11 @@ use crate::dropout::mask::Mask;
 use crate::vector::{Kernel, LANES, dot, exp, max, sum};
 
 /// Scores become weights.
-pub(super) struct Softmax<'a> {
-    pub(super) rows: &'a mut [f32],
-    pub(super) len: usize,
+pub(crate) struct Softmax<'a> {
+    pub(crate) rows: &'a mut [f32],
+    pub(crate) len: usize,
     /// A row for each row, or one for all.
-    pub(super) forbidden: &'a [bool],
+    pub(crate) forbidden: &'a [bool],
 }
 
 impl Kernel for Softmax<'_> {
@@ -45,12 +45,12 @@ impl Kernel for Softmax<'_> {
 
 /// The slopes of dropped weights become those of scores: `w * (s - sum(w s))`, with `s` the slopes of the weights, and 0
 /// where attention is forbidden.
-pub(super) struct SoftmaxBack<'a> {
-    pub(super) slopes: &'a mut [f32],
-    pub(super) weights: &'a [f32],
-    pub(super) len: usize,
-    pub(super) forbidden: &'a [bool],
-    pub(super) mask: Option<Mask>,
+pub(crate) struct SoftmaxBack<'a> {
+    pub(crate) slopes: &'a mut [f32],
+    pub(crate) weights: &'a [f32],
+    pub(crate) len: usize,
+    pub(crate) forbidden: &'a [bool],
+    pub(crate) mask: Option<Mask>,
 }
 
 impl Kernel for SoftmaxBack<'_> {

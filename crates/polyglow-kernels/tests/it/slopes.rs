@@ -2,8 +2,9 @@
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use polyglow_kernels::{
-    Activation, Dropped, Layout, activated_linear, add_dropped, cross_attention, cross_entropy, embedding, gated,
-    layer_norm, linear, linear_transposed, projected_cross_entropy, self_attention,
+    Activation, Cell, Direction, Dropped, Layout, activated_linear, add_dropped, additive_weights, cross_attention,
+    cross_entropy, embedding, gated, layer_norm, linear, linear_transposed, projected_cross_entropy, recurrent_layer,
+    recurrent_step, self_attention, tanh,
 };
 
 /// Half of the way between two points of a difference: a power of two, so that adding it to a number rounds little.
@@ -142,4 +143,34 @@ fn of_embeddings_and_the_loss() {
             });
         }
     }
+}
+
+#[test]
+fn of_recurrent_layers_and_where_they_look() {
+    let (batch, len, width) = (2, 3, 5);
+    let device = Device::flex().autodiff();
+    let padding = |values: [[bool; 3]; 2]| Tensor::<2, Bool>::from_data(values, &device);
+    for (cell, direction) in [(Cell::Gru, Direction::Forward), (Cell::Lstm, Direction::Backward)] {
+        let (sums, state) = (cell.gates() * width, cell.states() * width);
+        assert_slopes(&format!("recurrent_step {cell:?}"), &[batch * sums, batch * sums, batch * state], |x| {
+            let (projected, recurrent) = (tensor(&x[0], [batch, sums]), tensor(&x[1], [batch, sums]));
+            recurrent_step(cell, projected, recurrent, tensor(&x[2], [batch, state])).flatten(0, 1)
+        });
+        let lens = [batch * len * sums, width * sums, sums, batch * state];
+        for padding in [None, Some(padding([[false; 3], [false, true, true]]))] {
+            assert_slopes(&format!("recurrent_layer {cell:?} {direction:?}"), &lens, |x| {
+                let (projected, weight) = (tensor(&x[0], [batch, len, sums]), tensor(&x[1], [width, sums]));
+                let start = tensor(&x[3], [batch, state]);
+                recurrent_layer(cell, direction, &projected, &weight, &x[2], &start, padding.as_ref())
+                    .expect("on flex")
+                    .flatten(0, 2)
+            });
+        }
+    }
+    let mask = padding([[false; 3], [false, false, true]]).unsqueeze_dim(1);
+    assert_slopes("additive_weights", &[batch * 2 * width, batch * len * width, width], |x| {
+        let (queries, keys) = (tensor(&x[0], [batch, 2, width]), tensor(&x[1], [batch, len, width]));
+        additive_weights(&queries, &keys, &tensor(&x[2], [width, 1]), &mask).expect("on flex").flatten(0, 2)
+    });
+    assert_slopes("tanh", &[30], |x| tanh(x[0].clone() * 2.0));
 }

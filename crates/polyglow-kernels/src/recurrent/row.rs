@@ -1,0 +1,264 @@
+//! One position of one row, forwards and backwards.
+
+use super::Cell;
+use crate::vector::{Kernel, LANES, sigmoid, tanh};
+
+/// Rows of numbers in a slice: the first begins at its start, and each `stride` after the one before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rows<'a> {
+    pub(super) values: &'a [f32],
+    pub(super) stride: usize,
+}
+
+/// The same to write to.
+#[derive(Debug)]
+pub(super) struct RowsMut<'a> {
+    pub(super) values: &'a mut [f32],
+    pub(super) stride: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// Those of a matrix, from this row on.
+    pub(super) fn from(values: &'a [f32], first: usize, stride: usize) -> Self {
+        Self { values: &values[first * stride..], stride }
+    }
+
+    /// The start of a row.
+    #[inline(always)]
+    fn row(self, row: usize, width: usize) -> &'a [f32] {
+        &self.values[row * self.stride..][..width]
+    }
+}
+
+impl RowsMut<'_> {
+    #[inline(always)]
+    fn row(&mut self, row: usize, width: usize) -> &mut [f32] {
+        &mut self.values[row * self.stride..][..width]
+    }
+}
+
+/// States become those after one more position.
+pub(super) struct Step<'a> {
+    pub(super) cell: Cell,
+    pub(super) width: usize,
+    pub(super) projected: Rows<'a>,
+    pub(super) recurrent: Rows<'a>,
+    /// One after the other.
+    pub(super) states: &'a mut [f32],
+    /// For each row whether the position is padding, which leaves its state as it is; nothing where there is none.
+    pub(super) padding: &'a [bool],
+}
+
+impl Kernel for Step<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { cell, width, projected, recurrent, states, padding } = self;
+        let sums = cell.gates() * width;
+        let mut gates = vec![0.0; sums];
+        for (row, state) in states.chunks_exact_mut(cell.states() * width).enumerate() {
+            if padding.get(row) == Some(&true) {
+                continue;
+            }
+            let (projected, recurrent) = (projected.row(row, sums), recurrent.row(row, sums));
+            match cell {
+                Cell::Gru => {
+                    gru_gates(projected, recurrent, &mut gates, width);
+                    gru(&gates, state);
+                }
+                Cell::Lstm => {
+                    lstm_gates(projected, recurrent, &mut gates, width);
+                    lstm(&gates, state);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn gru(gates: &[f32], state: &mut [f32]) {
+    let (update, new) = gates[state.len()..].split_at(state.len());
+    for (state, (update, new)) in state.iter_mut().zip(update.iter().zip(new)) {
+        *state = new + update * (*state - new);
+    }
+}
+
+#[inline(always)]
+fn lstm(gates: &[f32], state: &mut [f32]) {
+    let width = state.len() / 2;
+    let (hidden, memory) = state.split_at_mut(width);
+    let (input_forget, new_output) = gates.split_at(2 * width);
+    let ((input, forget), (new, output)) = (input_forget.split_at(width), new_output.split_at(width));
+    for ((memory, forget), (input, new)) in memory.iter_mut().zip(forget).zip(input.iter().zip(new)) {
+        *memory = forget * *memory + input * new;
+    }
+    for ((hidden, memory), output) in hidden.iter_mut().zip(memory).zip(output) {
+        *hidden = output * tanh(*memory);
+    }
+}
+
+/// Gradients of states become those of the states before, as far as no product is between them.
+pub(super) struct StepBack<'a> {
+    pub(super) cell: Cell,
+    pub(super) width: usize,
+    pub(super) projected: Rows<'a>,
+    pub(super) recurrent: Rows<'a>,
+    /// The states before.
+    pub(super) states: Rows<'a>,
+    /// One after the other.
+    pub(super) slopes: &'a mut [f32],
+    pub(super) padding: &'a [bool],
+    /// Left as they are for padding.
+    pub(super) of_projected: RowsMut<'a>,
+    pub(super) of_recurrent: RowsMut<'a>,
+}
+
+impl Kernel for StepBack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { cell, width, projected, recurrent, states, slopes, padding, .. } = self;
+        let (mut of_projected, mut of_recurrent) = (self.of_projected, self.of_recurrent);
+        let (sums, kept) = (cell.gates() * width, cell.states() * width);
+        for (row, slopes) in slopes.chunks_exact_mut(kept).enumerate() {
+            if padding.get(row) == Some(&true) {
+                continue;
+            }
+            let (projected, recurrent) = (projected.row(row, sums), recurrent.row(row, sums));
+            let (of_projected, of_recurrent) = (of_projected.row(row, sums), of_recurrent.row(row, sums));
+            let state = states.row(row, kept);
+            match cell {
+                Cell::Gru => gru_gates(projected, recurrent, of_projected, width),
+                Cell::Lstm => lstm_gates(projected, recurrent, of_projected, width),
+            }
+            let whole = width - width % LANES;
+            for at in (0..whole).step_by(LANES) {
+                match cell {
+                    Cell::Gru => gru_back::<LANES>(at, width, recurrent, state, slopes, of_projected, of_recurrent),
+                    Cell::Lstm => lstm_back::<LANES>(at, width, state, slopes, of_projected, of_recurrent),
+                }
+            }
+            for at in whole..width {
+                match cell {
+                    Cell::Gru => gru_back::<1>(at, width, recurrent, state, slopes, of_projected, of_recurrent),
+                    Cell::Lstm => lstm_back::<1>(at, width, state, slopes, of_projected, of_recurrent),
+                }
+            }
+        }
+    }
+}
+
+/// `r`, `z` and `n`.
+#[inline(always)]
+fn gru_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: usize) {
+    sigmoids(&projected[..2 * width], &recurrent[..2 * width], &mut gates[..2 * width]);
+    let (gates, new) = gates.split_at_mut(2 * width);
+    let sums = projected[2 * width..].iter().zip(&recurrent[2 * width..]);
+    for ((new, (projected, recurrent)), reset) in new.iter_mut().zip(sums).zip(gates) {
+        *new = tanh(projected + *reset * recurrent);
+    }
+}
+
+/// `σ(i)`, `σ(f)`, `tanh(g)` and `σ(o)`.
+#[inline(always)]
+fn lstm_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: usize) {
+    sigmoids(&projected[..2 * width], &recurrent[..2 * width], &mut gates[..2 * width]);
+    sigmoids(&projected[3 * width..], &recurrent[3 * width..], &mut gates[3 * width..]);
+    let new = 2 * width..3 * width;
+    let sums = projected[new.clone()].iter().zip(&recurrent[new.clone()]);
+    for (new, (projected, recurrent)) in gates[new].iter_mut().zip(sums) {
+        *new = tanh(projected + recurrent);
+    }
+}
+
+#[inline(always)]
+fn sigmoids(projected: &[f32], recurrent: &[f32], gates: &mut [f32]) {
+    for (gate, (projected, recurrent)) in gates.iter_mut().zip(projected.iter().zip(recurrent)) {
+        *gate = sigmoid(projected + recurrent);
+    }
+}
+
+/// Copies, so that compilers see that what is written is not what is read.
+#[inline(always)]
+fn load<const N: usize>(values: &[f32], at: usize) -> [f32; N] {
+    let mut loaded = [0.0; N];
+    loaded.copy_from_slice(&values[at..at + N]);
+    loaded
+}
+
+#[inline(always)]
+fn store<const N: usize>(values: &mut [f32], at: usize, stored: [f32; N]) {
+    values[at..at + N].copy_from_slice(&stored);
+}
+
+/// With `s` the slope of the new state: `a = s (1 - z) (1 - n²)` of `p_n`, `a r` of `u_n`, `a u_n r (1 - r)` of the sum of
+/// `r`, `s (h - n) z (1 - z)` of that of `z`, and `s z` of the old state; for `N` numbers, whose gates are in the place of
+/// `of_projected`.
+#[inline(always)]
+fn gru_back<const N: usize>(
+    at: usize,
+    width: usize,
+    recurrent: &[f32],
+    state: &[f32],
+    slopes: &mut [f32],
+    of_projected: &mut [f32],
+    of_recurrent: &mut [f32],
+) {
+    let [reset_at, update_at, new_at] = [0, 1, 2].map(|gate| gate * width + at);
+    let (mut reset, mut update) = (load::<N>(of_projected, reset_at), load::<N>(of_projected, update_at));
+    let (mut new, mut recurrent_new) = (load::<N>(of_projected, new_at), load::<N>(recurrent, new_at));
+    let (state, mut slope) = (load::<N>(state, at), load::<N>(slopes, at));
+    for lane in 0..N {
+        let (r, z, n, s) = (reset[lane], update[lane], new[lane], slope[lane]);
+        new[lane] = s * (1.0 - z) * (1.0 - n * n);
+        reset[lane] = new[lane] * recurrent_new[lane] * r * (1.0 - r);
+        update[lane] = s * (state[lane] - n) * z * (1.0 - z);
+        recurrent_new[lane] = new[lane] * r;
+        slope[lane] = s * z;
+    }
+    store(slopes, at, slope);
+    store(of_projected, reset_at, reset);
+    store(of_projected, update_at, update);
+    store(of_projected, new_at, new);
+    store(of_recurrent, reset_at, reset);
+    store(of_recurrent, update_at, update);
+    store(of_recurrent, new_at, recurrent_new);
+}
+
+/// With `s` the slope of the new hidden state, and `t` that of the new memory, to which `s o (1 - tanh(c')²)` is added:
+/// `s tanh(c') o (1 - o)` of the sum of `o`, `t g i (1 - i)`, `t c f (1 - f)` and `t i (1 - g²)` of the others, and `t f` of
+/// the old memory; for `N` numbers, whose gates are in the place of `of_projected`.
+#[inline(always)]
+fn lstm_back<const N: usize>(
+    at: usize,
+    width: usize,
+    state: &[f32],
+    slopes: &mut [f32],
+    of_projected: &mut [f32],
+    of_recurrent: &mut [f32],
+) {
+    let (old, of_hidden) = (load::<N>(state, width + at), load::<N>(slopes, at));
+    let mut of_memory = load::<N>(slopes, width + at);
+    let mut gates = [[0.0; N]; 4];
+    for (gate, values) in gates.iter_mut().enumerate() {
+        *values = load(of_projected, gate * width + at);
+    }
+    for lane in 0..N {
+        let [input, forget, new, output] = [gates[0][lane], gates[1][lane], gates[2][lane], gates[3][lane]];
+        let tangent = tanh(forget * old[lane] + input * new);
+        let slope = of_memory[lane] + of_hidden[lane] * output * (1.0 - tangent * tangent);
+        gates[0][lane] = slope * new * input * (1.0 - input);
+        gates[1][lane] = slope * old[lane] * forget * (1.0 - forget);
+        gates[2][lane] = slope * input * (1.0 - new * new);
+        gates[3][lane] = of_hidden[lane] * tangent * output * (1.0 - output);
+        of_memory[lane] = slope * forget;
+    }
+    store(slopes, at, [0.0; N]);
+    store(slopes, width + at, of_memory);
+    for (gate, values) in gates.into_iter().enumerate() {
+        store(of_projected, gate * width + at, values);
+        store(of_recurrent, gate * width + at, values);
+    }
+}
