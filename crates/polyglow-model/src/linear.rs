@@ -82,7 +82,13 @@ impl Linear {
 
     /// The matrix, unless [`Self::rows`] of `input` is more than the product with it in 32 bits.
     pub(crate) fn matrix(&self, input: &Tensor<2>) -> Option<Tensor<2>> {
-        self.weight.float().filter(|_| self.bias.is_none() && !self.precision.rounds(input))
+        self.parts(input).filter(|_| self.bias.is_none()).map(|(weight, _)| weight)
+    }
+
+    /// The matrix and the bias, unless their product with `input` is not in 32 bits.
+    pub(crate) fn parts<const D: usize>(&self, input: &Tensor<D>) -> Option<(Tensor<2>, Option<Tensor<1>>)> {
+        let weight = self.weight.float().filter(|_| !self.precision.rounds(input))?;
+        Some((weight, self.bias()))
     }
 
     fn bias(&self) -> Option<Tensor<1>> {

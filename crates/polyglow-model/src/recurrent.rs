@@ -6,8 +6,9 @@ pub mod decoder;
 pub mod encoder;
 
 use burn::module::Module;
-use burn::tensor::activation::{sigmoid, tanh};
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Bool, Device, Int, Tensor};
+pub use polyglow_kernels::Direction;
+use polyglow_kernels::{recurrent_layer, recurrent_step};
 use serde::{Deserialize, Serialize};
 
 use crate::init::ParamInit;
@@ -27,9 +28,13 @@ pub enum Cell {
 impl Cell {
     /// How many blocks of the state's width a projection has.
     pub(crate) fn gates(self) -> usize {
+        self.kernel().gates()
+    }
+
+    fn kernel(self) -> polyglow_kernels::Cell {
         match self {
-            Self::Gru => 3,
-            Self::Lstm => 4,
+            Self::Gru => polyglow_kernels::Cell::Gru,
+            Self::Lstm => polyglow_kernels::Cell::Lstm,
         }
     }
 }
@@ -37,24 +42,28 @@ impl Cell {
 /// What a layer knows after some positions.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// `[batch, width]`; also the layer's output.
-    pub hidden: Tensor<2>,
-    /// `[batch, width]`, of an LSTM.
-    pub memory: Option<Tensor<2>>,
+    /// `[batch, width]`; of an LSTM the layer's output and, beside it, its memory, `[batch, 2 * width]`.
+    numbers: Tensor<2>,
+    width: usize,
 }
 
 impl State {
-    /// All numbers 0, with the rows and the device of `like`, `[batch, any]`.
-    fn zeros(cell: Cell, width: usize, like: &Tensor<2>) -> Self {
-        let zeros = || Tensor::zeros([like.dims()[0], width], &like.device());
-        Self { hidden: zeros(), memory: (cell == Cell::Lstm).then(zeros) }
+    /// The layer's output, `[batch, width]`.
+    pub fn hidden(&self) -> Tensor<2> {
+        let [_, width] = self.numbers.dims();
+        if width == self.width { self.numbers.clone() } else { self.numbers.clone().narrow(1, 0, self.width) }
+    }
+
+    /// The same state, through which no gradient passes.
+    #[must_use]
+    pub fn detach(self) -> Self {
+        Self { numbers: self.numbers.detach(), width: self.width }
     }
 
     /// Keeps these rows, in this order.
     #[must_use]
     pub fn select(&self, rows: &Tensor<1, Int>) -> Self {
-        let select = |tensor: &Tensor<2>| tensor.clone().select(0, rows.clone());
-        Self { hidden: select(&self.hidden), memory: self.memory.as_ref().map(select) }
+        Self { numbers: self.numbers.clone().select(0, rows.clone()), width: self.width }
     }
 
     /// This state where `real` is 1, and `old` where it is 0.
@@ -62,9 +71,8 @@ impl State {
     /// # Shapes
     /// - `real`: `[batch, 1]`
     fn where_real(self, real: &Tensor<2>, old: &Self) -> Self {
-        let mix = |new: Tensor<2>, old: &Tensor<2>| old.clone() + (new - old.clone()) * real.clone();
-        let memory = self.memory.zip(old.memory.as_ref()).map(|(new, old)| mix(new, old));
-        Self { hidden: mix(self.hidden, &old.hidden), memory }
+        let numbers = old.numbers.clone() + (self.numbers - old.numbers.clone()) * real.clone();
+        Self { numbers, width: self.width }
     }
 }
 
@@ -95,9 +103,10 @@ impl Recurrent {
         Self { input, hidden, width, cell }
     }
 
-    /// The state before the first position, all numbers 0, with the rows of `like`, `[rows, any]`.
-    pub fn begin(&self, like: &Tensor<2>) -> State {
-        State::zeros(self.cell, self.width, like)
+    /// The state before the first position, all numbers 0.
+    pub fn begin(&self, rows: usize, device: &Device) -> State {
+        let numbers = Tensor::zeros([rows, self.cell.kernel().states() * self.width], device);
+        State { numbers, width: self.width }
     }
 
     /// The state after one more position.
@@ -105,50 +114,62 @@ impl Recurrent {
     /// # Shapes
     /// - `projected`: `[batch, gates * width]`, what [`Self::input`] made of the position
     pub fn step(&self, projected: Tensor<2>, state: &State) -> State {
-        let width = self.width;
-        let recurrent = self.hidden.rows(state.hidden.clone());
-        let part = |all: &Tensor<2>, start: usize, count: usize| all.clone().narrow(1, start * width, count * width);
-        if let Some(memory) = &state.memory {
-            let sums = projected + recurrent;
-            let gates = sigmoid(part(&sums, 0, 2)); // [batch, 2 * width]: input and forget
-            let (input, forget) = (part(&gates, 0, 1), part(&gates, 1, 1));
-            let memory = forget * memory.clone() + input * tanh(part(&sums, 2, 1));
-            let hidden = sigmoid(part(&sums, 3, 1)) * tanh(memory.clone());
-            return State { hidden, memory: Some(memory) };
-        }
-        let gates = sigmoid(part(&projected, 0, 2) + part(&recurrent, 0, 2)); // reset and update
-        let (reset, update) = (part(&gates, 0, 1), part(&gates, 1, 1));
-        let new = tanh(part(&projected, 2, 1) + reset * part(&recurrent, 2, 1));
-        let hidden = new.clone() + update * (state.hidden.clone() - new);
-        State { hidden, memory: None }
+        let recurrent = self.hidden.rows(state.hidden());
+        let numbers = recurrent_step(self.cell.kernel(), projected, recurrent, state.numbers.clone());
+        State { numbers, width: self.width }
     }
 
-    /// The state after each position, from all zeros or from `start`, and the last one.
+    /// The output at each position, from a state of all zeros or from `start`.
     ///
-    /// Padding leaves the state as it is, so it changes neither what follows nor the last state.
+    /// Padding leaves the state as it is, so it changes nothing of what follows; and the output at the position that is
+    /// read last is that of the last word.
     ///
     /// # Shapes
-    /// - `input`: `[batch, len, d_in]`; `real`: for each position `[batch, 1]`, 1 where it is no padding, or nothing where
-    ///   there is none; output: `[batch, len, width]`
+    /// - `input`: `[batch, len, d_in]`; `padding`: `[batch, len]`, `true` there, or none; output: `[batch, len, width]`
     pub fn run(
         &self,
         input: Tensor<3>,
-        real: &[Tensor<2>],
+        padding: Option<&Tensor<2, Bool>>,
         start: Option<State>,
         direction: Direction,
-    ) -> (Tensor<3>, State) {
-        let positions = unstack(self.input.forward(input));
-        let mut state = start.unwrap_or_else(|| self.begin(&positions[0]));
-        let mut outputs = Vec::with_capacity(positions.len());
+    ) -> Tensor<3> {
+        let projected = self.input.forward(input);
+        let start = start.unwrap_or_else(|| self.begin(projected.dims()[0], &projected.device()));
+        self.run_whole(&projected, padding, &start, direction)
+            .unwrap_or_else(|| self.run_by_steps(projected, padding, start, direction))
+    }
+
+    /// In one operation; none where there is none for these weights and their device.
+    fn run_whole(
+        &self,
+        projected: &Tensor<3>,
+        padding: Option<&Tensor<2, Bool>>,
+        start: &State,
+        direction: Direction,
+    ) -> Option<Tensor<3>> {
+        let (weight, bias) = self.hidden.parts(projected)?;
+        let bias = bias.unwrap_or_else(|| Tensor::zeros([weight.dims()[1]], &projected.device()));
+        recurrent_layer(self.cell.kernel(), direction, projected, &weight, &bias, &start.numbers, padding)
+    }
+
+    fn run_by_steps(
+        &self,
+        projected: Tensor<3>,
+        padding: Option<&Tensor<2, Bool>>,
+        mut state: State,
+        direction: Direction,
+    ) -> Tensor<3> {
+        let real = padding.map(|padding| padding.clone().bool_not().float());
+        let mut outputs = Vec::new();
         let mut take = |(place, position)| {
             let next = self.step(position, &state);
-            state = match real.get::<usize>(place) {
-                Some(real) => next.where_real(real, &state),
+            state = match &real {
+                Some(real) => next.where_real(&real.clone().narrow(1, place, 1), &state),
                 None => next,
             };
-            outputs.push(state.hidden.clone());
+            outputs.push(state.hidden());
         };
-        let positions = positions.into_iter().enumerate();
+        let positions = unstack(projected).into_iter().enumerate();
         match direction {
             Direction::Forward => positions.for_each(&mut take),
             Direction::Backward => positions.rev().for_each(&mut take),
@@ -156,17 +177,8 @@ impl Recurrent {
         if direction == Direction::Backward {
             outputs.reverse();
         }
-        (Tensor::stack(outputs, 1), state)
+        Tensor::stack(outputs, 1)
     }
-}
-
-/// Which way a layer reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the first position to the last.
-    Forward,
-    /// From the last position to the first.
-    Backward,
 }
 
 /// The positions of a sequence, one by one.

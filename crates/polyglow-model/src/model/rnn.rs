@@ -201,7 +201,7 @@ impl RnnCache {
         if rows.iter().copied().eq(0..self.sentences.rows()) {
             return;
         }
-        let device = self.progress.states[0].hidden.device();
+        let device = self.progress.states[0].hidden().device();
         self.progress.select(&indices(rows, &device));
         if let Some(kept) = self.sentences.select(rows) {
             self.source = self.source.as_ref().map(|source| source.select(&indices(&kept, &device)));

@@ -86,7 +86,7 @@ impl RecurrentLanguageModel {
     pub fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let mut hidden = self.dropout.forward(self.embedding.forward(ids));
         let read = |layer: &Recurrent| {
-            hidden = self.dropout.forward(layer.run(hidden.clone(), &[], None, Direction::Forward).0);
+            hidden = self.dropout.forward(layer.run(hidden.clone(), None, None, Direction::Forward));
             hidden.clone()
         };
         self.layers.iter().map(read).collect()
@@ -98,10 +98,12 @@ impl RecurrentLanguageModel {
     /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, vocab_size]`
     pub fn advance(&self, ids: Tensor<2, Int>, states: &mut States) -> Tensor<2> {
         let mut hidden: Tensor<2> = self.embedding.forward(ids).squeeze_dim(1);
-        let states = states.get_or_insert_with(|| self.layers.iter().map(|layer| layer.begin(&hidden)).collect());
+        let (rows, device) = (hidden.dims()[0], hidden.device());
+        let begin = || self.layers.iter().map(|layer| layer.begin(rows, &device)).collect();
+        let states = states.get_or_insert_with(begin);
         for (layer, state) in self.layers.iter().zip(states) {
             *state = layer.step(layer.input.rows(hidden), state);
-            hidden = state.hidden.clone();
+            hidden = state.hidden();
         }
         self.projection().of(hidden).logits()
     }

@@ -2,9 +2,9 @@
 //! attention.
 
 use burn::module::{Module, Param};
-use burn::tensor::activation::{softmax, tanh};
+use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Int, Tensor};
-use polyglow_kernels::FORBIDDEN;
+use polyglow_kernels::{FORBIDDEN, additive_weights, tanh};
 use serde::{Deserialize, Serialize};
 
 use crate::init::ParamInit;
@@ -96,23 +96,29 @@ impl SourceAttention {
     /// # Shapes
     /// - `states`: `[batch, len, d_model]`; output: as `states`, and `[batch, len, src_len]`
     pub fn forward(&self, states: Tensor<3>, source: &Source) -> (Tensor<3>, Tensor<3>) {
-        let scores = self.scores(states, source);
-        let mask = source.pad_mask.clone().expand(scores.dims());
-        let weights = softmax(scores.mask_fill(mask, FORBIDDEN), 2);
+        let weights = match (&self.query, &self.score) {
+            (Some(query), Some(score)) => self.additive(&query.forward(states), &score.val(), source),
+            _ => masked_softmax(self.precision.product(states, source.keys.clone().swap_dims(1, 2)), source),
+        };
         (self.precision.product(weights.clone(), source.values.clone()), weights)
     }
 
-    fn scores(&self, states: Tensor<3>, source: &Source) -> Tensor<3> {
-        let [batch, len, d_model] = states.dims();
-        let src_len = source.keys.dims()[1];
-        match (&self.query, &self.score) {
-            (Some(query), Some(score)) => {
-                let queries: Tensor<4> = query.forward(states).unsqueeze_dim(2); // [batch, len, 1, d_model]
-                let keys: Tensor<4> = source.keys.clone().unsqueeze_dim(1); // [batch, 1, src_len, d_model]
-                let mixed = tanh(queries + keys).reshape([batch * len * src_len, d_model]);
-                self.precision.product(mixed, score.val()).reshape([batch, len, src_len])
-            }
-            _ => self.precision.product(states, source.keys.clone().swap_dims(1, 2)),
+    fn additive(&self, queries: &Tensor<3>, score: &Tensor<2>, source: &Source) -> Tensor<3> {
+        if !self.precision.rounds(queries)
+            && let Some(weights) = additive_weights(queries, &source.keys, score, &source.pad_mask)
+        {
+            return weights;
         }
+        let pairs: Tensor<4> = queries.clone().unsqueeze_dim(2) + source.keys.clone().unsqueeze_dim(1);
+        let [batch, len, src_len, d_model] = pairs.dims();
+        let mixed = tanh(pairs).reshape([batch * len * src_len, d_model]);
+        masked_softmax(self.precision.product(mixed, score.clone()).reshape([batch, len, src_len]), source)
     }
+}
+
+/// # Shapes
+/// - `scores`: `[batch, len, src_len]`; output: as `scores`
+fn masked_softmax(scores: Tensor<3>, source: &Source) -> Tensor<3> {
+    let mask = source.pad_mask.clone().expand(scores.dims());
+    softmax(scores.mask_fill(mask, FORBIDDEN), 2)
 }

@@ -1,8 +1,8 @@
 //! Writes the target position by position, with attention and input feeding (Luong et al., 2015, sections 3 and 3.3).
 
 use burn::module::Module;
-use burn::tensor::activation::tanh;
 use burn::tensor::{Int, Tensor};
+use polyglow_kernels::tanh;
 
 use super::attention::{Source, SourceAttention};
 use super::{Cell, Direction, Recurrent, State, unstack};
@@ -77,9 +77,9 @@ impl RecurrentDecoder {
         let [_, d_model] = summary.dims();
         let part = |number: usize| bridged.clone().narrow(1, number * d_model, d_model);
         let count = self.layers.len();
-        let state = |layer: usize| State {
-            hidden: part(layer),
-            memory: (self.cell == Cell::Lstm).then(|| part(count + layer)),
+        let state = |layer: usize| match self.cell {
+            Cell::Gru => State { numbers: part(layer), width: d_model },
+            Cell::Lstm => State { numbers: Tensor::cat(vec![part(layer), part(count + layer)], 1), width: d_model },
         };
         let fed = self.feed.is_some().then(|| summary.zeros_like());
         Progress { states: (0..count).map(state).collect(), fed }
@@ -112,7 +112,7 @@ impl RecurrentDecoder {
             let hidden =
                 self.layers.iter().zip(progress.states).enumerate().fold(input, |input, (number, (layer, state))| {
                     let input = if number > 0 { self.dropout.forward(input) } else { input };
-                    layer.run(input, &[], Some(state), Direction::Forward).0
+                    layer.run(input, None, Some(state), Direction::Forward)
                 });
             self.look(hidden, source, watch)
         };
@@ -143,10 +143,10 @@ impl RecurrentDecoder {
         for (number, (layer, state)) in self.layers.iter().zip(&mut progress.states).enumerate() {
             *state = layer.step(projected.clone(), state);
             if let Some(above) = self.layers.get(number + 1) {
-                projected = above.input.rows(self.dropout.forward(state.hidden.clone()));
+                projected = above.input.rows(self.dropout.forward(state.hidden()));
             }
         }
-        let top = progress.states.last().expect("a decoder has at least one layer").hidden.clone();
+        let top = progress.states.last().expect("a decoder has at least one layer").hidden();
         // The rows of a sentence look at its source together, as if they were positions of one sequence.
         let [rows, d_model] = top.dims();
         let sentences = source.map_or(rows, |source| source.keys.dims()[0]);

@@ -45,21 +45,21 @@ impl RecurrentEncoder {
     /// - output: as `input` each, and `[batch, d_model]`
     pub fn forward(&self, input: Tensor<3>, pad_mask: &Tensor<4, Bool>) -> (Vec<Tensor<3>>, Tensor<2>) {
         let [batch, len, d_model] = input.dims();
-        let real = pad_mask.clone().bool_not().float().reshape([batch, len]);
-        let real: Vec<Tensor<2>> = (0..len).map(|place| real.clone().narrow(1, place, 1)).collect();
+        let padding = pad_mask.clone().reshape([batch, len]);
         let mut states = Vec::with_capacity(self.layers.len());
         let mut hidden = input;
-        let mut last = Tensor::zeros([batch, d_model], &hidden.device());
         for (number, layer) in self.layers.iter().enumerate() {
             if number > 0 {
                 hidden = self.dropout.forward(hidden);
             }
-            let (forward, first_state) = layer.forward.run(hidden.clone(), &real, None, Direction::Forward);
-            let (backward, last_state) = layer.backward.run(hidden, &real, None, Direction::Backward);
+            let forward = layer.forward.run(hidden.clone(), Some(&padding), None, Direction::Forward);
+            let backward = layer.backward.run(hidden, Some(&padding), None, Direction::Backward);
             hidden = Tensor::cat(vec![forward, backward], 2);
             states.push(hidden.clone());
-            last = Tensor::cat(vec![first_state.hidden, last_state.hidden], 1);
         }
-        (states, last)
+        let half = d_model / 2;
+        let last_read = |place, from| hidden.clone().narrow(1, place, 1).narrow(2, from, half);
+        let last = Tensor::cat(vec![last_read(len - 1, 0), last_read(0, half)], 2);
+        (states, last.squeeze_dim(1))
     }
 }
