@@ -7,7 +7,7 @@
 #   python3 scripts/compare_family.py target/release/polyglow family --plot docs/family.svg
 #
 # Arguments: the program, a directory for the runs, seconds for each model on mini-en-de (240), seconds for each on
-# Multi30k (900; 0 leaves it out). A run that is there already is not trained again, and one that was stopped before its
+# Multi30k (600; 0 leaves it out). A run that is there already is not trained again, and one that was stopped before its
 # time was over is removed and begins anew. The second command, which needs matplotlib for its plot, only reads and scores,
 # so that it can be given again. Nothing else should run beside them.
 set -euo pipefail
@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 program="$(realpath "${1:?the program}")"
 directory="$(realpath -m "${2:?a directory for the runs}")"
 mini_seconds="${3:-240}"
-multi30k_seconds="${4:-900}"
+multi30k_seconds="${4:-600}"
 mkdir -p "$directory"
 
 # train NAME SECONDS CONFIG KEY=VALUE...: trains until the time is over, then lets the program write its last checkpoint.
