@@ -43,11 +43,13 @@ impl WordVectors {
     /// Reads a file, plain or gzip: a word and its numbers on each line, divided by single spaces or tabs.
     ///
     /// A first line of just two whole numbers is word2vec's header, the count of words and of numbers; GloVe's files have
-    /// none. As the last numbers of a line are the vector, a word may hold spaces, as some in GloVe's largest file do.
+    /// none. As the last numbers of a line are the vector, a word may hold spaces, as some in GloVe's largest file do; after
+    /// a header it may not end in a number of its own, which is more likely one number too many.
     ///
     /// # Errors
-    /// [`DataError::Vectors`] names the line that has too few numbers, or after a header too many, or one that is none or not finite, or where the
-    /// file ends before the count of its header; [`DataError::Empty`] if there is no vector; and what [`Lines`] says.
+    /// [`DataError::Vectors`] names the line that has too few numbers or too many, or one that is none or not finite, or
+    /// where the file ends before the count of its header; [`DataError::Empty`] if there is no vector; and what [`Lines`]
+    /// says.
     pub fn read(path: &Path, limits: VectorLimits) -> Result<Self, DataError> {
         Self::parse(Lines::open(path)?, limits)
     }

@@ -3,11 +3,11 @@
 #[cfg(feature = "flex")]
 mod cached;
 #[cfg(feature = "flex")]
+mod dropping;
+#[cfg(feature = "flex")]
 mod flex;
 #[cfg(feature = "flex")]
 mod heads;
-#[cfg(feature = "flex")]
-pub(crate) mod loops;
 
 use burn::tensor::{Bool, Tensor};
 

@@ -107,4 +107,9 @@ pub(crate) mod tests {
             assert!((left - right).abs() <= tolerance * largest, "{place}: {left}, {right}");
         }
     }
+
+    /// What `run` gives on so many threads.
+    pub(crate) fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads").install(run)
+    }
 }

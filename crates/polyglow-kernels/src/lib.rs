@@ -31,6 +31,8 @@ mod projected_cross_entropy;
 mod recurrent;
 #[cfg(feature = "flex")]
 mod row;
+#[cfg(feature = "flex")]
+mod softmax;
 mod tanh;
 #[cfg(feature = "flex")]
 mod vector;

@@ -179,15 +179,6 @@ impl ModelConfig {
         };
         self.shape(vocabulary).map(|_| ())
     }
-
-    /// Refuses keys that were given and do nothing in this architecture.
-    fn refuse(&self, keys: &[(&'static str, bool)]) -> Result<(), ModelError> {
-        let given: Vec<&str> = keys.iter().filter(|(_, given)| *given).map(|(key, _)| *key).collect();
-        if given.is_empty() {
-            return Ok(());
-        }
-        Err(ModelError::Foreign { keys: given.join("`, `"), arch: self.arch.name() })
-    }
 }
 
 /// Checks a size.

@@ -1,4 +1,4 @@
-//! The encoder-decoder Transformer on Burn: ids to logits, to a loss, or to hypotheses.
+//! Models on Burn, the encoder-decoder Transformer first of all: ids to logits, to a loss, or to hypotheses.
 //!
 //! Model code is the same on every backend; the [`burn::tensor::Device`] it is built on decides where it runs.
 

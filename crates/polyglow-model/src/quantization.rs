@@ -6,8 +6,7 @@ use burn::tensor::Tensor;
 use crate::attention::SelfAttention;
 use crate::feed_forward::FeedForward;
 use crate::linear::Linear;
-use crate::model::Model;
-use crate::model::Transformer;
+use crate::model::{Model, Transformer};
 use crate::weight::Weight;
 
 pub use polyglow_kernels::{Int8Matrix, Int8Weights, Layout, MOST_INT8_INPUTS, has_int8_kernels};

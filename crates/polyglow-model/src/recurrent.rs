@@ -31,7 +31,7 @@ impl Cell {
         self.kernel().gates()
     }
 
-    fn kernel(self) -> polyglow_kernels::Cell {
+    pub(crate) fn kernel(self) -> polyglow_kernels::Cell {
         match self {
             Self::Gru => polyglow_kernels::Cell::Gru,
             Self::Lstm => polyglow_kernels::Cell::Lstm,

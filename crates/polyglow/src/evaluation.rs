@@ -23,11 +23,12 @@ pub struct Scores {
     /// The best hypotheses against the references; none of a language model, which translates nothing.
     #[serde(flatten)]
     pub translations: Option<TranslationScores>,
-    /// Share of answers that are right, 0 to 1: of texts or images whose label is ranked first, or of words of a context that
-    /// score above all words drawn beside them. None of models that write or find tokens.
+    /// Share of answers that are right, 0 to 1: of texts or images whose label is ranked first, or of words of a context
+    /// that score above all words drawn beside them. None of models that write or find tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
-    /// Share of target tokens that the model ranks first given those before them, 0 to 1; otherwise the same as the accuracy.
+    /// Share of tokens that the model ranks first, 0 to 1: of a target given those before them, or of those that are hidden
+    /// in a text. Of models with an accuracy the same as that.
     pub token_accuracy: f64,
     /// Cross-entropy without smoothing, in nats per target token.
     pub loss: f64,

@@ -13,7 +13,7 @@ use crate::split::{join, split};
 
 /// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred times the size of what it
 /// encodes, so longer lines are cut first.
-const ENCODED_WHOLE: usize = 1 << 16;
+pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
 
 /// Everything that turns source lines into target lines.
 pub struct Translator<'a> {

@@ -8,9 +8,9 @@ use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use crate::attention::loops::{Softmax, SoftmaxBack};
 use crate::flex::{Numbers, close_plain, from_values, open, open_plain, record, values_of};
 use crate::row::{Part, total_of_blocks};
+use crate::softmax::{Softmax, SoftmaxBack};
 use crate::vector::{Kernel, LANES, sum, tanh, vectorized};
 
 /// Tangents below which another thread would take longer to wake than to help.
@@ -242,7 +242,7 @@ mod tests {
     use super::super::additive_weights;
     use super::*;
     use crate::FORBIDDEN;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, numbers, on_threads};
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex()).into_data();
@@ -272,20 +272,23 @@ mod tests {
             let mask = TensorData::new((0..batch * key_len).map(padding).collect(), [batch, 1, key_len]);
             let mask = Tensor::<3, Bool>::from_data(mask, &Device::flex().autodiff());
             let kernel = || additive_weights(&queries, &keys, &mixed, &mask).expect("the kernel is there");
-            let outputs = [kernel(), kernel(), plain(queries.clone(), keys.clone(), mixed.clone(), &mask)];
-            let [kernel, again, plain] = outputs.map(|weights| {
+            let values = |weights: Tensor<3>| {
                 let gradients = (weights.clone() * slopes.clone()).sum().backward();
                 let of = |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
                 let of_mixed = numbers(mixed.grad(&gradients).expect("it is tracked"));
                 [numbers(weights), of(&queries), of(&keys), of_mixed]
-            });
-            assert_eq!(kernel, again);
-            for (kernel, plain) in kernel.iter().zip(&plain) {
-                assert_near(kernel, plain, 1e-5);
+            };
+            let expected = values(kernel());
+            let plain = values(plain(queries.clone(), keys.clone(), mixed.clone(), &mask));
+            for (expected, plain) in expected.iter().zip(&plain) {
+                assert_near(expected, plain, 1e-5);
+            }
+            for threads in [1, 2, 5] {
+                assert!(on_threads(threads, || values(kernel())) == expected, "{threads} threads");
             }
             let [queries, keys] = [&queries, &keys].map(|tensor| tensor.clone().inner());
             let applied = additive_weights(&queries, &keys, &mixed.inner(), &mask.inner());
-            assert_eq!(numbers(applied.expect("the kernel is there")), kernel[0]);
+            assert_eq!(numbers(applied.expect("the kernel is there")), expected[0]);
         }
     }
 }

@@ -4,8 +4,8 @@
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use super::loops::Softmax;
 use crate::flex::{Numbers, close_plain, from_values, open_plain};
+use crate::softmax::Softmax;
 use crate::vector::{Kernel, dot, vectorized};
 
 /// Multiplications below which another thread would take longer to wake than to help.

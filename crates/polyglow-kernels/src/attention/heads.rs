@@ -4,10 +4,11 @@
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use super::loops::{Dropping, Softmax, SoftmaxBack};
+use super::dropping::Dropping;
 use crate::Dropped;
 use crate::dropout::mask::Mask;
 use crate::matrix::{Matrix, MatrixMut, Old, product_into};
+use crate::softmax::{Softmax, SoftmaxBack};
 use crate::vector::vectorized;
 
 /// Where queries, keys or values lie: at every position, `width` numbers apart, from `start` on.

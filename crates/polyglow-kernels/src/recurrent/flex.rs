@@ -151,7 +151,7 @@ mod tests {
 
     use super::super::{plain, recurrent_step};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, numbers, on_threads};
 
     fn random(shape: [usize; 2]) -> Tensor<2> {
         let data = Tensor::<2>::random(shape, Distribution::Uniform(-3.0, 3.0), &Device::flex()).into_data();
@@ -167,18 +167,20 @@ mod tests {
                 let (projected, recurrent, state) = (sums(), sums(), random([rows, cell.states() * width]));
                 let slopes = random([rows, cell.states() * width]).detach();
                 let kernel = || recurrent_step(cell, projected.clone(), recurrent.clone(), state.clone());
-                let outputs = [kernel(), kernel(), plain(cell, &projected, &recurrent, &state)];
-                let [kernel, again, plain] = outputs.map(|output| {
+                let values = |output: Tensor<2>| {
                     let gradients = (output.clone() * slopes.clone()).sum().backward();
                     let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
                     [numbers(output), of(&projected), of(&recurrent), of(&state)]
-                });
-                assert_eq!(kernel, again);
-                for (kernel, plain) in kernel.iter().zip(&plain) {
-                    assert_near(kernel, plain, 2e-6);
+                };
+                let (expected, plain) = (values(kernel()), values(plain(cell, &projected, &recurrent, &state)));
+                for (expected, plain) in expected.iter().zip(&plain) {
+                    assert_near(expected, plain, 2e-6);
+                }
+                for threads in [1, 2, 5] {
+                    assert!(on_threads(threads, || values(kernel())) == expected, "{threads} threads");
                 }
                 let [projected, recurrent, state] = [projected, recurrent, state].map(Tensor::inner);
-                assert_eq!(numbers(recurrent_step(cell, projected, recurrent, state)), kernel[0]);
+                assert_eq!(numbers(recurrent_step(cell, projected, recurrent, state)), expected[0]);
             }
         }
     }

@@ -15,8 +15,9 @@ use crate::matrix::{Matrix, MatrixMut, Old, product, product_into};
 use crate::row::{Part, sum_of_rows};
 use crate::vector::vectorized;
 
-/// At most so many parts of a batch are made, so that none has too few rows for a good matrix product.
+/// So many parts of a batch at most: more cores than that gain nothing.
 const MOST_PARTS: usize = 16;
+/// So many rows has a part at least, or matrix products would be slow.
 const FEWEST_ROWS: usize = 8;
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
@@ -270,7 +271,7 @@ mod tests {
 
     use super::super::{plain, recurrent_layer};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, numbers, on_threads};
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let data = Tensor::<D>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex()).into_data();
@@ -330,7 +331,7 @@ mod tests {
         let slopes = random([batch, len, weight.dims()[0]]).detach();
         let kernel =
             || recurrent_layer(cell, direction, projected, weight, bias, start, padding).expect("the kernel is there");
-        let [kernel, again, steps] = [kernel(), kernel(), by_steps(cell, direction, inputs, padding)].map(|output| {
+        let values = |output: Tensor<3>| {
             let gradients = (output.clone() * slopes.clone()).sum().backward();
             [
                 numbers(output),
@@ -339,14 +340,18 @@ mod tests {
                 numbers(bias.grad(&gradients).expect("it is tracked")),
                 numbers(start.grad(&gradients).expect("it is tracked")),
             ]
-        });
-        assert_eq!(kernel, again);
-        for (kernel, steps) in kernel.iter().zip(&steps) {
-            assert_near(kernel, steps, 2e-5);
+        };
+        let steps = values(by_steps(cell, direction, inputs, padding));
+        let expected = values(kernel());
+        for (expected, steps) in expected.iter().zip(&steps) {
+            assert_near(expected, steps, 2e-5);
+        }
+        for threads in [1, 2, 5] {
+            assert!(on_threads(threads, || values(kernel())) == expected, "{threads} threads");
         }
         let (projected, weight, bias) = (projected.clone().inner(), weight.clone().inner(), bias.clone().inner());
         let (start, padding) = (start.clone().inner(), padding.map(|padding| padding.clone().inner()));
         let applied = recurrent_layer(cell, direction, &projected, &weight, &bias, &start, padding.as_ref());
-        assert_eq!(numbers(applied.expect("the kernel is there")), kernel[0]);
+        assert_eq!(numbers(applied.expect("the kernel is there")), expected[0]);
     }
 }

@@ -151,13 +151,7 @@ impl ModelConfig {
                 "source and target have separate vocabularies; use `\"decoder\"`, or `tokenizer.shared = true`",
             ));
         }
-        if !matches!(self.arch, Arch::Encoder | Arch::Vit) {
-            self.refuse(&[
-                ("model.head", self.head.is_some()),
-                ("model.pooling", self.pooling.is_some()),
-                ("model.patch_size", self.patch_size.is_some()),
-            ])?;
-        }
+        self.refuse_foreign()?;
         match self.arch {
             Arch::Transformer => self.transformer(vocabulary).map(ModelShape::Transformer),
             Arch::Rnn => self.rnn(vocabulary).map(ModelShape::Rnn),
@@ -167,6 +161,39 @@ impl ModelConfig {
             Arch::Encoder => self.encoder(vocabulary).map(ModelShape::Encoder),
             Arch::Vit => self.vit(vocabulary).map(ModelShape::Vit),
         }
+    }
+
+    /// Refuses keys that were given and do nothing in this architecture.
+    fn refuse_foreign(&self) -> Result<(), ModelError> {
+        use Arch::{Encoder, Lm, Rnn, RnnLm, Transformer, Vit};
+
+        let others = Self::default();
+        let of_transformers: &[Arch] = &[Transformer, Lm, Encoder, Vit];
+        let keys: [(&str, bool, &[Arch]); 17] = [
+            ("model.d_ff", self.d_ff.is_some(), of_transformers),
+            ("model.num_heads", self.num_heads.is_some(), of_transformers),
+            ("model.num_encoder_layers", self.num_encoder_layers.is_some(), &[Transformer, Rnn, Encoder, Vit]),
+            ("model.num_decoder_layers", self.num_decoder_layers.is_some(), &[Transformer, Rnn, Lm, RnnLm]),
+            ("model.dropout", self.dropout.is_some(), &[Transformer, Rnn, Lm, RnnLm, Encoder, Vit]),
+            ("model.attention_dropout", self.attention_dropout > 0.0, of_transformers),
+            ("model.activation_dropout", self.activation_dropout > 0.0, of_transformers),
+            ("model.activation", self.activation != others.activation, of_transformers),
+            ("model.norm", self.norm != others.norm, of_transformers),
+            ("model.position", self.position != others.position, &[Transformer, Lm, Encoder]),
+            ("model.tie_embeddings", self.tie_embeddings != others.tie_embeddings, &[Transformer, Rnn, Lm, RnnLm]),
+            ("model.cell", self.cell.is_some(), &[Rnn, RnnLm]),
+            ("model.attention", self.attention.is_some(), &[Rnn]),
+            ("model.input_feeding", self.input_feeding.is_some(), &[Rnn]),
+            ("model.head", self.head.is_some(), &[Encoder]),
+            ("model.pooling", self.pooling.is_some(), &[Encoder, Vit]),
+            ("model.patch_size", self.patch_size.is_some(), &[Vit]),
+        ];
+        let foreign = keys.iter().filter(|(_, given, of)| *given && !of.contains(&self.arch));
+        let foreign: Vec<&str> = foreign.map(|(key, ..)| *key).collect();
+        if foreign.is_empty() {
+            return Ok(());
+        }
+        Err(ModelError::Foreign { keys: foreign.join("`, `"), arch: self.arch.name() })
     }
 }
 

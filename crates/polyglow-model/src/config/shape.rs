@@ -13,13 +13,13 @@ pub(crate) trait Shape {
     /// A model of this shape.
     fn build(&self, init: ParamInit) -> Model;
 
-    /// What it is for.
+    /// As [`ModelShape::task`].
     fn task(&self) -> Task;
 
-    /// Width of every hidden state.
+    /// As [`ModelShape::d_model`].
     fn d_model(&self) -> usize;
 
-    /// What the data decided.
+    /// As [`ModelShape::vocabulary`].
     fn vocabulary(&self) -> Vocabulary;
 
     /// The longest sequence, in tokens with the end mark.
@@ -28,21 +28,15 @@ pub(crate) trait Shape {
     /// In what products are computed; none where there are no matrix products.
     fn precision(&mut self) -> Option<&mut Precision>;
 
-    /// How many layers and heads have weights of a kind.
+    /// As [`ModelShape::attention`].
     fn attention(&self, _: AttentionKind) -> (usize, usize) {
         (0, 0)
     }
 
-    /// Floating-point operations of the matrix products of a forward pass: two for each number that is multiplied.
-    ///
-    /// # Shapes
-    /// - `batch`: rows, source positions, target positions
+    /// As [`ModelShape::forward_flops`].
     fn forward_flops(&self, batch: [usize; 3]) -> f64;
 
-    /// About how many numbers a forward pass keeps for the backward pass, with the kernels of polyglow-kernels or without.
-    ///
-    /// # Shapes
-    /// - `batch`: rows, source positions, target positions
+    /// As [`ModelShape::activations`].
     fn activations(&self, batch: [usize; 3], kernels: bool) -> u64;
 }
 

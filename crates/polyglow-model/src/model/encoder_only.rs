@@ -36,12 +36,7 @@ pub struct EncoderOnly {
 }
 
 impl EncoderOnly {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
-    pub fn new(config: &EncoderConfig, seed: u64, device: &burn::tensor::Device) -> Self {
-        Self::build(config, ParamInit::new(seed, device))
-    }
-
-    /// The same with other initial values.
+    /// A model with initial values of one kind.
     pub(crate) fn build(config: &EncoderConfig, init: ParamInit) -> Self {
         let stack = &config.stack;
         let init = &mut init.with_precision(stack.precision);
@@ -68,11 +63,11 @@ impl EncoderOnly {
     /// - `src`: `[batch, src_len]`, ids with padding behind
     /// - output: `[batch, tgt_vocab_size]`, or under a head of masked tokens `[batch * src_len, src_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Tensor<2> {
-        self.predict(src, watch).logits()
+        self.predict_watched(src, watch).logits()
     }
 
     /// What [`Self::forward`] makes scores of.
-    pub(crate) fn predict(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
+    fn predict_watched(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
         let (input, mask, rotation) = self.embed(src.clone());
         let states = self.stack.forward(input, &mask, rotation.as_ref(), watch);
         match &self.head {
@@ -122,7 +117,7 @@ impl Architecture for EncoderOnly {
     }
 
     fn predict(&self, src: Tensor<2, Int>, _: Tensor<2, Int>) -> Prediction<'_> {
-        self.predict(src, None)
+        self.predict_watched(src, None)
     }
 
     fn attention(&self, src: Tensor<2, Int>, _: Tensor<2, Int>) -> AttentionMaps {

@@ -44,13 +44,7 @@ pub struct TextCache {
 }
 
 impl LanguageModel {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers are
-    /// the configured decoder layers.
-    pub fn new(config: &LmConfig, seed: u64, device: &Device) -> Self {
-        Self::build(config, ParamInit::new(seed, device))
-    }
-
-    /// The same with other initial values.
+    /// A model with initial values of one kind. Its layers are the configured decoder layers.
     pub(crate) fn build(config: &LmConfig, init: ParamInit) -> Self {
         let stack = &config.stack;
         let init = &mut init.with_precision(stack.precision);
@@ -67,21 +61,16 @@ impl LanguageModel {
         }
     }
 
-    /// The shape it was built with.
-    pub fn config(&self) -> &LmConfig {
-        &self.config
-    }
-
     /// Scores of the next token at every position at once; shows the attention weights to `watch`.
     ///
     /// # Shapes
     /// - `ids`: `[batch, len]`; output: `[batch * len, vocab_size]`
     pub fn forward(&self, ids: Tensor<2, Int>, watch: Watch<'_>) -> Tensor<2> {
-        self.predict(ids, watch).logits()
+        self.predict_watched(ids, watch).logits()
     }
 
     /// What [`Self::forward`] scores tokens by.
-    pub(crate) fn predict(&self, ids: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
+    fn predict_watched(&self, ids: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
         let mask = causal_padding_mask(&ids, self.config.stack.tgt_pad_id);
         let rotation = Rotation::new(&self.config.stack, 0, ids.dims()[1], &ids.device());
         self.projected(self.stack.forward(self.embed(ids), &mask, rotation.as_ref(), watch))
@@ -144,12 +133,12 @@ impl Architecture for LanguageModel {
     }
 
     fn predict(&self, _: Tensor<2, Int>, ids: Tensor<2, Int>) -> Prediction<'_> {
-        self.predict(ids, None)
+        self.predict_watched(ids, None)
     }
 
     fn attention(&self, _: Tensor<2, Int>, ids: Tensor<2, Int>) -> AttentionMaps {
         let mut decoder = Vec::new();
-        self.predict(ids, Some(&mut |_, weights| decoder.push(weights)));
+        self.predict_watched(ids, Some(&mut |_, weights| decoder.push(weights)));
         AttentionMaps { decoder, ..AttentionMaps::default() }
     }
 

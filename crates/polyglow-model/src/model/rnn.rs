@@ -106,11 +106,11 @@ impl Rnn {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Tensor<2> {
-        self.predict(src, tgt_in, watch).logits()
+        self.predict_watched(src, tgt_in, watch).logits()
     }
 
     /// What [`Self::forward`] scores tokens by.
-    pub(crate) fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
+    fn predict_watched(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
         let Memory { source, summary } = self.encode(src);
         let embedded = self.dropout.forward(self.tgt_embedding().forward(tgt_in));
         let output = self.decoder.forward(embedded, &summary, source.as_ref(), watch);
@@ -167,12 +167,12 @@ impl Architecture for Rnn {
     }
 
     fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Prediction<'_> {
-        self.predict(src, tgt_in, None)
+        self.predict_watched(src, tgt_in, None)
     }
 
     fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Option<Tensor<3>>) {
         let mut found = None;
-        let prediction = self.predict(src, tgt_in, Some(&mut |weights| found = Some(weights)));
+        let prediction = self.predict_watched(src, tgt_in, Some(&mut |weights| found = Some(weights)));
         (prediction, found)
     }
 

@@ -32,13 +32,7 @@ pub struct RecurrentLanguageModel {
 pub type States = Option<Vec<State>>;
 
 impl RecurrentLanguageModel {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers are
-    /// the configured decoder layers.
-    pub fn new(config: &RnnLmConfig, seed: u64, device: &Device) -> Self {
-        Self::build(config, ParamInit::new(seed, device))
-    }
-
-    /// The same with other initial values.
+    /// A model with initial values of one kind. Its layers are the configured decoder layers.
     pub(crate) fn build(config: &RnnLmConfig, init: ParamInit) -> Self {
         let stack = &config.stack;
         let init = &mut init.with_precision(stack.precision);
@@ -52,31 +46,6 @@ impl RecurrentLanguageModel {
             on_host: init.on_host(),
             config: config.clone(),
         }
-    }
-
-    /// The shape it was built with.
-    pub fn config(&self) -> &RnnLmConfig {
-        &self.config
-    }
-
-    /// Scores of the next token at every position at once.
-    ///
-    /// # Shapes
-    /// - `ids`: `[batch, len]`; output: `[batch * len, vocab_size]`
-    ///
-    /// # Panics
-    /// It has no layer, which no config allows.
-    pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<2> {
-        self.predict(ids).logits()
-    }
-
-    /// What [`Self::forward`] scores tokens by.
-    ///
-    /// # Panics
-    /// It has no layer, which no config allows.
-    pub(crate) fn predict(&self, ids: Tensor<2, Int>) -> Prediction<'_> {
-        let states = self.states(ids);
-        self.projection().of(states.last().expect("a model has at least one layer").clone().flatten(0, 1))
     }
 
     /// The state after each layer, from the lowest.
@@ -131,7 +100,8 @@ impl Architecture for RecurrentLanguageModel {
     }
 
     fn predict(&self, _: Tensor<2, Int>, ids: Tensor<2, Int>) -> Prediction<'_> {
-        self.predict(ids)
+        let states = self.states(ids);
+        self.projection().of(states.last().expect("a model has at least one layer").clone().flatten(0, 1))
     }
 
     fn start(&self, _: Tensor<2, Int>) -> Cache {

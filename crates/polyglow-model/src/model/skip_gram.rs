@@ -34,11 +34,6 @@ impl SkipGramModel {
         }
     }
 
-    /// The shape it was built with.
-    pub fn config(&self) -> &SkipGramConfig {
-        &self.config
-    }
-
     /// For each candidate the logits that it is drawn from the noise, 0, and that it stands beside the center, the product
     /// of both vectors. So the cross-entropy over these two classes is `-log σ(center · candidate)` for class 1 and
     /// `-log σ(-center · candidate)` for class 0 (equation 4).

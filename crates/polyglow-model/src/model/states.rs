@@ -37,6 +37,9 @@ impl Model {
     ///
     /// # Shapes
     /// - output: `[vocab_size, d_model]`, on `device`
+    ///
+    /// # Panics
+    /// As [`Self::embedding`].
     pub fn vectors(&self, side: Side, device: &Device) -> Tensor<2> {
         let embedding = self.embedding(side);
         if let Weight::Float(weight) = &embedding.weight {
@@ -54,6 +57,9 @@ impl Model {
     ///
     /// # Shapes
     /// - `ids`: `[batch, len]`, with padding behind; output: `[batch, len, d_model]` each
+    ///
+    /// # Panics
+    /// As [`Self::embedding`].
     pub fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let embedded = self.embedding(self.reading_side()).forward(ids.clone());
         [vec![embedded], self.architecture().states(ids)].concat()

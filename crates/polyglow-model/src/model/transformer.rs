@@ -127,31 +127,7 @@ impl Transformer {
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
-        self.predict(src, tgt_in).logits()
-    }
-
-    /// What [`Self::forward`] scores tokens by.
-    pub(crate) fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Prediction<'_> {
-        self.decode_watched(&self.encode(src), tgt_in, None)
-    }
-
-    /// What [`Self::forward`] scores tokens by, and where the last layer looks in the source, averaged over heads.
-    ///
-    /// # Shapes
-    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; the weights: `[batch, tgt_len, src_len]`
-    ///
-    /// # Panics
-    /// The decoder has no layer, which no config allows.
-    pub(crate) fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Tensor<3>) {
-        let mut last = None;
-        let mut watch = |kind, weights: Tensor<4>| {
-            if kind == AttentionKind::Cross {
-                last = Some(weights);
-            }
-        };
-        let prediction = self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
-        let weights: Tensor<4> = last.expect("a decoder has at least one layer");
-        (prediction, weights.mean_dim(1).squeeze_dim(1))
+        self.decode(&self.encode(src), tgt_in)
     }
 
     /// [`Self::forward`] from what [`Self::encode`] made of the source.
@@ -190,21 +166,6 @@ impl Transformer {
         let memory = self.encode_watched(src, Some(&mut watch));
         self.decode_watched(&memory, tgt_in, Some(&mut watch));
         maps
-    }
-
-    /// The weights of every layer's attention to the source in [`Self::forward`], from the lowest, averaged over heads.
-    ///
-    /// # Shapes
-    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch, tgt_len, src_len]` each
-    pub fn cross_attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Vec<Tensor<3>> {
-        let mut layers = Vec::new();
-        let mut watch = |kind, weights: Tensor<4>| {
-            if kind == AttentionKind::Cross {
-                layers.push(weights.mean_dim(1).squeeze_dim(1));
-            }
-        };
-        self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
-        layers
     }
 
     /// An empty cache to [`Self::advance`] from.
@@ -254,12 +215,19 @@ impl Architecture for Transformer {
     }
 
     fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Prediction<'_> {
-        self.predict(src, tgt_in)
+        self.decode_watched(&self.encode(src), tgt_in, None)
     }
 
     fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Option<Tensor<3>>) {
-        let (prediction, weights) = self.predict_aligned(src, tgt_in);
-        (prediction, Some(weights))
+        let mut last = None;
+        let mut watch = |kind, weights: Tensor<4>| {
+            if kind == AttentionKind::Cross {
+                last = Some(weights);
+            }
+        };
+        let prediction = self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
+        let weights: Tensor<4> = last.expect("a decoder has at least one layer");
+        (prediction, Some(weights.mean_dim(1).squeeze_dim(1)))
     }
 
     fn attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> AttentionMaps {
@@ -267,7 +235,14 @@ impl Architecture for Transformer {
     }
 
     fn cross_attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Vec<Tensor<3>> {
-        self.cross_attention(src, tgt_in)
+        let mut layers = Vec::new();
+        let mut watch = |kind, weights: Tensor<4>| {
+            if kind == AttentionKind::Cross {
+                layers.push(weights.mean_dim(1).squeeze_dim(1));
+            }
+        };
+        self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
+        layers
     }
 
     fn start(&self, src: Tensor<2, Int>) -> Cache {

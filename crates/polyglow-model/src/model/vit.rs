@@ -1,7 +1,7 @@
 //! The Vision Transformer on one screen: what an image is (Dosovitskiy et al., 2021).
 
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Int, Tensor};
 
 use super::{Architecture, AttentionMaps, Side, of_encoder};
 use crate::attention::Watch;
@@ -43,12 +43,7 @@ pub struct Vit {
 }
 
 impl Vit {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
-    pub fn new(config: &VitConfig, seed: u64, device: &Device) -> Self {
-        Self::build(config, ParamInit::new(seed, device))
-    }
-
-    /// The same with other initial values.
+    /// A model with initial values of one kind.
     pub(crate) fn build(config: &VitConfig, init: ParamInit) -> Self {
         let stack = &config.stack;
         let init = &mut init.with_precision(stack.precision);
@@ -64,11 +59,6 @@ impl Vit {
             on_host: init.on_host(),
             config: config.clone(),
         }
-    }
-
-    /// The shape it was built with.
-    pub fn config(&self) -> &VitConfig {
-        &self.config
     }
 
     /// Scores of the labels of each image; shows the attention weights to `watch`.

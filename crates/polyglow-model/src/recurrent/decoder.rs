@@ -54,7 +54,7 @@ impl RecurrentDecoder {
     /// The configured number of layers.
     pub fn new(config: &RnnConfig, init: &mut ParamInit) -> Self {
         let RnnConfig { d_model, cell, num_decoder_layers, .. } = *config;
-        let states = if cell == Cell::Lstm { 2 } else { 1 };
+        let states = cell.kernel().states();
         let bridge = Linear::fused(d_model, d_model, num_decoder_layers * states, init);
         let layers = (0..num_decoder_layers).map(|_| Recurrent::new(cell, d_model, d_model, init)).collect();
         let attention = SourceAttention::new(config.attention, d_model, init);

@@ -4,7 +4,9 @@ use TieEmbeddings::{All, Decoder, None as Untied};
 use burn::tensor::{Device, Int, Tensor};
 use polyglow_model::recurrent::Cell;
 use polyglow_model::recurrent::attention::Score;
-use polyglow_model::{Activation, Arch, Model, ModelConfig, ModelShape, Norm, Position, TieEmbeddings, Vocabulary};
+use polyglow_model::{
+    Activation, Arch, Head, Model, ModelConfig, ModelShape, Norm, Position, TieEmbeddings, Vocabulary,
+};
 use serde_json::json;
 
 use crate::{device, distance, ids, values};
@@ -113,7 +115,7 @@ fn states_are_the_vectors_of_the_tokens_and_then_each_layers_own() {
                 .output
                 .as_ref()
                 .map_or_else(|| model.embedding.logits(last.clone()), |output| output.rows(last.clone())),
-            Model::Rnn(_) | Model::SkipGram(_) | Model::Encoder(_) | Model::Vit(_) => continue,
+            _ => continue,
         };
         let forward = model.forward(ids([[2]], &device), ids([[4, 5, 2]], &device));
         assert!(distance(&values(logits), &values(forward)) < 1e-6, "{config:?}");
@@ -193,5 +195,15 @@ fn a_resolved_config_is_valid_and_stays_as_it_is() {
         resolved.validate().unwrap_or_else(|error| panic!("{arch}: {error}"));
         assert_eq!(resolved.resolve(), resolved);
         assert_eq!(resolved.arch.name(), arch);
+    }
+}
+
+#[test]
+fn a_shape_is_for_what_its_config_is_for() {
+    let architectures = [Arch::Transformer, Arch::Rnn, Arch::Lm, Arch::RnnLm, Arch::SkipGram, Arch::Encoder, Arch::Vit];
+    let configs = architectures.map(|arch| ModelConfig { arch, ..ModelConfig::default() });
+    let masked = ModelConfig { arch: Arch::Encoder, head: Some(Head::MaskedLm), ..ModelConfig::default() };
+    for config in configs.into_iter().chain([masked]) {
+        assert_eq!(shape(&config).task(), config.task(), "{config:?}");
     }
 }

@@ -86,8 +86,8 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         return of_image(&translator, &config, args, selection, (path, kind));
     }
     let mut unknown = UnknownWords::default();
-    unknown.look_at(translator.members[0].src, &args.src)?;
-    unknown.look_at(translator.tgt, args.tgt.as_deref().unwrap_or_default())?;
+    unknown.look_at(translator.members[0].src, &args.src);
+    unknown.look_at(translator.tgt, args.tgt.as_deref().unwrap_or_default());
     unknown.warn();
     let tgt = match (&args.tgt, task) {
         (Some(tgt), _) => tgt.clone(),

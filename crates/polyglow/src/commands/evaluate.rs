@@ -232,8 +232,7 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
             writeln!(out, "exact match     {exact_match:.4}")?;
         }
     }
-    if *task == Task::Words {
-        let accuracy = scores.token_accuracy;
+    if let (Task::Words, Some(accuracy)) = (task, scores.accuracy) {
         writeln!(out, "accuracy        {accuracy:.4}   a word of the context scores above all that are drawn")?;
         return Ok(writeln!(out, "loss            {:.4}   nats per word, real or drawn", scores.loss)?);
     }

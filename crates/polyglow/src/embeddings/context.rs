@@ -106,13 +106,13 @@ impl Bank {
         count: usize,
     ) -> anyhow::Result<Vec<LayerNeighbors>> {
         let Line { ids, words } = line(reader, text)?;
-        let Some((_, tokens)) = words.iter().find(|(known, _)| *known == word) else {
-            return Err(no_such_word(word, &words));
-        };
         if ids.len() > reader.longest() {
             let (len, longest) = (ids.len(), reader.longest());
             tracing::warn!("the text has {len} tokens, of which the model reads the first {longest}");
         }
+        let Some((_, tokens)) = words.iter().find(|(known, _)| *known == word) else {
+            return Err(no_such_word(word, &words));
+        };
         let mut layers = Vec::new();
         reader.read(&[&ids], &mut |_, states| {
             for (number, (states, layer)) in states.iter().zip(&self.layers).enumerate() {

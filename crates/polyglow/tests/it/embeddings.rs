@@ -227,3 +227,16 @@ fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
     println!("{alike} of {count} words have a neighbor of their kind");
     assert!(alike * 4 > count * 3, "{alike} of {count} words have a neighbor of their kind");
 }
+
+#[test]
+fn what_cannot_be_explored_or_is_left_out_is_said() {
+    let message = PLACE.fail(2, &["embeddings", "nothing.txt", "nearest", "aaa"]);
+    assert!(message.contains("`nothing.txt` is neither a run nor a file of vectors"), "{message}");
+    fs::write(PLACE.path().join("twice.txt"), "a 1 2\nb 2 1\na 3 3\n").expect("it can be written");
+    let message = PLACE.succeed(&["embeddings", "twice.txt", "nearest", "a"]).1;
+    assert!(message.contains("1 words stand there again"), "{message}");
+    // Longer than the model, and asked for a word at the end.
+    let text = format!("{} bbb", ["aaa"; 25].join(" "));
+    let message = PLACE.fail(2, &["embeddings", "run", "context", &text, "--word", "bbb"]);
+    assert!(message.contains("26 tokens, of which the model reads the first 20"), "{message}");
+}

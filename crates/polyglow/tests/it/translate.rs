@@ -220,6 +220,26 @@ fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
     assert!(message.contains("line 1 has more than the model's 20 tokens: it is translated in pieces"), "{message}");
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[0], lines[1..].join(" "));
+    write("longer.en", &format!("{0}\naaa\n{0}\n", whole.join(" ")));
+    let message = PLACE.succeed(&["translate", "run", "longer.en"]).1;
+    assert!(message.contains("2 lines, from 1 to 3, have more than the model's 20 tokens"), "{message}");
+}
+
+#[test]
+fn words_that_the_vocabulary_lacks_are_named() {
+    write("unknown.en", "look aaa now\nLook, aaa now\n");
+    let warning = "the model's vocabulary lacks `Look,`, which it reads as `<unk>`";
+    for command in [
+        &["translate", "run", "unknown.en"][..],
+        &["attention", "run", "Look, aaa", "--out", "unknown.svg"],
+        &["embeddings", "run", "sentences", "unknown.en"],
+    ] {
+        let message = PLACE.succeed(command).1;
+        assert_eq!(message.matches(warning).count(), 1, "{command:?}: {message}");
+    }
+    assert!(!PLACE.succeed(&["translate", "run", "input.en"]).1.contains("lacks"));
+    let output = PLACE.feed("unknown.en", &["translate", "run", "--interactive"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains(warning));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::{Arch, TransformerConfig};
 use crate::attention::AttentionKind;
 use crate::config::shape::Shape;
-use crate::config::{ModelConfig, Task, TieEmbeddings, Vocabulary};
+use crate::config::{ModelConfig, Task, Vocabulary};
 use crate::error::ModelError;
 use crate::init::ParamInit;
 use crate::model::{EncoderOnly, Model, Vit};
@@ -93,9 +93,8 @@ impl ModelConfig {
     /// The complete shape of an encoder of text with its head; products are f32.
     ///
     /// # Errors
-    /// As [`Self::transformer`]; keys of other architectures.
+    /// As [`Self::transformer`].
     pub fn encoder(&self, vocabulary: Vocabulary) -> Result<EncoderConfig, ModelError> {
-        self.refuse(&[("model.patch_size", self.patch_size.is_some())])?;
         let stack = self.stack(vocabulary)?;
         Ok(EncoderConfig { stack, pooling: self.pooling.unwrap_or_default(), head: self.head.unwrap_or_default() })
     }
@@ -103,10 +102,8 @@ impl ModelConfig {
     /// The complete shape of a Vision Transformer; products are f32.
     ///
     /// # Errors
-    /// As [`Self::transformer`]; keys of other architectures; patches that do not divide the images.
+    /// As [`Self::transformer`]; patches that do not divide the images.
     pub fn vit(&self, vocabulary: Vocabulary) -> Result<VitConfig, ModelError> {
-        let others = Self::default();
-        self.refuse(&[("model.head", self.head.is_some()), ("model.position", self.position != others.position)])?;
         let patch_size = self.patch_size.unwrap_or(PATCH_SIZE);
         let image = vocabulary.image.unwrap_or(ImageShape { height: patch_size, width: patch_size, channels: 3 });
         let divides = |side: usize| patch_size > 0 && side.is_multiple_of(patch_size);
@@ -121,10 +118,6 @@ impl ModelConfig {
 
     /// The layers of an encoder without a decoder.
     fn stack(&self, vocabulary: Vocabulary) -> Result<TransformerConfig, ModelError> {
-        self.refuse(&[
-            ("model.num_decoder_layers", self.num_decoder_layers.is_some()),
-            ("model.tie_embeddings", self.tie_embeddings != TieEmbeddings::default()),
-        ])?;
         // A decoder layer that is not built, for the checks.
         let config = Self { num_decoder_layers: Some(1), ..self.clone() }.transformer(vocabulary)?;
         Ok(TransformerConfig { num_decoder_layers: 0, ..config })

@@ -9,7 +9,7 @@ use crate::init::ParamInit;
 use crate::model::{LanguageModel, Model};
 use crate::precision::Precision;
 
-/// A model's shape with nothing left open: what [`LanguageModel::new`] builds.
+/// A model's shape with nothing left open: that of a [`LanguageModel`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LmConfig {
     /// The layers, as those of a decoder; the target's vocabulary for both sides.
@@ -20,9 +20,8 @@ impl ModelConfig {
     /// The complete shape of a language model over the target's vocabulary; products are f32.
     ///
     /// # Errors
-    /// As [`Self::transformer`]; encoder layers.
+    /// As [`Self::transformer`].
     pub fn lm(&self, vocabulary: Vocabulary) -> Result<LmConfig, ModelError> {
-        self.refuse(&[("model.num_encoder_layers", self.num_encoder_layers.is_some())])?;
         let one_side =
             Vocabulary { src_size: vocabulary.tgt_size, src_pad_id: vocabulary.tgt_pad_id, shared: true, ..vocabulary };
         // An encoder layer that is not built, for the checks.

@@ -50,19 +50,19 @@ impl ModelConfig {
     /// The complete shape of a recurrent model for the given vocabularies; products are f32.
     ///
     /// # Errors
-    /// [`ModelError::Config`] for a size of zero or beyond reason, an odd width, a dropout outside `[0, 1)`, input feeding
-    /// without attention, and keys of other architectures.
+    /// [`ModelError::Config`] for a size of zero or beyond reason, an odd width, a dropout outside `[0, 1)`, and input
+    /// feeding without attention.
     pub fn rnn(&self, vocabulary: Vocabulary) -> Result<RnnConfig, ModelError> {
-        let others = Self::default();
-        self.refuse(&[
-            ("model.d_ff", self.d_ff.is_some()),
-            ("model.num_heads", self.num_heads.is_some()),
-            ("model.attention_dropout", self.attention_dropout > 0.0),
-            ("model.activation_dropout", self.activation_dropout > 0.0),
-            ("model.activation", self.activation != others.activation),
-            ("model.norm", self.norm != others.norm),
-            ("model.position", self.position != others.position),
-        ])?;
+        let config = self.recurrent(vocabulary)?;
+        if !config.d_model.is_multiple_of(2) {
+            let reason = "must be even: each direction of the encoder has half of it";
+            return Err(ModelError::config("model.d_model", config.d_model, reason));
+        }
+        Ok(config)
+    }
+
+    /// The same with any width.
+    pub(super) fn recurrent(&self, vocabulary: Vocabulary) -> Result<RnnConfig, ModelError> {
         let Sizes { num_layers, d_model, dropout, .. } = self.sizes();
         let config = RnnConfig {
             vocabulary,
@@ -87,10 +87,6 @@ impl RnnConfig {
         check_size("model.num_encoder_layers", self.num_encoder_layers, DEEPEST)?;
         check_size("model.num_decoder_layers", self.num_decoder_layers, DEEPEST)?;
         check_dropout("model.dropout", self.dropout)?;
-        if !self.d_model.is_multiple_of(2) {
-            let reason = "must be even: each direction of the encoder has half of it";
-            return Err(ModelError::config("model.d_model", self.d_model, reason));
-        }
         if self.input_feeding && self.attention == Score::None {
             let reason = "there is nothing to feed without attention: leave it out, or set `model.attention`";
             return Err(ModelError::config("model.input_feeding", true, reason));
@@ -146,17 +142,22 @@ impl Shape for RnnConfig {
         2.0 * (encoder + decoder + products(self.attention) + looks + logits)
     }
 
-    /// Numbers that a forward pass over `rows` sentences keeps for the backward pass: per position and layer the input,
-    /// two projections and some ten numbers for each of the state's, and at each target position the source as additive
-    /// attention mixes it; and the loss, as a Transformer's.
+    /// Numbers that a forward pass over `rows` sentences keeps for the backward pass.
+    ///
+    /// With kernels: per position and layer the input, both sums of products, the state before and the output; and where
+    /// there is attention, two weights for each source position and 7 `d_model`. Without: eleven numbers for each of the
+    /// state's in place of two and the state; three weights, and with additive attention two arrays of every target and
+    /// source position times the width. To both come the loss, as a Transformer's, and 2 `d_model` in the embedding.
     fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
         let count = |number: usize| number as u64;
         let (src, tgt, width) = (count(rows * src_len), count(rows * tgt_len), count(self.d_model));
-        let of_layer = width * (11 + 2 * count(self.cell.gates()));
+        let (gates, states) = (count(self.cell.gates()), count(self.cell.kernel().states()));
+        let of_layer = width * (2 * gates + if kernels { 2 + states } else { 11 });
         let layers = of_layer * (src * count(self.num_encoder_layers) + tgt * count(self.num_decoder_layers));
         let looks = match self.attention {
             Score::None => 0,
             Score::Luong | Score::LuongGeneral => tgt * (3 * count(src_len) + 6 * width),
+            Score::Bahdanau if kernels => tgt * (2 * count(src_len) + 7 * width),
             Score::Bahdanau => tgt * count(src_len) * (3 + 2 * width) + 7 * tgt * width,
         };
         layers + looks + loss_numbers(tgt, self.vocabulary.tgt_size, kernels) + 2 * (src + tgt) * width

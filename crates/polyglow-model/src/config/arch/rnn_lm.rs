@@ -9,7 +9,7 @@ use crate::model::{Model, RecurrentLanguageModel};
 use crate::precision::Precision;
 use crate::recurrent::attention::Score;
 
-/// A model's shape with nothing left open: what [`RecurrentLanguageModel::new`] builds.
+/// A model's shape with nothing left open: that of a [`RecurrentLanguageModel`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct RnnLmConfig {
     /// The layers, as those of a decoder without attention.
@@ -20,16 +20,11 @@ impl ModelConfig {
     /// The complete shape of a recurrent language model over the target's vocabulary; products are f32.
     ///
     /// # Errors
-    /// As [`Self::rnn`]; encoder layers, attention or input feeding.
+    /// [`ModelError::Config`] for a size of zero or beyond reason, and a dropout outside `[0, 1)`.
     pub fn rnn_lm(&self, vocabulary: Vocabulary) -> Result<RnnLmConfig, ModelError> {
-        self.refuse(&[
-            ("model.num_encoder_layers", self.num_encoder_layers.is_some()),
-            ("model.attention", self.attention.is_some()),
-            ("model.input_feeding", self.input_feeding.is_some()),
-        ])?;
         // An encoder layer that is not built, for the checks.
         let config = Self { num_encoder_layers: Some(1), attention: Some(Score::None), ..self.clone() };
-        Ok(RnnLmConfig { stack: RnnConfig { num_encoder_layers: 0, ..config.rnn(vocabulary)? } })
+        Ok(RnnLmConfig { stack: RnnConfig { num_encoder_layers: 0, ..config.recurrent(vocabulary)? } })
     }
 }
 

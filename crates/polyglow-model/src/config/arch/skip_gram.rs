@@ -1,7 +1,7 @@
 //! The complete shape of a skip-gram model.
 
 use crate::config::shape::Shape;
-use crate::config::{ModelConfig, Task, TieEmbeddings, Vocabulary, WIDEST, check_size};
+use crate::config::{ModelConfig, Task, Vocabulary, WIDEST, check_size};
 use crate::error::ModelError;
 use crate::init::ParamInit;
 use crate::model::{Model, SkipGramModel};
@@ -23,25 +23,8 @@ impl ModelConfig {
     /// The complete shape of a skip-gram model over the target's vocabulary.
     ///
     /// # Errors
-    /// [`ModelError::Config`] for a width of zero or beyond reason, and keys of other architectures: all but `d_model`.
+    /// [`ModelError::Config`] for a width of zero or beyond reason.
     pub fn skip_gram(&self, vocabulary: Vocabulary) -> Result<SkipGramConfig, ModelError> {
-        let others = Self::default();
-        self.refuse(&[
-            ("model.d_ff", self.d_ff.is_some()),
-            ("model.num_heads", self.num_heads.is_some()),
-            ("model.num_encoder_layers", self.num_encoder_layers.is_some()),
-            ("model.num_decoder_layers", self.num_decoder_layers.is_some()),
-            ("model.dropout", self.dropout.is_some()),
-            ("model.attention_dropout", self.attention_dropout > 0.0),
-            ("model.activation_dropout", self.activation_dropout > 0.0),
-            ("model.activation", self.activation != others.activation),
-            ("model.norm", self.norm != others.norm),
-            ("model.position", self.position != others.position),
-            ("model.tie_embeddings", self.tie_embeddings != TieEmbeddings::All),
-            ("model.cell", self.cell.is_some()),
-            ("model.attention", self.attention.is_some()),
-            ("model.input_feeding", self.input_feeding.is_some()),
-        ])?;
         let d_model = self.d_model.unwrap_or(self.sizes().d_model);
         check_size("model.d_model", d_model, WIDEST)?;
         let words = Vocabulary {

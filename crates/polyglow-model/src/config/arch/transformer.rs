@@ -58,13 +58,8 @@ impl ModelConfig {
     ///
     /// # Errors
     /// [`ModelError::Config`] for a size of zero or beyond reason, heads that do not divide the width, a dropout
-    /// outside `[0, 1)`, and keys of other architectures.
+    /// outside `[0, 1)`.
     pub fn transformer(&self, vocabulary: Vocabulary) -> Result<TransformerConfig, ModelError> {
-        self.refuse(&[
-            ("model.cell", self.cell.is_some()),
-            ("model.attention", self.attention.is_some()),
-            ("model.input_feeding", self.input_feeding.is_some()),
-        ])?;
         let Sizes { num_layers, d_model, d_ff, num_heads, dropout } = self.sizes();
         let config = TransformerConfig {
             src_vocab_size: vocabulary.src_size,

@@ -44,7 +44,7 @@ pub(super) fn sentences(
     let found = match opened {
         Opened::Run(run) => {
             let mut unknown = UnknownWords::default();
-            texts.iter().try_for_each(|text| unknown.look_at(run.reader().tokenizer, text))?;
+            texts.iter().for_each(|text| unknown.look_at(run.reader().tokenizer, text));
             unknown.warn();
             Sentences::of_model(run.reader(), &texts, pool)?
         }

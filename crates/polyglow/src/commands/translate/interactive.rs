@@ -40,7 +40,7 @@ fn ask(
         match editor.readline(&format!("{language}> ")) {
             Ok(text) => {
                 editor.add_history_entry(text.as_str()).context("cannot keep the history")?;
-                unknown.look_at(translator.members[0].src, &text)?;
+                unknown.look_at(translator.members[0].src, &text);
                 unknown.warn();
                 results.write(translator, &[Request { text, ..Request::default() }], number)?;
             }

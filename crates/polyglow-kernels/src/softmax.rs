@@ -1,6 +1,6 @@
-//! What is done to the squares of positions between two products.
+//! The softmax over rows of scores, and its slopes.
 
-use super::FORBIDDEN;
+use crate::attention::FORBIDDEN;
 use crate::dropout::mask::Mask;
 use crate::vector::{Kernel, LANES, dot, exp, max, sum};
 
@@ -68,24 +68,6 @@ impl Kernel for SoftmaxBack<'_> {
             for ((slope, weight), forbidden) in slopes.iter_mut().zip(weights).zip(forbidden) {
                 *slope = if *forbidden { 0.0 } else { weight * (*slope - common) };
             }
-        }
-    }
-}
-
-/// Weights become dropped weights.
-pub(super) struct Dropping<'a> {
-    pub(super) output: &'a mut [f32],
-    pub(super) input: &'a [f32],
-    pub(super) mask: Mask,
-}
-
-impl Kernel for Dropping<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        for ((place, output), input) in (0u32..).zip(self.output).zip(self.input) {
-            *output = input * self.mask.at(place);
         }
     }
 }
