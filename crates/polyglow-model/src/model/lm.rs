@@ -44,7 +44,13 @@ pub struct TextCache {
 }
 
 impl LanguageModel {
-    /// A model with initial values of one kind. Its layers are the configured decoder layers.
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers are
+    /// the configured decoder layers.
+    pub fn new(config: &LmConfig, seed: u64, device: &Device) -> Self {
+        Self::build(config, ParamInit::new(seed, device))
+    }
+
+    /// The same with other initial values.
     pub(crate) fn build(config: &LmConfig, init: ParamInit) -> Self {
         let stack = &config.stack;
         let init = &mut init.with_precision(stack.precision);
