@@ -78,8 +78,15 @@ impl WordVectors {
                 }
             }
             let word = vectors.push_numbers(line).map_err(wrong)?;
+            let ends_in_number = || word.rsplit_once(SEPARATORS).is_some_and(|(_, last)| last.parse::<f32>().is_ok());
+            if expected.is_none() && vectors.dim == 1 && ends_in_number() {
+                let found = line.split(SEPARATORS).count() - 1;
+                return Err(wrong(format!(
+                    "a word and {found} numbers, but line 1 has a word and one number, and is no header of two numbers"
+                )));
+            }
             // With a header there is no guess how long a vector is, so a number too many is not a part of the word.
-            if expected.is_some() && word.rsplit_once(SEPARATORS).is_some_and(|(_, last)| last.parse::<f32>().is_ok()) {
+            if expected.is_some() && ends_in_number() {
                 let (found, dim) = (line.split(SEPARATORS).count() - 1, vectors.dim);
                 return Err(wrong(format!("a word and {found} numbers, but the header promises {dim}")));
             }
@@ -95,7 +102,7 @@ impl WordVectors {
         }
         let found = vectors.words.len() + vectors.repeated;
         if let Some((count, _)) = expected.filter(|&(count, _)| count != found) {
-            let problem = format!("the file ends after {found} words, but its header promises {count}");
+            let problem = format!("the file has {found} words, but its header promises {count}");
             return Err(DataError::Vectors { path: lines.path().to_owned(), line: lines.line(), problem });
         }
         if vectors.words.is_empty() {
@@ -142,7 +149,7 @@ impl WordVectors {
 
 /// The counts of words and of numbers of a vector, where `line` has these two alone.
 fn header(line: &str) -> Option<(usize, usize)> {
-    let (count, dim) = line.split_once(' ')?;
+    let (count, dim) = line.split_once(SEPARATORS)?;
     Some((count.parse().ok()?, dim.parse().ok()?))
 }
 
@@ -167,7 +174,7 @@ mod tests {
         assert_eq!(glove.words, ["the", "cat"]);
         assert_eq!((glove.dim, glove.vector(0), glove.vector(1)), (3, &[1.0, -0.5, 0.002][..], &[4.0, 5.0, 6.0][..]));
         // word2vec's own program leaves spaces at the ends of lines.
-        assert_eq!(parse("2 3\nthe 1 -0.5 2e-3 \ncat 4 5 6 \n").unwrap(), glove);
+        assert_eq!(parse("2\t3\nthe 1 -0.5 2e-3 \ncat 4 5 6 \n").unwrap(), glove);
         assert_eq!(parse("\u{feff}2 3\r\nthe\t1\t-0.5\t2e-3\r\ncat 4 5 6").unwrap(), glove);
     }
 
@@ -202,8 +209,12 @@ mod tests {
             ("a 1 2\nb nan 2\n", "line 2: `nan` is no finite number"),
             ("a 1 2\nb 1e99 2\n", "line 2: `1e99` is no finite number"),
             ("a 1 2\n 1 2\n", "line 2: the word before the numbers is missing"),
-            ("2 2\na 1 2\n", "line 2: the file ends after 1 words, but its header promises 2"),
+            ("2 2\na 1 2\n", "line 2: the file has 1 words, but its header promises 2"),
             ("1 2\na 1 2 3\n", "line 2: a word and 3 numbers, but the header promises 2"),
+            (
+                "x 2\na 1 2\n",
+                "line 2: a word and 2 numbers, but line 1 has a word and one number, and is no header of two numbers",
+            ),
             ("0 0\n", "line 1: a vector has 1 to 4096 numbers here, and not 0"),
             ("word\n", "line 1: a vector has 1 to 4096 numbers here, and not 0"),
         ] {

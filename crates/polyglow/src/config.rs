@@ -181,7 +181,7 @@ impl Config {
             let smoothing = self.train.label_smoothing;
             anyhow::ensure!(
                 smoothing == 0.0,
-                "`train.label_smoothing = {smoothing}`: a word stands beside another or does not; set it to 0"
+                "`train.label_smoothing = {smoothing}`: a word stands beside another or does not; set it to 0, which is not the default"
             );
             anyhow::ensure!(
                 self.tokenizer.dropout == 0.0,

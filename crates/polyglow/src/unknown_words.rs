@@ -9,6 +9,8 @@ use crate::translate::ENCODED_WHOLE;
 /// Words that a message names, and those that are counted.
 const SHOWN: usize = 5;
 const COUNTED: usize = 1000;
+/// Letters of a word that are shown.
+const LETTERS: usize = 40;
 
 /// The different unknown words of some texts.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +27,7 @@ impl UnknownWords {
         let unk = tokenizer.special().unk;
         let words: Vec<&str> = text.split_whitespace().collect();
         let unknown = ids.iter().zip(numbers).filter(|(id, _)| **id == unk);
-        self.0.extend(unknown.filter_map(|(_, number)| Some((*words.get(number)?).to_owned())));
+        self.0.extend(unknown.filter_map(|(_, number)| Some(shortened(words.get(number)?))));
     }
 
     /// Says which there are, if there are any, and forgets them.
@@ -43,6 +45,14 @@ impl UnknownWords {
         let others = if rest > 0 { format!(" and {at_least}{rest} more") } else { String::new() };
         let is_lacking = format!("the model's vocabulary lacks `{listed}`{others}, which it reads as `<unk>`");
         (!words.is_empty()).then_some(is_lacking)
+    }
+}
+
+/// A word as a message shows it.
+fn shortened(word: &str) -> String {
+    match word.char_indices().nth(LETTERS) {
+        Some((end, _)) => format!("{}…", &word[..end]),
+        None => word.to_owned(),
     }
 }
 

@@ -52,7 +52,15 @@ impl Selection {
     pub fn check(&self, model: &ModelShape) -> anyhow::Result<()> {
         let (num_layers, num_heads) = model.attention(self.kind);
         if num_layers == 0 {
-            return Err(usage(anyhow!("this model has no attention of that kind")));
+            let kinds = [AttentionKind::Cross, AttentionKind::Encoder, AttentionKind::Decoder];
+            let mut names =
+                ["cross", "encoder", "decoder"].iter().zip(kinds).filter(|(_, kind)| model.attention(*kind).0 > 0);
+            let Some((name, _)) = names.next() else {
+                return Err(usage(anyhow!("this model has no attention that could be drawn")));
+            };
+            let others: String = names.map(|(name, _)| format!(", `{name}`")).collect();
+            let error = usage(anyhow!("this model has no attention of that kind"));
+            return Err(with_hint(error, format!("`--kind` may be `{name}`{others}")));
         }
         for (name, asked, most) in [("layer", self.layer, num_layers), ("head", self.head, num_heads)] {
             if let Some(asked) = asked.filter(|asked| *asked > most) {

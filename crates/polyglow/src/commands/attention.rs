@@ -70,6 +70,9 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     if args.out.is_none() && !args.pharaoh {
         return Err(usage(anyhow!("there is nothing to write: give `--out FILE` or `--pharaoh`")));
     }
+    if args.src.trim().is_empty() {
+        return Err(usage(anyhow!("there is no text to look at")));
+    }
     let out = args.out.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Kind::of(path)?))).transpose()?;
     let (config, device) = args.model.open()?;
     let models = args.model.load(&device)?;
