@@ -61,7 +61,7 @@ impl RecurrentLanguageModel {
         self.layers.iter().map(read).collect()
     }
 
-    /// Scores of the next token after one more token in every row; equal to the last position of [`Self::forward`].
+    /// Scores of the next token after one more token in every row; equal to the last position of all at once.
     ///
     /// # Shapes
     /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, vocab_size]`

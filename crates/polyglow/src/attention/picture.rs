@@ -52,15 +52,18 @@ impl Selection {
     pub fn check(&self, model: &ModelShape) -> anyhow::Result<()> {
         let (num_layers, num_heads) = model.attention(self.kind);
         if num_layers == 0 {
-            let kinds = [AttentionKind::Cross, AttentionKind::Encoder, AttentionKind::Decoder];
-            let mut names =
-                ["cross", "encoder", "decoder"].iter().zip(kinds).filter(|(_, kind)| model.attention(*kind).0 > 0);
-            let Some((name, _)) = names.next() else {
+            let mut kinds = vec![
+                ("cross", AttentionKind::Cross),
+                ("encoder", AttentionKind::Encoder),
+                ("decoder", AttentionKind::Decoder),
+            ];
+            kinds.retain(|(_, kind)| model.attention(*kind).0 > 0);
+            let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
+            if names.is_empty() {
                 return Err(usage(anyhow!("this model has no attention that could be drawn")));
-            };
-            let others: String = names.map(|(name, _)| format!(", `{name}`")).collect();
+            }
             let error = usage(anyhow!("this model has no attention of that kind"));
-            return Err(with_hint(error, format!("`--kind` may be `{name}`{others}")));
+            return Err(with_hint(error, format!("`--kind` may be `{}`", names.join("`, `"))));
         }
         for (name, asked, most) in [("layer", self.layer, num_layers), ("head", self.head, num_heads)] {
             if let Some(asked) = asked.filter(|asked| *asked > most) {

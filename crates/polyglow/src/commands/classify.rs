@@ -60,7 +60,9 @@ fn of_lines(translator: &Translator<'_>, mut lines: Lines, out: &mut impl Write)
         }
         let is_blank = |text: &&str| text.trim().is_empty();
         let real: Vec<&str> = texts.iter().map(String::as_str).filter(|text| !is_blank(text)).collect();
-        real.iter().for_each(|text| unknown.look_at(translator.members[0].src, text));
+        for text in &real {
+            unknown.look_at(translator.members[0].src, text);
+        }
         let mut guesses = classify(translator, &real)?.into_iter();
         for text in &texts {
             match if is_blank(&text.as_str()) { None } else { guesses.next() } {

@@ -107,7 +107,9 @@ fn translate(translator: &Translator<'_>, mut input: Input, mut results: Results
     let (mut first_line, mut unknown) = (1, UnknownWords::default());
     while let Some(requests) = input.portion()? {
         results.write(translator, &requests, first_line)?;
-        requests.iter().for_each(|request| unknown.look_at(translator.members[0].src, &request.text));
+        for request in &requests {
+            unknown.look_at(translator.members[0].src, &request.text);
+        }
         if input.typed {
             unknown.warn();
         }

@@ -44,7 +44,9 @@ pub(super) fn sentences(
     let found = match opened {
         Opened::Run(run) => {
             let mut unknown = UnknownWords::default();
-            texts.iter().for_each(|text| unknown.look_at(run.reader().tokenizer, text));
+            for text in &texts {
+                unknown.look_at(run.reader().tokenizer, text);
+            }
             unknown.warn();
             Sentences::of_model(run.reader(), &texts, pool)?
         }
