@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes every measurement of training on a GPU, beside PyTorch where that is installed, in under ten minutes.
 
-    cargo build --profile dist --features vulkan -p polyglow     # or `cuda`, where LLVM is to be had
-    cp target/dist/polyglow polyglow-gpu
+    cargo build --release --features vulkan -p polyglow     # or `cuda`; docs/gpu.md says how to make a smaller one
+    cp target/release/polyglow polyglow-gpu
     python3 scripts/bench_gpu.py --program ./polyglow-gpu --device vulkan --data datasets/multi30k-en-de/tok-lc
 
 It needs Python alone, no network, and of this repository `scripts` and `configs`, beside the program and the text;
