@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use polyglow::train::checkpoint::Checkpoint;
-use polyglow::weights::{self, Weights};
+use polyglow_train::run::Checkpoint;
+use polyglow_train::run::weights::{self, Weights};
 use polyglow_fuzz::parts;
 use tempfile::TempDir;
 

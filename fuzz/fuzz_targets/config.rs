@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use polyglow::config::Config;
+use polyglow_train::config::Config;
 
 fuzz_target!(|text: &str| {
     let Ok(config) = Config::parse(text) else { return };

@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use polyglow::train::metrics::{self, Metrics};
+use polyglow_train::run::records::{self, Records};
 use tempfile::TempDir;
 
 static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));

@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 
 use burn::tensor::Device;
 use libfuzzer_sys::fuzz_target;
-use polyglow::config::Config;
-use polyglow::run_directory::model_shape;
-use polyglow::translate::{Member, Request, Translator};
+use polyglow_train::config::Config;
+use polyglow_train::run::model_shape;
+use polyglow_train::predict::translate::{Member, Request, Translator};
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::lines::Lines;

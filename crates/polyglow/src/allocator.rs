@@ -2,10 +2,11 @@
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mimalloc::MiMalloc;
 
-use crate::workload;
+use polyglow_train::workload::BatchShape;
 
 /// mimalloc, which is fastest at freeing and allocating the same large temporaries at every step of training.
 ///
@@ -42,13 +43,30 @@ fn require(memory: *mut u8, size: usize) -> *mut u8 {
     if memory.is_null() { out_of_memory(size) } else { memory }
 }
 
+/// Rows, source and target positions of the batch that the device works on. Not in a lock: it is read where memory has run
+/// out, in any thread.
+static CURRENT: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+/// Notes the batch that the device is given, or that it is done with it.
+pub fn note_batch(batch: Option<BatchShape>) {
+    let BatchShape { rows, src_len, tgt_len } = batch.unwrap_or_default();
+    for (place, value) in CURRENT.iter().zip([rows, src_len, tgt_len]) {
+        place.store(value, Ordering::Relaxed);
+    }
+}
+
+fn current_batch() -> Option<BatchShape> {
+    let [rows, src_len, tgt_len] = [0, 1, 2].map(|place: usize| CURRENT[place].load(Ordering::Relaxed));
+    (rows > 0).then_some(BatchShape { rows, src_len, tgt_len })
+}
+
 /// Says what lacked and ends the process, all without asking for more memory.
 #[cold]
 fn out_of_memory(size: usize) -> ! {
     let mut text = [0; 512];
     let mut rest = &mut text[..];
     let _ = write!(rest, "error: out of memory: the system has no {size} bytes more");
-    let advice = match workload::current() {
+    let advice = match current_batch() {
         Some(batch) => {
             let _ = write!(rest, "; the batch: {batch}");
             "lower `train.max_tokens`, or free memory"

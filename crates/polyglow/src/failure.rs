@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 use std::io::{self, Write};
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::process::ExitCode;
 #[cfg(unix)]
 use std::sync::Arc;
@@ -10,6 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use polyglow_data::error::DataError;
 use polyglow_model::ModelError;
+use polyglow_train::error::hint_of_system;
+use polyglow_train::{ErrorKind, TrainError};
 
 /// Exit code of a command that was understood and failed.
 const FAILED: u8 = 1;
@@ -56,7 +58,7 @@ pub fn with_hint(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> an
 ///
 /// A reader of our output that stops reading (`polyglow translate RUN | head`) has what it wants: that is no error.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    if error.chain().any(is_closed_pipe) {
+    if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
     let Advice { exit_code, hint } = advice(error);
@@ -64,10 +66,17 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(hint) = hint {
         print(&format!("hint: {hint}"));
     }
-    if let Some(panic) = take_panic() {
+    // A panic that the error tells of, as when a device has no memory left, is no news.
+    if let Some(panic) = take_panic().filter(|panic| !tells_of(error, panic)) {
         print(&format!("hint: another thread stopped before that with an internal error: {panic}"));
     }
     ExitCode::from(exit_code)
+}
+
+/// Whether an error's message has that of a panic, which is recorded with its place.
+fn tells_of(error: &anyhow::Error, panic: &str) -> bool {
+    let message = panic.rsplit_once(" at ").map_or(panic, |(message, _)| message);
+    format!("{error:#}").contains(message)
 }
 
 /// Reports a panic that reached the outermost boundary as the internal error it is.
@@ -109,20 +118,7 @@ pub fn survive_file_size_limit() {
     }
 }
 
-/// Does something that a library may answer with a panic, and gives the panic's message, and its place if
-/// [`record_panics`] was called before.
-///
-/// # Errors
-/// It panicked.
-pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
-        let message = payload.downcast_ref::<String>().map(String::as_str);
-        let message = message.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
-        take_panic().unwrap_or_else(|| message.to_owned())
-    })
-}
-
-/// The first panic since the last call, for code that catches panics of a library and reports them itself.
+/// The first panic since the last call, for code that catches a panic of a library.
 pub fn take_panic() -> Option<String> {
     PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
@@ -142,6 +138,12 @@ fn advice(error: &anyhow::Error) -> Advice {
         causes = &failure.error;
     }
     for cause in causes.chain() {
+        if let Some(cause) = cause.downcast_ref::<TrainError>() {
+            advice.hint = advice.hint.or_else(|| cause.hint());
+            if cause.kind() == ErrorKind::Usage {
+                advice.exit_code = USAGE;
+            }
+        }
         if let Some(cause) = cause.downcast_ref::<DataError>() {
             advice.hint = advice.hint.or_else(|| cause.hint().map(str::to_owned));
             if matches!(cause, DataError::Config { .. }) {
@@ -152,7 +154,7 @@ fn advice(error: &anyhow::Error) -> Advice {
             advice.exit_code = USAGE;
         }
     }
-    let of_system = || causes.chain().find_map(|cause| cause.downcast_ref::<io::Error>().map(of_system));
+    let of_system = || causes.chain().find_map(|cause| cause.downcast_ref::<io::Error>().map(hint_of_system));
     advice.hint = advice.hint.or_else(|| of_system().map(str::to_owned));
     if advice.exit_code == USAGE {
         advice.hint.get_or_insert_with(|| {
@@ -162,28 +164,12 @@ fn advice(error: &anyhow::Error) -> Advice {
     advice
 }
 
-/// What can be done about an error of the system.
-fn of_system(error: &io::Error) -> &'static str {
-    use io::ErrorKind as Kind;
-    match error.kind() {
-        Kind::NotFound => "relative paths start at the current directory; is the name spelled right?",
-        Kind::PermissionDenied => "`ls -l` shows who may read and write it",
-        Kind::IsADirectory => "a file is wanted here, not a directory",
-        Kind::NotADirectory => "a part of the path is a file, not a directory",
-        Kind::AlreadyExists => "give another name, or remove what is there",
-        Kind::StorageFull | Kind::QuotaExceeded => "make room on the disk, and give the same command again",
-        Kind::FileTooLarge => "files may only be so large here: `ulimit -f` shows the limit",
-        Kind::ReadOnlyFilesystem => "choose a place that can be written to",
-        Kind::InvalidFilename => "the name is too long, or no name of a file",
-        Kind::UnexpectedEof | Kind::InvalidData | Kind::InvalidInput => {
-            "the file is cut off, damaged, or of another kind"
-        }
-        _ => "this is the system's word for it; another path or device may do",
-    }
-}
-
-fn is_closed_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let of_train = error.chain().filter_map(|cause| cause.downcast_ref::<TrainError>()).flat_map(TrainError::causes);
+    let is_closed = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    };
+    error.chain().chain(of_train).any(is_closed)
 }
 
 /// Writes a line to stderr; there is nobody left to tell when that fails.
@@ -228,15 +214,8 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_below_is_a_message_here() {
-        assert_eq!(catch_panic(|| 3), Ok(3));
-        let message = catch_panic(|| -> () { panic!("the device has no memory left for {} rows", 7) });
-        assert_eq!(message, Err("the device has no memory left for 7 rows".to_owned()));
-    }
-
-    #[test]
     fn a_closed_pipe_is_found_below_context() {
         let error = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("cannot write");
-        assert!(error.chain().any(is_closed_pipe));
+        assert!(is_closed_pipe(&error));
     }
 }

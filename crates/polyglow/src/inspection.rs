@@ -1,10 +1,7 @@
 //! What a config and its data come to, found out before training: a report, a trial step, and warnings.
 
-mod capacity;
-mod memory;
 mod report;
 mod text;
-mod trial;
 mod warning;
 
 use std::collections::BTreeSet;
@@ -16,19 +13,18 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::epoch::Epoch;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{ModelShape, Precision, parameter};
+use polyglow_model::{ModelShape, parameter};
 use serde::Serialize;
 
-pub use capacity::find_max_tokens;
-pub use memory::{MemoryEstimate, peak_memory};
 pub use text::{SideStatistics, SplitReport};
-pub use trial::TrialReport;
 pub use warning::Warning;
 
-use crate::config::Config;
-use crate::run_directory::{check_beam, model_shape};
-use crate::train::{TrainConfig, batching, last_step, training_device};
-use crate::workload::BatchShape;
+use polyglow_train::config::Config;
+use polyglow_train::run::{check_beam, model_shape};
+use polyglow_train::train::{
+    MemoryEstimate, TrialReport, activations, batching, has_kernels, last_step, training_device, try_step,
+};
+use polyglow_train::workload::BatchShape;
 
 /// What is inspected: all that a training would start from.
 pub struct Subject<'a> {
@@ -126,21 +122,15 @@ pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     let BatchShape { rows, src_len, tgt_len } = batches.largest;
     tracing::info!(
         "trying a step on the largest batch: {rows} rows of {src_len} + {tgt_len} positions, about {}",
-        memory::mebibytes(memory.total)
+        mebibytes(memory.total)
     );
-    let step = trial::run(config, model, &largest, &training)?;
+    let step = try_step(config, model, &largest, &training)?;
 
     let vocabulary = VocabularyReport::new(tokenizers);
     let links = cache.num_links();
     let warnings = warning::find(config, &splits, &batches, links);
     let device = config.device.clone();
     Ok(Inspection { device, splits, vocabulary, parameters, links, batches, memory, step, warnings })
-}
-
-/// Whether training runs the kernels of polyglow-kernels, most of which are of f32 and keep what they need.
-fn has_kernels(config: &Config) -> bool {
-    let TrainConfig { precision, gradient_checkpointing, .. } = config.train;
-    config.device == "flex" && precision == Precision::F32 && !gradient_checkpointing
 }
 
 /// Plans the first epoch; also returns its largest batch.
@@ -154,7 +144,7 @@ fn plan_batches(subject: &Subject<'_>, model: &ModelShape) -> anyhow::Result<(Ba
         shapes.insert(shape);
         positions += shape.positions();
         real += epoch.num_real_positions(cache, place);
-        let bytes = memory::activations(model, shape, has_kernels(config));
+        let bytes = activations(model, shape, has_kernels(config));
         if largest.is_none_or(|(most, ..)| bytes > most) {
             largest = Some((bytes, place, shape));
         }
@@ -170,4 +160,9 @@ fn plan_batches(subject: &Subject<'_>, model: &ModelShape) -> anyhow::Result<(Ba
         largest,
     };
     Ok((report, epoch.batch(cache, place, None)?))
+}
+
+/// A number of bytes for people: `312 MiB`.
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
 }

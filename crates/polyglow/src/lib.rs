@@ -1,37 +1,19 @@
-//! The wiring of the `polyglow` program: command line, configuration, the training loop, files and words.
+//! The `polyglow` program: command line, commands, and what they say. What they do is in the libraries.
 //!
-//! Text becomes ids in `polyglow-data`, ids become losses and hypotheses in `polyglow-model`, and text is scored in
-//! `polyglow-metrics`; only this crate knows all three. Read [`cli`] and [`commands`] first,
-//! then [`config`] and [`device`], then [`mod@train`].
+//! Read [`cli`] and [`commands`] first; a command wires the libraries together, and prints.
 
 pub mod activity;
-pub mod alignment;
 pub mod allocator;
-pub mod attention;
 pub mod bench;
-pub mod classification;
 pub mod cli;
 pub mod commands;
-pub mod config;
-pub mod confusion;
-pub mod device;
-pub mod embeddings;
-pub mod evaluation;
+pub mod dashboard;
 pub mod failure;
-pub mod file;
-pub mod forced;
 pub mod inspection;
 pub mod kernel_cache;
 pub mod logging;
-pub mod report;
-pub mod run_directory;
-pub mod split;
-pub mod suggestion;
-pub mod train;
-pub mod translate;
-pub mod unknown_words;
-pub mod weights;
-pub mod workload;
+pub mod progress;
+pub mod signals;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Context;
+use polyglow_train::TrainError;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::FmtContext;
@@ -31,9 +31,9 @@ pub fn init(verbosity: i16) {
     let default = match verbosity {
         ..=-2 => "error",
         -1 => "warn",
-        0 => "warn,polyglow=info",
-        1 => "warn,polyglow=debug,polyglow_data=debug,polyglow_model=debug",
-        _ => "debug,polyglow=trace,polyglow_data=trace,polyglow_model=trace",
+        0 => "warn,polyglow=info,polyglow_train=info,polyglow_view=info",
+        1 => "warn,polyglow=debug,polyglow_train=debug,polyglow_view=debug,polyglow_data=debug,polyglow_model=debug",
+        _ => "debug,polyglow=trace,polyglow_train=trace,polyglow_view=trace,polyglow_data=trace,polyglow_model=trace",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -42,12 +42,9 @@ pub fn init(verbosity: i16) {
         .event_format(Short)
         .with_writer(|| Terminal)
         .with_filter(filter);
-    let file = layers::layer()
-        .compact()
-        .with_ansi(false)
-        .with_target(false)
-        .with_writer(|| LogFile)
-        .with_filter(EnvFilter::new("warn,polyglow=info,polyglow::train::progress=debug"));
+    let file = layers::layer().compact().with_ansi(false).with_target(false).with_writer(|| LogFile).with_filter(
+        EnvFilter::new("warn,polyglow=info,polyglow_train=info,polyglow_view=info,polyglow::progress=debug"),
+    );
     // A second call, as in tests, keeps the first subscriber.
     let _ = tracing_subscriber::registry().with(stderr).with(file).try_init();
 }
@@ -56,9 +53,10 @@ pub fn init(verbosity: i16) {
 ///
 /// # Errors
 /// The file cannot be opened for writing.
-pub fn log_to_file(path: &Path) -> anyhow::Result<()> {
+pub fn log_to_file(path: &Path) -> polyglow_train::Result<()> {
     let file = OpenOptions::new().create(true).append(true).open(path);
-    *lock(&LOG_FILE) = Some(file.with_context(|| format!("cannot write to `{}`", path.display()))?);
+    let failed = |error: io::Error| TrainError::from(error).context(format!("cannot write to `{}`", path.display()));
+    *lock(&LOG_FILE) = Some(file.map_err(failed)?);
     Ok(())
 }
 

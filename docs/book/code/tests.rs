@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use polyglow::config::Config;
+use polyglow_train::config::Config;
 
 /// The largest picture, in bytes.
 const LARGEST_PICTURE: u64 = 150_000;

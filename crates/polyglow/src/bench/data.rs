@@ -14,9 +14,9 @@ use polyglow_data::tokenizer::Tokenizers;
 use serde::Serialize;
 
 use super::Trace;
-use crate::config::Config;
-use crate::inspection::peak_memory;
-use crate::train::batching;
+use polyglow_train::config::Config;
+use polyglow_train::train::batching;
+use polyglow_train::train::peak_memory;
 
 /// Pairs that are encoded at a time, so that the memory does not grow with the text.
 const PAIRS_PER_CHUNK: usize = 8192;

@@ -7,10 +7,10 @@ use polyglow_model::embedding::{Lookup, lookup};
 use serde::Serialize;
 
 use super::{Material, Spread};
-use crate::config::Config;
-use crate::device::upload;
-use crate::train::training_device;
-use crate::workload::BatchShape;
+use polyglow_train::config::Config;
+use polyglow_train::device::upload;
+use polyglow_train::train::training_device;
+use polyglow_train::workload::BatchShape;
 
 /// Rounds that are not measured: kernels are compiled in them.
 const WARMUP: u64 = 2;

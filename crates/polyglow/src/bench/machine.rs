@@ -5,7 +5,7 @@ use std::time::Instant;
 use burn::tensor::{Device, Tensor};
 use serde::Serialize;
 
-use crate::inspection::peak_memory;
+use polyglow_train::train::peak_memory;
 
 /// Rows and columns of the matrices whose product shows the peak.
 const SIZE: usize = 2048;

@@ -13,10 +13,10 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{ModelShape, Vocabulary};
 use tempfile::TempDir;
 
-use crate::config::Config;
-use crate::run_directory::model_shape;
-use crate::train::batching;
-use crate::workload::{BatchShape, SPECIAL};
+use polyglow_train::config::Config;
+use polyglow_train::run::model_shape;
+use polyglow_train::train::batching;
+use polyglow_train::workload::{BatchShape, SPECIAL};
 
 /// Lengths that are looked at in a corpus, from its shortest batches to its longest.
 const NUM_BUCKETS: usize = 5;

@@ -9,9 +9,9 @@ use polyglow_model::{Model, ModelShape, quantization};
 use serde::Serialize;
 
 use super::{Machine, Spread, Trace};
-use crate::config::Config;
-use crate::inspection::peak_memory;
-use crate::workload::{SPECIAL, word};
+use polyglow_train::config::Config;
+use polyglow_train::train::peak_memory;
+use polyglow_train::workload::{SPECIAL, word};
 
 /// Source tokens of each sentence, with the end mark.
 const SRC_LEN: usize = 20;

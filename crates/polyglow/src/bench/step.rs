@@ -10,10 +10,10 @@ use polyglow_model::{Model, ModelShape, parameter};
 use serde::Serialize;
 
 use super::{Machine, Material, Spread, Trace};
-use crate::config::Config;
-use crate::inspection::peak_memory;
-use crate::train::{Optimizer, Phase, StepConfig, StepRecord, batching, observed_step, step, training_device};
-use crate::workload::BatchShape;
+use polyglow_train::config::Config;
+use polyglow_train::train::peak_memory;
+use polyglow_train::train::{Optimizer, Phase, StepConfig, StepRecord, batching, observed_step, step, training_device};
+use polyglow_train::workload::BatchShape;
 
 /// Steps that are not measured: memory is allocated and kernels are tuned in them.
 const WARMUP: u64 = 3;
@@ -206,11 +206,18 @@ impl Subject {
         let mut failed = Ok(());
         let record = self.step(|model, optimizer, device, config| {
             let mut observe = |phase: Phase| {
+                let part = match phase {
+                    Phase::Begin(_) => return,
+                    Phase::Upload => 0,
+                    Phase::Forward => 1,
+                    Phase::Backward => 2,
+                    Phase::Update => 3,
+                };
                 let synced = device.sync();
                 if failed.is_ok() {
                     failed = synced;
                 }
-                end_part(phase as usize);
+                end_part(part);
             };
             observed_step(model, optimizer, window, device, config, &mut observe)
         })?;

@@ -6,7 +6,7 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
 use crate::commands::bench::{self, BenchArgs};
-use crate::workload::BatchShape;
+use polyglow_train::workload::BatchShape;
 
 /// Longest side and most rows of a batch, and most target or source positions in it.
 const MOST_ROWS: usize = 1 << 16;

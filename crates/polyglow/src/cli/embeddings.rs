@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::counts;
 use crate::commands::embeddings::{self, EmbeddingsArgs};
-use crate::embeddings::Pool as PoolKind;
+use polyglow_view::embeddings::Pool as PoolKind;
 
 /// Neighbors that are shown, and words of a plot, where the command does not say.
 const NEIGHBORS: usize = 10;

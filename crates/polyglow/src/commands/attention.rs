@@ -12,14 +12,14 @@ use polyglow_model::Task;
 use polyglow_model::attention::AttentionKind;
 
 use super::model::ModelArgs;
-use crate::alignment::align;
-use crate::attention::{ImageAttention, PairAttention, PictureFormat, Selection, draw, render};
-use crate::classification::classify;
-use crate::config::Config;
 use crate::failure::usage;
-use crate::run_directory::{check_task, check_translates, translator};
-use crate::translate::Translator;
-use crate::unknown_words::UnknownWords;
+use polyglow_train::config::Config;
+use polyglow_train::predict::alignment::align;
+use polyglow_train::predict::classification::classify;
+use polyglow_train::predict::translate::Translator;
+use polyglow_train::predict::unknown_words::UnknownWords;
+use polyglow_train::run::{check_task, check_translates, translator};
+use polyglow_view::attention::{ImageAttention, PairAttention, PictureFormat, Selection, draw, render};
 
 /// What `polyglow attention` is asked to do.
 #[derive(Clone, Debug)]

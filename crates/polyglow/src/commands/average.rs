@@ -6,8 +6,8 @@ use anyhow::{anyhow, ensure};
 use burn::tensor::TensorData;
 
 use crate::failure::with_hint;
-use crate::run_directory::RunDirectory;
-use crate::train::checkpoint::{Checkpoint, Checkpoints, Content};
+use polyglow_train::run::RunDirectory;
+use polyglow_train::run::{Checkpoint, Checkpoints, Content};
 
 /// The checkpoint that is written.
 const NAME: &str = "average";

@@ -12,10 +12,10 @@ use crate::bench::{
     BucketReport, DataReport, EmbeddingReport, Machine, Material, SearchReport, Spread, StepReport, Trace, bench_data,
     bench_embedding, bench_search, bench_step,
 };
-use crate::config::Config;
-use crate::device;
 use crate::failure::{usage, with_hint};
-use crate::workload::BatchShape;
+use polyglow_train::config::Config;
+use polyglow_train::device;
+use polyglow_train::workload::BatchShape;
 
 /// What stands in for a config: Transformer-Tiny with the optimizer of the Multi30k recipe.
 const TINY: &str = "data.corpus = 'mini-en-de'\nmodel.preset = 'tiny'\ntrain.max_steps = 1\ntrain.clip_norm = 25.0\n";

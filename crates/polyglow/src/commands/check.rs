@@ -11,10 +11,11 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
 use serde::Serialize;
 
-use crate::config::Config;
-use crate::device;
-use crate::inspection::{Inspection, Subject, find_max_tokens, inspect};
-use crate::train::MaxTokens;
+use crate::inspection::{Inspection, Subject, inspect};
+use crate::progress::{Progress, Screen};
+use polyglow_train::config::{Config, MaxTokens};
+use polyglow_train::device;
+use polyglow_train::train::find_max_tokens;
 
 /// What `polyglow check` is asked to do.
 #[derive(Clone, Debug)]
@@ -55,7 +56,8 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data));
     let (cache, _) = IdCache::open_or_build(&path, &train, &tokenizers, Some(&filter), &mut |_, _| {})?;
     if config.train.max_tokens == MaxTokens::Auto {
-        config.train.max_tokens = MaxTokens::Tokens(find_max_tokens(&config, &tokenizers, &cache, &device)?);
+        let found = find_max_tokens(&config, &tokenizers, &cache, &device, &mut Progress::new(Screen::Lines))?;
+        config.train.max_tokens = MaxTokens::Tokens(found);
     }
     let subject = Subject { config: &config, train: &train, cache: &cache, tokenizers: &tokenizers, device: &device };
     let inspection = inspect(&subject)?;

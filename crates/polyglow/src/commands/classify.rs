@@ -10,12 +10,12 @@ use polyglow_data::tokenizer::text_of_bytes;
 use polyglow_model::Task;
 
 use super::model::ModelArgs;
-use crate::classification::{Guess, classify};
-use crate::config::Config;
 use crate::failure::{usage, with_hint};
-use crate::run_directory::{check_task, translator};
-use crate::translate::Translator;
-use crate::unknown_words::UnknownWords;
+use polyglow_train::config::Config;
+use polyglow_train::predict::classification::{Guess, classify};
+use polyglow_train::predict::translate::Translator;
+use polyglow_train::predict::unknown_words::UnknownWords;
+use polyglow_train::run::{check_task, translator};
 
 /// Texts or images that are read before they are looked at together.
 const PORTION: usize = 1024;

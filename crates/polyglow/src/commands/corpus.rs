@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use polyglow_data::toy::Embedded;
 
 use crate::failure::{usage, with_hint};
-use crate::suggestion::nearest;
+use polyglow_train::suggestion::nearest;
 
 /// What `polyglow corpus` is asked to do.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::device::{self, DeviceInfo};
+use polyglow_train::device::{self, DeviceInfo};
 
 /// What `polyglow devices` is asked to do.
 #[derive(Clone, Debug)]

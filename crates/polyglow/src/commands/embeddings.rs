@@ -18,11 +18,11 @@ use polyglow_model::{Side, Task};
 use serde::Serialize;
 
 use super::model::ModelArgs;
-use crate::config::Config;
-use crate::device;
-use crate::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Pool, Reader, project};
 use crate::failure::{usage, with_hint};
-use crate::run_directory::{TrainedModel, check_task};
+use polyglow_train::config::Config;
+use polyglow_train::device;
+use polyglow_train::run::{TrainedModel, check_task};
+use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Pool, Reader, project};
 
 use sentences::sentences;
 

@@ -14,14 +14,14 @@ use serde::Serialize;
 
 use super::model::ModelArgs;
 use crate::activity::Activity;
-use crate::alignment::{align, error_rate};
-use crate::config::Config;
-use crate::confusion::{LabelScores, of_labels, write_labels};
-use crate::evaluation::{Evaluation, Scores, TranslationScores, bits_per_byte, evaluate};
 use crate::failure::{usage, with_hint};
-use crate::run_directory::{TrainedModel, check_attends, translator};
-use crate::suggestion::nearest;
-use crate::translate::Translator;
+use polyglow_train::config::Config;
+use polyglow_train::predict::alignment::{align, error_rate};
+use polyglow_train::predict::confusion::{LabelScores, of_labels, write_labels};
+use polyglow_train::predict::evaluation::{Evaluation, Scores, TranslationScores, bits_per_byte, evaluate};
+use polyglow_train::predict::translate::Translator;
+use polyglow_train::run::{TrainedModel, check_attends, translator};
+use polyglow_train::suggestion::nearest;
 
 /// What a language model is compared with.
 const NGRAM_ORDER: usize = 5;

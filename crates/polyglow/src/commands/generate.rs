@@ -9,8 +9,8 @@ use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sen
 use polyglow_model::{Model, Task};
 
 use super::model::ModelArgs;
-use crate::device::upload;
 use crate::failure::{usage, with_hint};
+use polyglow_train::device::upload;
 
 /// What `polyglow generate` is asked to do.
 #[derive(Clone, Debug)]

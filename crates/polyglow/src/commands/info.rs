@@ -8,11 +8,10 @@ use polyglow_model::ModelConfig;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::config::Config;
 use crate::inspection::VocabularyReport;
-use crate::run_directory::RunDirectory;
-use crate::train::checkpoint::{Best, Checkpoint};
-use crate::train::{BestMetric, TrainState, metrics};
+use polyglow_train::config::{BestMetric, Config};
+use polyglow_train::run::RunDirectory;
+use polyglow_train::run::{Best, Checkpoint, TrainState, records};
 
 /// What a table of results has: the key of a record, the title, and digits behind the point.
 const SCORES: [(&str, &str, usize); 7] = [
@@ -120,7 +119,7 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
     let others = names.filter_map(of_other).collect();
     // Training makes the tokenizers after the directory, so a run may have none yet.
     let vocabulary = run.tokenizers().ok().map(|tokenizers| VocabularyReport::new(&tokenizers));
-    let records = metrics::read(&run.metrics_path())?;
+    let records = records::read(&run.metrics_path())?;
     let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).cloned().collect::<Vec<_>>();
     Ok(Report {
         run: run.root(),

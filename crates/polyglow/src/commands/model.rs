@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use burn::tensor::Device;
 
-use crate::config::Config;
-use crate::device;
 use crate::failure::{usage, with_hint};
-use crate::run_directory::{RunDirectory, TrainedModel};
+use polyglow_train::config::Config;
+use polyglow_train::device;
+use polyglow_train::run::{RunDirectory, TrainedModel};
 
 /// What a run may be used with otherwise than it was trained: everything that leaves the model and its ids alone.
 const FREE_KEYS: [&str; 4] = ["search.", "data.", "train.tokenize=", "train.max_tokens="];

@@ -6,9 +6,9 @@ use anyhow::anyhow;
 use polyglow_model::Arch;
 
 use crate::failure::{usage, with_hint};
-use crate::run_directory::RunDirectory;
-use crate::train::checkpoint::{Checkpoint, Content};
-use crate::weights;
+use polyglow_train::run::RunDirectory;
+use polyglow_train::run::weights;
+use polyglow_train::run::{Checkpoint, Content};
 
 /// Names that mean something else.
 const TAKEN: [&str; 4] = ["best", "last", "average", "ema"];

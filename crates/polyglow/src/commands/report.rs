@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-use crate::report::{RunSummary, compare, render};
+use polyglow_view::report::{RunSummary, compare, render};
 
 /// What `polyglow report` is asked to do.
 #[derive(Clone, Debug)]

@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::with_hint;
-use crate::forced::{Forced, force};
-use crate::run_directory::{check_translates, translator};
+use polyglow_train::predict::forced::{Forced, force};
+use polyglow_train::run::{check_translates, translator};
 
 /// Pairs that are read, batched by length and scored together.
 const PORTION: usize = 2048;

@@ -13,9 +13,9 @@ use polyglow_data::lines::Lines;
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
-use crate::run_directory::{TrainedModel, check_attends, check_translates, translator};
-use crate::translate::{Request, Translator};
-use crate::unknown_words::UnknownWords;
+use polyglow_train::predict::translate::{Request, Translator};
+use polyglow_train::predict::unknown_words::UnknownWords;
+use polyglow_train::run::{TrainedModel, check_attends, check_translates, translator};
 
 use output::Output;
 use results::Results;
@@ -63,7 +63,10 @@ pub enum Format {
 /// Checks that the models can do what is asked.
 fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
     check_translates(models)?;
-    if args.replace_unknown { check_attends(&models[0]) } else { Ok(()) }
+    if args.replace_unknown {
+        check_attends(&models[0])?;
+    }
+    Ok(())
 }
 
 /// Translates every line of the input and writes as many results, in their order.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::BatchesReport;
 use super::text::SplitReport;
-use crate::config::Config;
+use polyglow_train::config::Config;
 
 /// Share of unknown tokens above which a vocabulary looks wrong.
 const UNKNOWN: f64 = 0.01;

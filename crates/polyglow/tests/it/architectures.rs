@@ -5,9 +5,9 @@ use std::path::Path;
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData, s};
-use polyglow::forced::force;
-use polyglow::run_directory::{TrainedModel, translator};
 use polyglow_data::corpus::Pair;
+use polyglow_train::predict::forced::force;
+use polyglow_train::run::{TrainedModel, translator};
 
 use crate::program::Workplace;
 

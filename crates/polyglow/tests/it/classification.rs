@@ -157,7 +157,8 @@ fn a_fork_teaches_labels_to_an_encoder_that_found_hidden_tokens() {
     assert!(stderr.contains("the head and its labels") && stdout.contains("accuracy"), "{stderr}");
     let read = |path: &str| fs::read(place.path().join(path)).expect("it was written");
     assert_eq!(read("masked/tokenizer.json"), read("new/tokenizer.src.json"));
-    let tensors = |path: &str| polyglow::weights::Weights::read(&place.path().join(path)).expect("it is whole");
+    let tensors =
+        |path: &str| polyglow_train::run::weights::Weights::read(&place.path().join(path)).expect("it is whole");
     let (mut old, mut new) =
         (tensors("masked/checkpoints/step-60/model.safetensors"), tensors("new/checkpoints/step-0/model.safetensors"));
     for (name, shape) in [("embedding.weight", [32, 8]), ("stack.layers.0.feed_forward.inner.weight", [8, 12])] {

@@ -11,10 +11,13 @@ use burn::train::metric::{MetricDefinition, MetricId};
 use burn::train::renderer::{
     EvaluationName, MetricState, MetricsRenderer, MetricsRendererEvaluation, MetricsRendererTraining,
 };
-use polyglow::evaluation::{Scores, Signatures, TranslationScores};
-use polyglow::run_directory::RunDirectory;
-use polyglow::train::dashboard::Dashboard;
-use polyglow::train::{Interval, Progress, TrainReport};
+use polyglow::dashboard::Dashboard;
+use polyglow::progress::Progress;
+use polyglow_train::predict::evaluation::{Scores, Signatures, TranslationScores};
+use polyglow_train::run::RunDirectory;
+use polyglow_train::run::records::Records;
+use polyglow_train::train::{Interval, TrainReport};
+use polyglow_train::{Observer, Wish};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -127,6 +130,7 @@ struct Fixture {
     directory: TempDir,
     heard: Arc<Mutex<Heard>>,
     interrupter: Interrupter,
+    records: Records,
     progress: Progress,
 }
 
@@ -136,13 +140,14 @@ impl Fixture {
         fs::write(directory.path().join("metrics.jsonl"), metrics).expect("a file can be written there");
         let (heard, interrupter) = (Arc::new(Mutex::new(Heard::default())), Interrupter::new());
         let listener = Box::new(Listener(Arc::clone(&heard)));
-        let dashboard = Dashboard::new(listener, interrupter.clone(), "runs/test", 10, 30).expect("it opens");
+        let dashboard = Dashboard::new(listener, interrupter.clone(), "runs/test", 10, 30);
         let run = RunDirectory::new(directory.path().to_owned());
-        let progress = Progress::on_dashboard(&run, 10, 30, dashboard).expect("the metrics can be opened");
-        Self { directory, heard, interrupter, progress }
+        let records = Records::open(&run.metrics_path(), 10).expect("the metrics can be opened");
+        let progress = Progress::on_dashboard(&run, 10, 30, dashboard).expect("the metrics can be read");
+        Self { directory, heard, interrupter, records, progress }
     }
 
-    fn report(&mut self, step: u64) -> anyhow::Result<()> {
+    fn report(&mut self, step: u64) {
         let interval = Interval {
             steps: 2,
             loss_sum: 300.0,
@@ -153,14 +158,11 @@ impl Fixture {
             real_positions: 200,
         };
         let elapsed = Duration::from_millis(500);
-        self.progress.train(TrainReport {
-            step,
-            epoch: 2,
-            lr: 2e-3,
-            timed_tokens: interval.tokens,
-            interval: &interval,
-            elapsed,
-        })
+        let timed_tokens = interval.tokens;
+        let report = TrainReport { step, epoch: 2, lr: 2e-3, timed_tokens, interval: &interval, elapsed };
+        let record = report.record();
+        self.progress.report(&report, &record);
+        self.records.write(&record).expect("it can be written");
     }
 
     fn records(&self) -> Vec<Value> {
@@ -189,7 +191,7 @@ fn scores() -> Scores {
 #[test]
 fn the_dashboard_plots_the_numbers_of_the_metrics_file() {
     let mut fixture = Fixture::new("");
-    fixture.report(12).expect("it is shown");
+    fixture.report(12);
     let perplexity = 2.0_f64.exp();
     let expected = [
         "train Loss 3".to_owned(),
@@ -200,7 +202,8 @@ fn the_dashboard_plots_the_numbers_of_the_metrics_file() {
     ];
     assert_eq!(fixture.values(), expected);
 
-    fixture.progress.scores(12, &scores()).expect("they are shown");
+    let record = fixture.records.write_scores("valid", "valid", 12, &scores()).expect("they can be written");
+    fixture.progress.scores(12, &scores(), &record);
     let expected = ["Loss 0", "Perplexity 1", "BLEU 31.5", "chrF 52.25", "Token accuracy 0.75", "Exact match 0.125"];
     assert_eq!(fixture.values(), expected.map(|value| format!("valid {value}")));
     assert_eq!(lock(&fixture.heard).texts, ["12 of 30, epoch 2", "12 of 30"]);
@@ -223,9 +226,9 @@ fn the_plots_of_a_resumed_run_begin_with_its_records() {
 #[test]
 fn progress_counts_the_steps_that_are_still_to_do() {
     let mut fixture = Fixture::new("");
-    fixture.progress.advance(11).expect("it is shown");
-    fixture.progress.validating(11).expect("it is shown");
-    fixture.progress.advance(12).expect("it is shown");
+    fixture.progress.step(11);
+    fixture.progress.validating(11);
+    fixture.progress.step(12);
     let split = |name: &str, done: usize| (name.to_owned(), done, 20);
     assert_eq!(lock(&fixture.heard).progress, [split("train", 1), split("valid", 1), split("train", 2)]);
 }
@@ -233,20 +236,23 @@ fn progress_counts_the_steps_that_are_still_to_do() {
 #[test]
 fn the_quit_key_asks_for_the_end() {
     let mut fixture = Fixture::new("");
-    fixture.progress.advance(11).expect("it is shown");
-    assert!(!fixture.progress.asks_to_stop());
+    fixture.progress.step(11);
+    assert_eq!(fixture.progress.wish(), Wish::GoOn);
     fixture.interrupter.stop(Some("as burn-train's quit key does"));
-    assert!(fixture.progress.asks_to_stop());
-    fixture.progress.advance(12).expect("the step after it, and the checkpoint, are still shown");
+    assert_eq!(fixture.progress.wish(), Wish::Stop);
+    // The step after it, and the checkpoint, are still shown.
+    fixture.progress.step(12);
+    assert_eq!(lock(&fixture.heard).progress.len(), 2);
 }
 
 #[test]
-fn a_dashboard_killed_by_its_user_is_an_error_and_no_panic() {
+fn a_dashboard_killed_by_its_user_wants_the_end_and_does_not_panic() {
     let mut fixture = Fixture::new("");
     lock(&fixture.heard).killed = true;
-    let error = fixture.progress.advance(11).expect_err("the user wants the end");
-    assert!(error.to_string().contains("ended at once"), "{error}");
-    fixture.progress.advance(12).expect("nobody listens any more");
+    fixture.progress.step(11);
+    assert_eq!(fixture.progress.wish(), Wish::Abort);
+    // Nobody listens any more.
+    fixture.progress.step(12);
 }
 
 #[test]

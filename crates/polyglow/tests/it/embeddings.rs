@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use polyglow::embeddings::{Embeddings, Neighbor, project};
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
+use polyglow_view::embeddings::{Embeddings, Neighbor, project};
 use serde::Deserialize;
 
 use crate::program::Workplace;

@@ -7,9 +7,9 @@ use anyhow::anyhow;
 use serde::Serialize;
 
 use super::{EmbeddingsArgs, Opened, print_json, read_lines};
-use crate::embeddings::{Pool, Sentences};
 use crate::failure::usage;
-use crate::unknown_words::UnknownWords;
+use polyglow_train::predict::unknown_words::UnknownWords;
+use polyglow_view::embeddings::{Pool, Sentences};
 
 /// A line and those near it.
 #[derive(Serialize)]

@@ -8,10 +8,10 @@ use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_model::Task;
 
 use crate::activity::Activity;
-use crate::config::Config;
-use crate::evaluation::{Evaluation, evaluate};
-use crate::run_directory::{RunDirectory, translator};
-use crate::train::metrics::Metrics;
+use polyglow_train::config::Config;
+use polyglow_train::predict::evaluation::{Evaluation, evaluate};
+use polyglow_train::run::records::Records;
+use polyglow_train::run::{RunDirectory, translator};
 
 /// Translations that are shown at the end.
 const SAMPLES: usize = 5;
@@ -22,7 +22,7 @@ pub(super) fn finish(run: &RunDirectory, config: &Config, device: &Device) -> an
     let translator = translator(&trained, config, device)?;
     let checkpoint = &trained[0].checkpoint;
     let step = checkpoint.state.step;
-    let mut metrics = Metrics::open(&run.metrics_path(), u64::MAX)?;
+    let mut records = Records::open(&run.metrics_path(), u64::MAX)?;
     let mut out = io::stdout().lock();
     let (path, beam_size, task) = (checkpoint.path.display(), config.search.beam_size, translator.task());
     let test_names = config.data.test_names();
@@ -36,7 +36,7 @@ pub(super) fn finish(run: &RunDirectory, config: &Config, device: &Device) -> an
         activity.show(format!("testing on {name}: {} examples", pairs.len()));
         let Evaluation { scores, hypotheses, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
         drop(activity);
-        metrics.write_scores("test", name, step, &scores)?;
+        records.write_scores("test", name, step, &scores)?;
         let what = if task.is_classification() { "examples" } else { "sentences" };
         writeln!(out, "{name}: {} {what}  {scores}", pairs.len())?;
         if name == "test" {
@@ -48,7 +48,7 @@ pub(super) fn finish(run: &RunDirectory, config: &Config, device: &Device) -> an
             }
         }
     }
-    metrics.flush()?;
+    records.flush()?;
     let (program, root) = (program(), run.root().display());
     writeln!(out, "\nnext:")?;
     let wider = match task {

@@ -8,8 +8,8 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
 use super::Results;
-use crate::translate::{Request, Translator};
-use crate::unknown_words::UnknownWords;
+use polyglow_train::predict::translate::{Request, Translator};
+use polyglow_train::predict::unknown_words::UnknownWords;
 
 /// Translates line by line until the end of the input or Ctrl-C.
 ///

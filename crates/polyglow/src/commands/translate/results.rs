@@ -7,8 +7,8 @@ use polyglow_data::corpus::Pair;
 use serde::Serialize;
 
 use super::{Format, TranslateArgs};
-use crate::alignment::align;
-use crate::translate::{Request, Translation, Translator};
+use polyglow_train::predict::alignment::align;
+use polyglow_train::predict::translate::{Request, Translation, Translator};
 
 /// Where translations are written, and how.
 pub(super) struct Results {

@@ -1,0 +1,324 @@
+//! The `[train]` section: how long, how fast, and by which measure a model is trained.
+
+use polyglow_model::Precision;
+use serde::{Deserialize, Serialize};
+
+use super::max_tokens::MaxTokens;
+
+use crate::error::{Result, ensure};
+
+/// The update rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OptimizerKind {
+    /// Adam (Kingma and Ba, 2015); weight decay, if any, is added to the gradient.
+    #[default]
+    Adam,
+    /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
+    Adamw,
+}
+
+/// The learning rate as a function of the step.
+///
+/// Every schedule but `noam` climbs linearly to `lr` over `warmup_steps` and then does as its name says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleKind {
+    /// Stays at `lr`.
+    Constant,
+    /// Falls linearly, to reach 0 one step after the last.
+    Linear,
+    /// Falls along half a cosine, to reach 0 one step after the last (Loshchilov and Hutter, 2017).
+    Cosine,
+    /// `lr * sqrt(warmup_steps / step)`.
+    #[default]
+    InverseSqrt,
+    /// `lr * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)` (Vaswani et al., 2017, section 5.3).
+    Noam,
+}
+
+impl ScheduleKind {
+    /// Whether the rate at a step depends on where training ends, so that a later end would change every step.
+    pub fn aims_at_the_end(self) -> bool {
+        match self {
+            Self::Linear | Self::Cosine => true,
+            Self::Constant | Self::InverseSqrt | Self::Noam => false,
+        }
+    }
+}
+
+/// What decides between checkpoints and when patience ends, measured on the validation set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BestMetric {
+    /// BLEU of greedy output; higher is better.
+    #[default]
+    Bleu,
+    /// chrF of greedy output; higher is better.
+    Chrf,
+    /// Loss per target token; lower is better.
+    Loss,
+}
+
+/// How text is cut into words before BLEU counts them, by sacreBLEU's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BleuTokenizer {
+    /// mteval-v13a, sacreBLEU's default.
+    #[default]
+    #[serde(rename = "13a")]
+    Mteval13a,
+    /// mteval-v14's international tokenization: splits at every Unicode punctuation mark and symbol.
+    Intl,
+    /// Every character is a word.
+    Char,
+    /// Chinese characters apart, the rest as in 13a.
+    Zh,
+    /// At whitespace only, for text that is already tokenized.
+    None,
+}
+
+/// The `[train]` section. A step is one update of the weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TrainConfig {
+    /// Tokens in a micro-batch: rows times the longest padded side, source or target; or `"auto"`; default 4096.
+    pub max_tokens: MaxTokens,
+    /// Padded lengths are rounded up to multiples of this, in tokens; default 1 on a CPU, 8 on a GPU, where every shape
+    /// is compiled for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pad_multiple: Option<usize>,
+    /// `"f32"`, or `"bf16"` for matrix products of rounded factors over f32 weights, while the model is trained; search and
+    /// validation are f32 in either case; default `"f32"`.
+    pub precision: Precision,
+    /// Whether the backward pass computes cheap intermediate values again, in place of keeping them; default false.
+    pub gradient_checkpointing: bool,
+    /// Micro-batches whose gradients are summed for one step; default 1.
+    pub accumulate_steps: usize,
+    /// Steps to train; the run ends with whichever of this and `max_epochs` comes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_steps: Option<u64>,
+    /// Passes over the training set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_epochs: Option<u64>,
+    /// `"adam"` or `"adamw"`; default `"adam"`.
+    pub optimizer: OptimizerKind,
+    /// Decay of the running means of the gradient and of its square, per step; default `[0.9, 0.98]`.
+    pub betas: [f64; 2],
+    /// Added to the root of the squared gradient's mean; default 1e-9.
+    pub eps: f64,
+    /// Peak learning rate, or under `noam` the factor before the formula; default 1e-3.
+    pub lr: f64,
+    /// `"constant"`, `"linear"`, `"cosine"`, `"inverse_sqrt"` or `"noam"`; default `"inverse_sqrt"`.
+    pub schedule: ScheduleKind,
+    /// Steps over which the learning rate climbs; default 4000.
+    pub warmup_steps: u64,
+    /// Probability taken from the right token and spread over all of them (Szegedy et al., 2016); default 0.1.
+    pub label_smoothing: f64,
+    /// Weight of guided alignment (Chen et al., 2016), which teaches the last layer's attention, averaged over heads,
+    /// the links of `data.alignments`; 0 turns it off; default 0.
+    pub alignment_weight: f64,
+    /// Largest norm of all gradients together; 0 turns clipping off; default 1.
+    pub clip_norm: f64,
+    /// Weight decay, on weight matrices only; default 0.
+    pub weight_decay: f64,
+    /// Decay of the exponential moving average of the weights, per step; 0 keeps none; default 0.
+    pub ema_decay: f64,
+    /// `"bleu"`, `"chrf"` or `"loss"`: what `best` and `patience` follow; default `"bleu"`.
+    pub best_metric: BestMetric,
+    /// BLEU's tokenizer: `"13a"`, `"intl"`, `"char"`, `"zh"` or `"none"`; default `"13a"`.
+    pub tokenize: BleuTokenizer,
+    /// Steps between validations; default 1000.
+    pub validate_every: u64,
+    /// Steps between checkpoints; default 1000.
+    pub save_every: u64,
+    /// Steps between progress reports; default 50.
+    pub log_every: u64,
+    /// Newest checkpoints to keep beside the best; default 5.
+    pub keep_last: usize,
+    /// Validations without improvement after which training ends; 0 never ends it; default 0.
+    pub patience: u64,
+}
+
+impl From<BleuTokenizer> for polyglow_metrics::Tokenizer {
+    fn from(tokenizer: BleuTokenizer) -> Self {
+        match tokenizer {
+            BleuTokenizer::Mteval13a => Self::V13a,
+            BleuTokenizer::Intl => Self::International,
+            BleuTokenizer::Char => Self::Char,
+            BleuTokenizer::Zh => Self::Chinese,
+            BleuTokenizer::None => Self::None,
+        }
+    }
+}
+
+impl Default for TrainConfig {
+    fn default() -> Self {
+        Self {
+            max_tokens: MaxTokens::default(),
+            pad_multiple: None,
+            precision: Precision::default(),
+            gradient_checkpointing: false,
+            accumulate_steps: 1,
+            max_steps: None,
+            max_epochs: None,
+            optimizer: OptimizerKind::default(),
+            betas: [0.9, 0.98],
+            eps: 1e-9,
+            lr: 1e-3,
+            schedule: ScheduleKind::default(),
+            warmup_steps: 4000,
+            label_smoothing: 0.1,
+            alignment_weight: 0.0,
+            clip_norm: 1.0,
+            weight_decay: 0.0,
+            ema_decay: 0.0,
+            best_metric: BestMetric::default(),
+            tokenize: BleuTokenizer::default(),
+            validate_every: 1000,
+            save_every: 1000,
+            log_every: 50,
+            keep_last: 5,
+            patience: 0,
+        }
+    }
+}
+
+impl TrainConfig {
+    /// Checks every value, and those that depend on each other.
+    ///
+    /// # Errors
+    /// The message names the key, its value and what is allowed.
+    pub fn validate(&self) -> Result<()> {
+        self.validate_counts()?;
+        self.validate_rates()?;
+        self.validate_schedule()
+    }
+
+    fn validate_counts(&self) -> Result<()> {
+        // TOML's integers have a sign, and a run that outlives this many steps needs no limit.
+        const MOST: u64 = i64::MAX as u64;
+        let counts = [
+            ("max_tokens", self.max_tokens.tokens() as u64, 1),
+            ("pad_multiple", self.pad_multiple.unwrap_or(1) as u64, 1),
+            ("accumulate_steps", self.accumulate_steps as u64, 1),
+            ("max_steps", self.max_steps.unwrap_or(1), 1),
+            ("max_epochs", self.max_epochs.unwrap_or(1), 1),
+            ("warmup_steps", self.warmup_steps, 0),
+            ("validate_every", self.validate_every, 1),
+            ("save_every", self.save_every, 1),
+            ("log_every", self.log_every, 1),
+            ("keep_last", self.keep_last as u64, 1),
+            ("patience", self.patience, 0),
+        ];
+        for (key, value, least) in counts {
+            ensure!(value >= least, "`train.{key} = {value}`: must be at least {least}");
+            ensure!(value <= MOST, "`train.{key} = {value}`: must be at most {MOST}");
+        }
+        ensure!(
+            self.max_steps.is_some() || self.max_epochs.is_some(),
+            "neither `train.max_steps` nor `train.max_epochs` is set: one of them must say when training ends"
+        );
+        Ok(())
+    }
+
+    fn validate_rates(&self) -> Result<()> {
+        let [beta_1, beta_2] = self.betas;
+        for beta in [beta_1, beta_2] {
+            let inside = (0.0..1.0).contains(&beta);
+            ensure!(inside, "`train.betas = [{beta_1}, {beta_2}]`: both must be at least 0 and below 1");
+        }
+        for (key, value) in [("label_smoothing", self.label_smoothing), ("ema_decay", self.ema_decay)] {
+            ensure!((0.0..1.0).contains(&value), "`train.{key} = {value}`: must be at least 0 and below 1");
+        }
+        for (key, value) in [("lr", self.lr), ("eps", self.eps)] {
+            ensure!(value > 0.0 && value.is_finite(), "`train.{key} = {value}`: must be above 0 and finite");
+        }
+        for (key, value) in [
+            ("alignment_weight", self.alignment_weight),
+            ("clip_norm", self.clip_norm),
+            ("weight_decay", self.weight_decay),
+        ] {
+            ensure!(value >= 0.0 && value.is_finite(), "`train.{key} = {value}`: must be at least 0 and finite");
+        }
+        Ok(())
+    }
+
+    fn validate_schedule(&self) -> Result<()> {
+        match self.schedule {
+            ScheduleKind::Constant => {}
+            ScheduleKind::InverseSqrt | ScheduleKind::Noam => ensure!(
+                self.warmup_steps > 0,
+                "`train.warmup_steps = 0`: must be at least 1 for the schedules `inverse_sqrt` and `noam`, \
+                 whose decay starts from it"
+            ),
+            ScheduleKind::Linear | ScheduleKind::Cosine => {
+                if let Some(max_steps) = self.max_steps {
+                    ensure!(
+                        self.warmup_steps < max_steps,
+                        "`train.warmup_steps = {}`: must be below `train.max_steps = {max_steps}`, where the \
+                         schedules `linear` and `cosine` end",
+                        self.warmup_steps
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(toml: &str) -> String {
+        let config: TrainConfig = toml::from_str(toml).expect("the keys are known and of the right type");
+        config.validate().expect_err("a value is out of range").to_string()
+    }
+
+    #[test]
+    fn the_defaults_only_lack_an_end() {
+        assert!(error("").contains("neither `train.max_steps` nor `train.max_epochs` is set"));
+        assert!(TrainConfig { max_epochs: Some(1), ..TrainConfig::default() }.validate().is_ok());
+    }
+
+    #[test]
+    fn a_value_out_of_range_is_named_with_its_key() {
+        assert_eq!(error("max_steps = 1\nlr = nan"), "`train.lr = NaN`: must be above 0 and finite");
+        assert_eq!(
+            error("max_steps = 1\nbetas = [0.9, 1.0]"),
+            "`train.betas = [0.9, 1]`: both must be at least 0 and below 1"
+        );
+        assert!(error("max_steps = 0").starts_with("`train.max_steps = 0`"));
+        assert!(error("max_steps = 1\nlabel_smoothing = 1.0").starts_with("`train.label_smoothing = 1`"));
+        assert!(error("max_steps = 1\nclip_norm = -1").starts_with("`train.clip_norm = -1`"));
+        assert!(error("max_steps = 1\nclip_norm = inf").starts_with("`train.clip_norm = inf`"));
+    }
+
+    #[test]
+    fn a_warm_up_must_end_before_a_schedule_that_ends() {
+        assert!(error("max_steps = 100\nschedule = 'cosine'\nwarmup_steps = 100").contains("below `train.max_steps"));
+        assert!(error("max_steps = 100\nwarmup_steps = 0").contains("at least 1"));
+        let config: TrainConfig =
+            toml::from_str("max_steps = 100\nschedule = 'constant'\nwarmup_steps = 0").expect("ok");
+        assert!(config.validate().is_ok());
+    }
+
+    #[test]
+    fn names_are_spelled_as_in_the_literature() {
+        let toml = "schedule = 'inverse_sqrt'\noptimizer = 'adamw'\ntokenize = '13a'\nbest_metric = 'chrf'";
+        let config: TrainConfig = toml::from_str(toml).expect("every name is known");
+        assert_eq!(config.schedule, ScheduleKind::InverseSqrt);
+        assert_eq!(config.optimizer, OptimizerKind::Adamw);
+        assert_eq!(config.tokenize, BleuTokenizer::Mteval13a);
+        assert_eq!(config.best_metric, BestMetric::Chrf);
+    }
+
+    #[test]
+    fn bleu_tokenizers_have_the_same_names_here_as_where_they_are_written() {
+        for tokenizer in polyglow_metrics::Tokenizer::ALL {
+            let config: TrainConfig = toml::from_str(&format!("tokenize = '{}'", tokenizer.name())).expect("known");
+            assert_eq!(polyglow_metrics::Tokenizer::from(config.tokenize), tokenizer);
+        }
+    }
+}

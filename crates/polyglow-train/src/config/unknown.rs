@@ -1,0 +1,64 @@
+//! What may be meant by a key or a name that a config does not have.
+
+use crate::error::{TrainError, failed, usage, with_hint};
+use crate::suggestion::nearest;
+
+/// The sections of a config, to say where a misplaced key belongs.
+const SECTIONS: [&str; 5] = ["data", "tokenizer", "model", "train", "search"];
+
+/// What serde expects, in a user's words.
+const EXPECTED: [(&str, &str); 12] = [
+    ("expected struct DataConfig", "expected a section with keys"),
+    ("expected struct TokenizerConfig", "expected a section with keys"),
+    ("expected struct ModelConfig", "expected a section with keys"),
+    ("expected struct TrainConfig", "expected a section with keys"),
+    ("expected struct SearchConfig", "expected a section with keys"),
+    ("invalid type: unit variant, expected string only", "expected one of the names that the key can have, in quotes"),
+    ("expected a nonzero usize", "expected a whole number, 1 or more"),
+    ("expected usize", "expected a whole number, 0 or more"),
+    ("expected u64", "expected a whole number, 0 or more"),
+    ("expected f64", "expected a number"),
+    ("expected path string", "expected a path in quotes"),
+    ("expected a sequence", "expected a list"),
+];
+
+/// Turns TOML's message into ours: its line and caret stay, types get names that mean something to a user, and a
+/// suggestion is added.
+pub(super) fn explain(error: &toml::de::Error) -> TrainError {
+    let text = EXPECTED.iter().fold(error.to_string(), |text, (rust, words)| text.replace(rust, words));
+    let message = usage(failed!("{}", text.trim_end()));
+    match suggest(error.message()) {
+        Some(suggestion) => with_hint(message, suggestion),
+        None => message,
+    }
+}
+
+/// Reads serde's "unknown field `x`, expected one of `a`, `b`": the unknown word comes first, the known ones follow.
+fn suggest(message: &str) -> Option<String> {
+    let (unknown, known) = unknown_and_known(message)?;
+    let elsewhere = || SECTIONS.into_iter().find(|section| keys_of(section).iter().any(|key| key == unknown));
+    if message.starts_with("unknown field")
+        && let Some(section) = elsewhere()
+    {
+        return Some(format!("`{unknown}` belongs to the section `[{section}]`"));
+    }
+    nearest(unknown, known).map(|known| format!("did you mean `{known}`?"))
+}
+
+fn unknown_and_known(message: &str) -> Option<(&str, Vec<&str>)> {
+    if !message.starts_with("unknown field") && !message.starts_with("unknown variant") {
+        return None;
+    }
+    // Every second piece between backticks is a word.
+    let mut words = message.split('`').skip(1).step_by(2);
+    Some((words.next()?, words.collect()))
+}
+
+/// The keys of a section, which serde lists when it meets one that cannot be a key.
+pub(super) fn keys_of(section: &str) -> Vec<String> {
+    let text = format!("[{section}]\n\"\" = 0");
+    let Err(error) = toml::from_str::<super::Config>(&text) else { return Vec::new() };
+    unknown_and_known(error.message())
+        .map(|(_, known)| known.into_iter().map(str::to_owned).collect())
+        .unwrap_or_default()
+}

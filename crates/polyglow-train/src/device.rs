@@ -1,0 +1,269 @@
+//! Names of devices (`flex`, `wgpu:1`, `cuda`) and the Burn devices they stand for on this machine.
+
+use std::panic::{self, AssertUnwindSafe};
+
+#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal"))]
+use burn::tensor::DeviceKind;
+#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
+use burn::tensor::DeviceType;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use serde::Serialize;
+
+use crate::error::{ErrorKind, Result, TrainError, failed, usage, with_hint};
+use crate::suggestion::nearest;
+
+/// Every backend that can be built in: its name, which is also its Cargo feature; whether this build has it; and what
+/// a machine must have for it.
+const BACKENDS: [(&str, bool, &str); 7] = [
+    ("flex", cfg!(feature = "flex"), "a CPU"),
+    ("ndarray", cfg!(feature = "ndarray"), "a CPU"),
+    ("wgpu", cfg!(feature = "wgpu"), "a graphics driver for Vulkan, Metal or DirectX 12"),
+    ("vulkan", cfg!(feature = "vulkan"), "a Vulkan driver"),
+    ("metal", cfg!(feature = "metal"), "an Apple GPU"),
+    ("cuda", cfg!(feature = "cuda"), "an NVIDIA GPU with its driver"),
+    ("rocm", cfg!(feature = "rocm"), "an AMD GPU with ROCm"),
+];
+
+/// A device of this machine that this build can use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceInfo {
+    /// The backend: `wgpu`.
+    pub backend: &'static str,
+    /// What `--device` and the key `device` take: `wgpu:0`.
+    pub name: String,
+    /// What the hardware calls itself.
+    pub adapter: String,
+    /// `cpu`, `discrete gpu`, `integrated gpu`, `virtual gpu` or `gpu`.
+    pub kind: &'static str,
+}
+
+/// A device that was found but not opened.
+struct Found {
+    name: String,
+    kind: &'static str,
+    device: Device,
+}
+
+/// The names of the backends in this build.
+pub fn compiled_in() -> Vec<&'static str> {
+    BACKENDS.iter().filter(|(_, compiled_in, _)| *compiled_in).map(|(name, ..)| *name).collect()
+}
+
+/// Opens the device called `name`: a backend, or a backend and one of its devices, as in `cuda:1` or `wgpu:cpu`.
+///
+/// A backend alone stands for its first device that is not a software driver.
+///
+/// # Errors
+/// With exit code 2 an unknown name, a backend that is not in this build (the hint says how to build it in), and a
+/// device that the backend does not have; with exit code 1 a backend without any device on this machine, and a device
+/// that cannot be opened.
+pub fn open(name: &str) -> Result<Device> {
+    let backend = name.split_once(':').map_or(name, |(backend, _)| backend);
+    let Some((backend, compiled_in, needs)) = BACKENDS.into_iter().find(|(known, ..)| *known == backend) else {
+        return Err(unknown(name));
+    };
+    if !compiled_in {
+        let error = usage(failed!("device `{name}`: the backend `{backend}` is not in this build"));
+        return Err(with_hint(error, format!("build it in: `cargo run --release --features {backend} -- ...`")));
+    }
+    let mut devices = find(backend)?;
+    if devices.is_empty() {
+        let error = failed!("device `{name}`: nothing on this machine that the backend `{backend}` can use");
+        return Err(with_hint(error, format!("`{backend}` needs {needs}; `polyglow devices` lists what is there")));
+    }
+    let Some(index) = devices.iter().position(|found| is_called(found, name)) else {
+        let names: Vec<_> = devices.iter().map(|found| format!("`{}`", found.name)).collect();
+        return Err(usage(failed!("device `{name}`: there is only {}", names.join(", "))));
+    };
+    let device = devices.swap_remove(index).device;
+    adapter(&device).map_err(|error| error.context(format!("device `{name}`: cannot be opened")))?;
+    Ok(device)
+}
+
+/// Every device of every backend in this build, opened to learn its name.
+///
+/// A backend whose driver fails is reported as a warning and left out.
+pub fn list() -> Vec<DeviceInfo> {
+    let mut list = Vec::new();
+    for backend in compiled_in() {
+        let devices = find(backend).unwrap_or_else(|error| {
+            tracing::warn!("cannot look for devices of `{backend}`: {error}");
+            Vec::new()
+        });
+        for Found { name, kind, device } in devices {
+            let adapter = adapter(&device).unwrap_or_else(|error| format!("cannot be opened: {error}"));
+            list.push(DeviceInfo { backend, name, adapter, kind });
+        }
+    }
+    list
+}
+
+/// Whether a device has memory of its own, so that filling it harms nothing else on the machine.
+///
+/// # Errors
+/// The driver fails.
+pub fn has_own_memory(name: &str) -> Result<bool> {
+    let backend = name.split_once(':').map_or(name, |(backend, _)| backend);
+    let is_separate = |found: &Found| found.kind == "discrete gpu" || matches!(backend, "cuda" | "rocm");
+    Ok(find(backend)?.iter().any(|found| is_called(found, name) && is_separate(found)))
+}
+
+/// Whether a device is meant by a name, which may be that of its backend alone.
+fn is_called(found: &Found, name: &str) -> bool {
+    found.name == name || found.name.strip_suffix(":0") == Some(name)
+}
+
+fn unknown(name: &str) -> TrainError {
+    let known = BACKENDS.map(|(name, ..)| name);
+    let error = usage(failed!(
+        "unknown device `{name}`; there are {}, and for one of several GPUs its number, as in `cuda:1`",
+        known.map(|name| format!("`{name}`")).join(", ")
+    ));
+    match nearest(name, known) {
+        Some(known) => with_hint(error, format!("did you mean `{known}`?")),
+        None => with_hint(error, "`polyglow devices` lists what this build finds on this machine"),
+    }
+}
+
+/// The devices of a backend, without opening them.
+fn find(backend: &str) -> Result<Vec<Found>> {
+    guard(|| match backend {
+        #[cfg(feature = "flex")]
+        "flex" => vec![Found { name: "flex".to_owned(), kind: "cpu", device: Device::flex() }],
+        #[cfg(feature = "ndarray")]
+        "ndarray" => vec![Found { name: "ndarray".to_owned(), kind: "cpu", device: ndarray() }],
+        #[cfg(feature = "wgpu")]
+        "wgpu" => adapters("wgpu", &Device::enumerate(DeviceType::Wgpu), Device::wgpu),
+        #[cfg(feature = "vulkan")]
+        "vulkan" => adapters("vulkan", &Device::enumerate(DeviceType::Vulkan), Device::vulkan),
+        #[cfg(feature = "metal")]
+        "metal" => adapters("metal", &Device::enumerate(DeviceType::Metal), Device::metal),
+        #[cfg(feature = "cuda")]
+        "cuda" => number("cuda", Device::enumerate(DeviceType::Cuda).into_iter().map(|device| ("gpu", device))),
+        #[cfg(feature = "rocm")]
+        "rocm" => number("rocm", Device::enumerate(DeviceType::Rocm).into_iter().map(|device| ("gpu", device))),
+        _ => Vec::new(),
+    })
+}
+
+/// What the hardware behind a device calls itself. Opens a GPU, which is how a driver that fails is found out.
+fn adapter(device: &Device) -> Result<String> {
+    guard(|| device.sync())??;
+    #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
+    if let Some(identity) = guard(|| device.identity())? {
+        return Ok(identity.name);
+    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(format!("{}, {threads} threads", std::env::consts::ARCH))
+}
+
+/// Burn has no errors of its own: a driver that fails, or a device without memory, is a panic, which becomes an error here.
+///
+/// # Errors
+/// `work` panicked: of the kind [`ErrorKind::Device`], with the panic's message.
+pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T> {
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
+        let message = payload.downcast_ref::<String>().map(String::as_str);
+        let message = message.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
+        TrainError::new(message).of_kind(ErrorKind::Device)
+    })
+}
+
+/// Burn is about to drop this backend; until then it is a second opinion on the results of `flex`.
+#[cfg(feature = "ndarray")]
+#[expect(deprecated, reason = "offered as long as Burn has it")]
+fn ndarray() -> Device {
+    Device::ndarray()
+}
+
+/// Numbers the adapters of a graphics interface: discrete GPUs first, then integrated, virtual and unclassified ones;
+/// a software driver has no number and is called `cpu`.
+///
+/// Burn tells adapters apart by a kind and a number within the kind, so the devices of each kind are built one after
+/// the other until one is not among those that exist.
+#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal"))]
+fn adapters(backend: &str, existing: &[Device], build: fn(DeviceKind) -> Device) -> Vec<Found> {
+    let of_kind = |name: &'static str, kind: fn(usize) -> DeviceKind| {
+        (0..)
+            .map(move |index| build(kind(index)))
+            .take_while(|device| existing.contains(device))
+            .map(move |device| (name, device))
+    };
+    let software = Some(build(DeviceKind::Cpu)).filter(|device| existing.contains(device));
+    let classified: Vec<_> = of_kind("discrete gpu", DeviceKind::DiscreteGpu)
+        .chain(of_kind("integrated gpu", DeviceKind::IntegratedGpu))
+        .chain(of_kind("virtual gpu", DeviceKind::VirtualGpu))
+        .collect();
+    let is_left = |device: &&Device| {
+        Some(*device) != software.as_ref() && classified.iter().all(|(_, classified)| classified != *device)
+    };
+    let left: Vec<_> = existing.iter().filter(is_left).map(|device| ("gpu", device.clone())).collect();
+    let mut found = number(backend, classified.into_iter().chain(left));
+    found.extend(software.map(|device| Found { name: format!("{backend}:cpu"), kind: "cpu", device }));
+    found
+}
+
+#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
+fn number(backend: &str, devices: impl Iterator<Item = (&'static str, Device)>) -> Vec<Found> {
+    let name = |(index, (kind, device))| Found { name: format!("{backend}:{index}"), kind, device };
+    devices.enumerate().map(name).collect()
+}
+
+/// Brings rows of ids, each of `len` ids, to a device.
+///
+/// # Shapes
+/// - output: `[rows, len]`
+pub fn upload(ids: Vec<i32>, len: usize, device: &Device) -> Tensor<2, Int> {
+    let rows = ids.len() / len.max(1);
+    Tensor::from_data(TensorData::new(ids, [rows, len]), device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(feature = "flex")]
+    #[test]
+    fn the_cpu_opens_by_name_and_is_listed_under_it() {
+        assert_eq!(open("flex").expect("flex is in this build"), Device::flex());
+        let list = list();
+        assert!(list.iter().any(|info| info.name == "flex" && info.backend == "flex" && info.kind == "cpu"));
+    }
+
+    #[test]
+    fn a_cpu_shares_its_memory() {
+        for info in list().iter().filter(|info| info.kind == "cpu") {
+            assert!(!has_own_memory(&info.name).expect("it was listed a moment ago"), "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn every_listed_name_is_known_to_open() {
+        for info in list() {
+            let known = find(info.backend).expect("the backend was listed a moment ago");
+            assert!(known.iter().any(|found| found.name == info.name), "{}", info.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_an_error_with_a_suggestion() {
+        let error = open("cudda:1").expect_err("there is no such backend").to_string();
+        assert!(error.contains("unknown device `cudda:1`") && error.contains("`rocm`"), "{error}");
+    }
+
+    #[cfg(feature = "flex")]
+    #[test]
+    fn a_device_that_a_backend_does_not_have_is_an_error_that_lists_those_it_has() {
+        for name in ["flex:0", "flex:1", "flex:"] {
+            let error = open(name).expect_err("flex has one device and no numbers").to_string();
+            assert_eq!(error, format!("device `{name}`: there is only `flex`"));
+        }
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    #[test]
+    fn a_backend_that_is_not_in_this_build_is_an_error() {
+        let error = open("cuda:0").expect_err("cuda is not in this build").to_string();
+        assert_eq!(error, "device `cuda:0`: the backend `cuda` is not in this build");
+    }
+}

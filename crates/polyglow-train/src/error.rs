@@ -1,0 +1,257 @@
+//! Every error of the crate: what failed, what it means for the caller, and what can be done about it.
+
+use std::error::Error;
+use std::fmt::{self, Display};
+use std::io;
+
+use polyglow_data::error::DataError;
+use polyglow_metrics::MetricError;
+use polyglow_model::ModelError;
+
+/// The result of everything here that can fail.
+pub type Result<T, E = TrainError> = std::result::Result<T, E>;
+
+/// What an error means for the caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The config or the request is wrong: the user can correct it.
+    Usage,
+    /// Another process trains in the run directory.
+    InUse,
+    /// A checkpoint is damaged; another may be whole.
+    Damaged,
+    /// A loss, a gradient or a weight is NaN or infinite.
+    NotFinite,
+    /// The device failed, mostly for lack of memory.
+    Device,
+    /// The observer asked for the end at once, without a last checkpoint.
+    Aborted,
+    /// Anything else: files, disks, data.
+    #[default]
+    Other,
+}
+
+/// An error, in one line with all its causes when it is displayed.
+///
+/// One type with a kind, as that of [`std::io`], instead of an enum: a run can fail in some 150 places, and a caller who
+/// wants more than the message asks for its [`kind`](Self::kind) and its [`hint`](Self::hint).
+#[derive(Debug)]
+pub struct TrainError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: ErrorKind,
+    hint: Option<String>,
+    /// What was being done, the outermost last.
+    context: Vec<String>,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    Message(String),
+    Error(Box<dyn Error + Send + Sync>),
+}
+
+impl TrainError {
+    /// An error with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::of_cause(Cause::Message(message.into()))
+    }
+
+    /// The same error, of another kind.
+    #[must_use]
+    pub fn of_kind(mut self, kind: ErrorKind) -> Self {
+        self.0.kind = kind;
+        self
+    }
+
+    /// The same error with what was being done when it arose, in front of its message.
+    #[must_use]
+    pub fn context(mut self, context: impl Into<String>) -> Self {
+        self.0.context.push(context.into());
+        self
+    }
+
+    /// What it means for the caller.
+    pub fn kind(&self) -> ErrorKind {
+        let is_config = |cause: &(dyn Error + 'static)| {
+            matches!(cause.downcast_ref(), Some(DataError::Config { .. }))
+                || matches!(cause.downcast_ref(), Some(ModelError::Config { .. } | ModelError::Foreign { .. }))
+        };
+        if self.0.kind == ErrorKind::Other && self.causes().any(is_config) { ErrorKind::Usage } else { self.0.kind }
+    }
+
+    /// What can be done about it, if there is something.
+    pub fn hint(&self) -> Option<String> {
+        let of_data = |cause: &(dyn Error + 'static)| cause.downcast_ref().and_then(DataError::hint).map(str::to_owned);
+        let of_system =
+            |cause: &(dyn Error + 'static)| cause.downcast_ref().map(|error| hint_of_system(error).to_owned());
+        let given = self.0.hint.clone();
+        given.or_else(|| self.causes().find_map(of_data)).or_else(|| self.causes().find_map(of_system))
+    }
+
+    /// The errors of other crates behind it, the outermost first.
+    pub fn causes(&self) -> impl Iterator<Item = &(dyn Error + 'static)> {
+        let first = match &self.0.cause {
+            Cause::Message(_) => None,
+            Cause::Error(error) => Some(&**error as &(dyn Error + 'static)),
+        };
+        std::iter::successors(first, |error: &&(dyn Error + 'static)| (*error).source())
+    }
+
+    fn of_cause(cause: Cause) -> Self {
+        Self(Box::new(Inner { kind: ErrorKind::Other, hint: None, context: Vec::new(), cause }))
+    }
+
+    /// Any error; one of this type as it is.
+    fn of_any(error: impl Error + Send + Sync + 'static) -> Self {
+        let error: Box<dyn Error + Send + Sync> = Box::new(error);
+        error.downcast().map_or_else(|other| Self::of_cause(Cause::Error(other)), |own| *own)
+    }
+}
+
+impl Display for TrainError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for context in self.0.context.iter().rev() {
+            write!(formatter, "{context}: ")?;
+        }
+        match &self.0.cause {
+            Cause::Message(message) => formatter.write_str(message),
+            Cause::Error(error) => {
+                error.fmt(formatter)?;
+                self.causes().skip(1).try_for_each(|cause| write!(formatter, ": {cause}"))
+            }
+        }
+    }
+}
+
+/// Without a source: the message names all causes, and [`TrainError::causes`] lists them.
+impl Error for TrainError {}
+
+macro_rules! from_errors {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for TrainError {
+            fn from(error: $error) -> Self {
+                Self::of_any(error)
+            }
+        })*
+    };
+}
+
+from_errors!(
+    DataError,
+    ModelError,
+    MetricError,
+    io::Error,
+    serde_json::Error,
+    safetensors::SafeTensorError,
+    burn::tensor::ExecutionError,
+);
+
+/// Marks an error as the user's to correct in the request or the config.
+pub fn usage(error: impl Into<TrainError>) -> TrainError {
+    error.into().of_kind(ErrorKind::Usage)
+}
+
+/// Adds what can be done about an error, in place of what was said before.
+pub fn with_hint(error: impl Into<TrainError>, hint: impl Into<String>) -> TrainError {
+    let mut error = error.into();
+    error.0.hint = Some(hint.into());
+    error
+}
+
+/// Adds to an error, or to a `None`, what was being done.
+pub(crate) trait Context<T> {
+    /// The value, or an error that begins with `context`.
+    fn context(self, context: impl Into<String>) -> Result<T>;
+
+    /// As [`Self::context`], with words that are only made where something failed.
+    fn with_context<C: Into<String>>(self, context: impl FnOnce() -> C) -> Result<T>;
+}
+
+impl<T, E: Error + Send + Sync + 'static> Context<T> for Result<T, E> {
+    fn context(self, context: impl Into<String>) -> Result<T> {
+        self.map_err(|error| TrainError::of_any(error).context(context))
+    }
+
+    fn with_context<C: Into<String>>(self, context: impl FnOnce() -> C) -> Result<T> {
+        self.map_err(|error| TrainError::of_any(error).context(context()))
+    }
+}
+
+impl<T> Context<T> for Option<T> {
+    fn context(self, context: impl Into<String>) -> Result<T> {
+        self.ok_or_else(|| TrainError::new(context))
+    }
+
+    fn with_context<C: Into<String>>(self, context: impl FnOnce() -> C) -> Result<T> {
+        self.ok_or_else(|| TrainError::new(context()))
+    }
+}
+
+/// An error with a formatted message.
+macro_rules! failed {
+    ($($message:tt)*) => { $crate::error::TrainError::new(format!($($message)*)) };
+}
+
+/// Returns an error with a formatted message.
+macro_rules! bail {
+    ($($message:tt)*) => { return Err($crate::error::failed!($($message)*)) };
+}
+
+/// Returns an error with a formatted message unless a condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)*) => {
+        if !$condition {
+            return Err($crate::error::failed!($($message)*));
+        }
+    };
+}
+
+pub(crate) use {bail, ensure, failed};
+
+/// What can be done about an error of the system.
+pub fn hint_of_system(error: &io::Error) -> &'static str {
+    use io::ErrorKind as Kind;
+    match error.kind() {
+        Kind::NotFound => "relative paths start at the current directory; is the name spelled right?",
+        Kind::PermissionDenied => "`ls -l` shows who may read and write it",
+        Kind::IsADirectory => "a file is wanted here, not a directory",
+        Kind::NotADirectory => "a part of the path is a file, not a directory",
+        Kind::AlreadyExists => "give another name, or remove what is there",
+        Kind::StorageFull | Kind::QuotaExceeded => "make room on the disk, and give the same command again",
+        Kind::FileTooLarge => "files may only be so large here: `ulimit -f` shows the limit",
+        Kind::ReadOnlyFilesystem => "choose a place that can be written to",
+        Kind::InvalidFilename => "the name is too long, or no name of a file",
+        Kind::UnexpectedEof | Kind::InvalidData | Kind::InvalidInput => {
+            "the file is cut off, damaged, or of another kind"
+        }
+        _ => "this is the system's word for it; another path or device may do",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_names_every_cause_once_and_the_hint_survives_context() {
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        let error = Err::<(), _>(missing).context("cannot read `a.toml`").context("in the config");
+        let error = error.expect_err("it is one");
+        assert_eq!(error.to_string(), "in the config: cannot read `a.toml`: entity not found");
+        assert!(error.hint().is_some_and(|hint| hint.starts_with("relative paths")));
+        let error = Err::<(), _>(with_hint(usage(failed!("no key")), "try another")).context("reading");
+        let error = error.expect_err("it is one");
+        assert_eq!((error.kind(), error.hint().as_deref()), (ErrorKind::Usage, Some("try another")));
+    }
+
+    #[test]
+    fn a_wrong_config_of_another_crate_is_the_users_to_correct() {
+        let wrong = DataError::Config { key: "data.src", problem: "is missing".to_owned() };
+        assert_eq!(TrainError::from(wrong).kind(), ErrorKind::Usage);
+        assert_eq!(failed!("the disk is full").kind(), ErrorKind::Other);
+    }
+}

@@ -1,0 +1,73 @@
+//! What a training tells whoever runs it.
+
+use crate::error::Result;
+use crate::predict::evaluation::Scores;
+use crate::run::RunDirectory;
+use crate::train::TrainReport;
+use crate::workload::BatchShape;
+
+/// What the observer of a training wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    /// To go on.
+    #[default]
+    GoOn,
+    /// The end after this step, with a checkpoint.
+    Stop,
+    /// The end at once, without a checkpoint of the last steps.
+    Abort,
+}
+
+/// Is told how a training goes, and may ask for its end. Every method has a default that does nothing.
+pub trait Observer {
+    /// The run has a directory, before anything but its config is in it.
+    ///
+    /// # Errors
+    /// The training cannot be observed there; it then ends.
+    fn opened(&mut self, _run: &RunDirectory) -> Result<()> {
+        Ok(())
+    }
+
+    /// Work other than steps goes on: what it is, and how far it has come.
+    fn activity(&mut self, _what: &str) {}
+
+    /// That work is done.
+    fn idle(&mut self) {}
+
+    /// Steps are about to begin, after `step` and up to `last_step`.
+    ///
+    /// # Errors
+    /// The training cannot be observed; it then ends.
+    fn begin(&mut self, _run: &RunDirectory, _step: u64, _last_step: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// The device is given a batch of this shape, or is done with all of them.
+    fn batch(&mut self, _shape: Option<BatchShape>) {}
+
+    /// A step is done.
+    fn step(&mut self, _step: u64) {}
+
+    /// What the steps since the last report gave, and the record of it in `metrics.jsonl`.
+    fn report(&mut self, _report: &TrainReport<'_>, _record: &serde_json::Value) {}
+
+    /// Validation after a step begins.
+    fn validating(&mut self, _step: u64) {}
+
+    /// The scores of a validation, and the record of them in `metrics.jsonl`.
+    fn scores(&mut self, _step: u64, _scores: &Scores, _record: &serde_json::Value) {}
+
+    /// Steps are over, whatever the reason.
+    fn end(&mut self) {}
+
+    /// What is wanted; asked after each step.
+    fn wish(&self) -> Wish {
+        Wish::GoOn
+    }
+}
+
+/// Observes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}

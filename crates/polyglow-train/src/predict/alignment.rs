@@ -1,0 +1,120 @@
+//! Which source word each target word is translated from, by the attention of the decoder to the source.
+
+use burn::tensor::Transaction;
+use polyglow_data::alignment::Link;
+use polyglow_data::batch::Batch;
+use polyglow_data::corpus::Pair;
+use polyglow_data::example::Example;
+
+use crate::device::upload;
+use crate::error::Result;
+use crate::predict::translate::{Member, Translator};
+
+/// A pair in ids, with the word that each of them belongs to.
+struct Tokens {
+    index: usize,
+    example: Example,
+    src_words: Vec<usize>,
+    tgt_words: Vec<usize>,
+}
+
+impl Tokens {
+    fn width(&self) -> usize {
+        self.example.src.len().max(self.example.tgt.len()) + 1
+    }
+}
+
+/// For each pair and each decoder layer, from the lowest, a link for every target word: to the source word with the most
+/// attention, heads averaged.
+///
+/// Words are what whitespace divides. The attention to a word is the sum over its tokens, that of a target word the mean
+/// over its tokens, each taken where the token is predicted; attention to the end mark does not count. Sides that are
+/// longer than the model are cut, so that the words beyond have no link. Of several models the first is asked.
+///
+/// # Errors
+/// A line cannot be encoded.
+pub fn align(translator: &Translator<'_>, pairs: &[Pair]) -> Result<Vec<Vec<Vec<Link>>>> {
+    let Member { model, src } = translator.members[0];
+    let mut tokens = Vec::with_capacity(pairs.len());
+    for (index, pair) in pairs.iter().enumerate() {
+        let cut = |(ids, words): (Vec<u32>, Vec<usize>)| {
+            let len = ids.len().min(translator.longest());
+            (ids[..len].to_vec(), words[..len].to_vec())
+        };
+        let (src_ids, src_words) = cut(src.encode_words(&pair.src)?);
+        let (tgt_ids, tgt_words) = cut(translator.tgt.encode_words(&pair.tgt)?);
+        tokens.push(Tokens { index, example: Example { src: src_ids, tgt: tgt_ids }, src_words, tgt_words });
+    }
+    tokens.sort_by_key(Tokens::width);
+    let mut links = vec![Vec::new(); pairs.len()];
+    for rows in translator.forced_batches(&tokens, Tokens::width) {
+        let examples: Vec<Example> = rows.iter().map(|row| row.example.clone()).collect();
+        let batch = Batch::new(&examples, src.special(), translator.tgt.special(), translator.pad_multiple);
+        let ids = |values, len| upload(values, len, translator.device);
+        let layers = model.cross_attention(ids(batch.src, batch.src_len), ids(batch.tgt_in, batch.tgt_len));
+        for layer in layers.into_iter().fold(Transaction::default(), Transaction::register).execute() {
+            let weights: Vec<f32> = layer.iter().collect();
+            for (row, weights) in rows.iter().zip(weights.chunks(batch.tgt_len * batch.src_len)) {
+                links[row.index].push(strongest(row, weights, batch.src_len));
+            }
+        }
+    }
+    Ok(links)
+}
+
+/// The source word with the most attention for each target word.
+fn strongest(tokens: &Tokens, weights: &[f32], src_len: usize) -> Vec<Link> {
+    let Tokens { src_words, tgt_words, .. } = tokens;
+    let num_words = src_words.last().map_or(0, |last| last + 1);
+    let mut links = Vec::new();
+    let mut queries = tgt_words.iter().zip(weights.chunks(src_len)).peekable();
+    while let Some((&tgt, query)) = queries.next() {
+        let mut sums = vec![0.0; num_words];
+        let mut add = |query: &[f32]| src_words.iter().zip(query).for_each(|(&word, weight)| sums[word] += weight);
+        add(query);
+        // The mean of a word's tokens has its largest value where their sum has.
+        while let Some((_, query)) = queries.next_if(|(next, _)| **next == tgt) {
+            add(query);
+        }
+        // The first of equals, so that equal weights give equal links.
+        let best = (0..num_words).rev().max_by(|&left, &right| sums[left].total_cmp(&sums[right]));
+        links.extend(best.map(|src| (src, tgt)));
+    }
+    links
+}
+
+/// The alignment error rate (Och and Ney, 2003) of `found` against `gold`, all of whose links are sure:
+/// `1 - 2 |found and gold| / (|found| + |gold|)`, 0 to 1. Links of target words without a gold link are not counted;
+/// there is at least one gold link.
+pub fn error_rate<'a>(found: impl IntoIterator<Item = &'a Vec<Link>>, gold: &[Vec<Link>]) -> f64 {
+    let (mut common, mut all) = (0, 0);
+    for (found, gold) in found.into_iter().zip(gold) {
+        let counted = found.iter().filter(|(_, tgt)| gold.iter().any(|(_, linked)| linked == tgt));
+        common += counted.clone().filter(|link| gold.contains(link)).count();
+        all += counted.count() + gold.len();
+    }
+    1.0 - 2.0 * common as f64 / all as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_gather_the_attention_of_their_tokens() {
+        // Three source tokens in two words and the end mark; three target tokens in two words.
+        let tokens =
+            Tokens { index: 0, example: Example::default(), src_words: vec![0, 1, 1], tgt_words: vec![0, 0, 1] };
+        let weights = [0.4, 0.3, 0.2, 0.1, 0.3, 0.2, 0.2, 0.3, 0.1, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0, 1.0];
+        assert_eq!(strongest(&tokens, &weights, 4), [(1, 0), (0, 1)]);
+    }
+
+    #[test]
+    fn the_error_rate_is_that_of_och_and_ney_on_linked_words() {
+        let gold = [vec![(0, 0), (1, 1)], vec![(0, 1), (1, 1)]];
+        assert!(error_rate(&gold, &gold).abs() < 1e-12);
+        // Of three counted links one is right; word 2 of the first pair has no gold link.
+        let found = [vec![(0, 0), (0, 1), (1, 2)], vec![(2, 1)]];
+        assert!((error_rate(&found, &gold) - (1.0 - 2.0 / 7.0)).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,168 @@
+//! Lines that are longer than a model can read, cut where it hurts least, and put back together.
+
+use crate::error::Result;
+use crate::predict::translate::Translation;
+
+/// Where a text may be cut, the best places first.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    SentenceEnd,
+    ClauseEnd,
+    Space,
+    Anywhere,
+}
+
+impl Place {
+    /// The kind of place to try when a part between places of this kind is still too long.
+    fn next(self) -> Self {
+        match self {
+            Self::SentenceEnd => Self::ClauseEnd,
+            Self::ClauseEnd => Self::Space,
+            Self::Space | Self::Anywhere => Self::Anywhere,
+        }
+    }
+
+    /// Whether `text` may be cut between the characters `left` and `right`.
+    fn is_between(self, left: char, right: char) -> bool {
+        match self {
+            Self::SentenceEnd => ".!?…".contains(left) && right.is_whitespace() || "。！？".contains(left),
+            Self::ClauseEnd => ",;:".contains(left) && right.is_whitespace() || "，、；：".contains(left),
+            Self::Space => left.is_whitespace() && !right.is_whitespace(),
+            Self::Anywhere => true,
+        }
+    }
+
+    fn cut(self, text: &str) -> Vec<&str> {
+        let mut parts = Vec::new();
+        let (mut start, mut left) = (0, None);
+        for (place, right) in text.char_indices() {
+            if left.is_some_and(|left| self.is_between(left, right)) {
+                parts.push(&text[start..place]);
+                start = place;
+            }
+            left = Some(right);
+        }
+        parts.push(&text[start..]);
+        parts
+    }
+}
+
+/// Cuts `text` into pieces of at most `longest` tokens, none blank, that together are the text up to the spaces between
+/// them: at ends of sentences, or else of clauses, or else between words, or else anywhere.
+///
+/// `count` gives the number of tokens of each of some texts.
+///
+/// # Errors
+/// Those of `count`.
+pub fn split<'t, E>(
+    text: &'t str,
+    longest: usize,
+    count: &impl Fn(&[&str]) -> Result<Vec<usize>, E>,
+) -> Result<Vec<&'t str>, E> {
+    let mut pieces = Vec::new();
+    split_at(text, Place::SentenceEnd, longest, count, &mut pieces)?;
+    Ok(pieces)
+}
+
+fn split_at<'t, E>(
+    text: &'t str,
+    place: Place,
+    longest: usize,
+    count: &impl Fn(&[&str]) -> Result<Vec<usize>, E>,
+    pieces: &mut Vec<&'t str>,
+) -> Result<(), E> {
+    let parts = place.cut(text);
+    let lens = count(&parts)?;
+    // Byte positions of the piece that is being packed, and its tokens.
+    let (mut start, mut end, mut tokens) = (0, 0, 0);
+    for (part, len) in parts.into_iter().zip(lens) {
+        if tokens + len > longest {
+            push(&text[start..end], pieces);
+            (start, tokens) = (end, 0);
+        }
+        end += part.len();
+        if len <= longest {
+            tokens += len;
+        } else if let Place::Anywhere = place {
+            // A single character of more tokens than a model has positions: nothing can be done about it here.
+            push(part, pieces);
+            start = end;
+        } else {
+            split_at(part, place.next(), longest, count, pieces)?;
+            start = end;
+        }
+    }
+    push(&text[start..end], pieces);
+    Ok(())
+}
+
+fn push<'t>(piece: &'t str, pieces: &mut Vec<&'t str>) {
+    if !piece.trim().is_empty() {
+        pieces.push(piece.trim());
+    }
+}
+
+/// Puts the translated pieces of each line, given as (line, place, translations) in their order, back together: the best of each, the second of each, and so on.
+pub fn join(pieces: Vec<(usize, u64, Vec<Translation>)>, num_lines: usize) -> Vec<Vec<Translation>> {
+    let mut lines: Vec<Vec<Translation>> = vec![Vec::new(); num_lines];
+    for (line, _, translations) in pieces {
+        let line = &mut lines[line];
+        if line.is_empty() {
+            *line = translations;
+            continue;
+        }
+        line.truncate(translations.len());
+        for (whole, piece) in line.iter_mut().zip(translations) {
+            if !whole.text.is_empty() && !piece.text.is_empty() {
+                whole.text.push(' ');
+            }
+            whole.text.push_str(&piece.text);
+            whole.log_prob += piece.log_prob;
+            whole.score += piece.score;
+        }
+    }
+    for line in &mut lines {
+        if line.is_empty() {
+            line.push(Translation { text: String::new(), log_prob: 0.0, score: 0.0 });
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A token a word, and one for every eighth character of a long one.
+    #[expect(clippy::unnecessary_wraps, reason = "counting may fail elsewhere")]
+    fn count(texts: &[&str]) -> Result<Vec<usize>, ()> {
+        let tokens = |text: &&str| text.split_whitespace().map(|word| word.chars().count().div_ceil(8)).sum();
+        Ok(texts.iter().map(tokens).collect())
+    }
+
+    #[test]
+    fn sentences_stay_whole_and_are_packed() {
+        let text = "One two. Three four! Five six seven?  Eight.";
+        assert_eq!(split(text, 4, &count), Ok(vec!["One two. Three four!", "Five six seven?  Eight."]));
+        assert_eq!(split(text, 3, &count), Ok(vec!["One two.", "Three four!", "Five six seven?", "Eight."]));
+        assert_eq!(split("你好。再见。", 1, &count), Ok(vec!["你好。", "再见。"]));
+    }
+
+    #[test]
+    fn long_sentences_are_cut_at_clauses_then_words_then_anywhere() {
+        let text = "A b, c d e; f g h i j. K.";
+        assert_eq!(split(text, 3, &count), Ok(vec!["A b,", "c d e;", "f g h", "i j.", "K."]));
+        assert_eq!(split(&format!("{} y", "x".repeat(20)), 2, &count), Ok([&["xx"; 10][..], &["y"]].concat()));
+    }
+
+    #[test]
+    fn nothing_is_lost() {
+        let text = "  The dog, which was tired,   slept; nobody-knew-how-long-it-would-be. Then… it woke! ";
+        for longest in 1..12 {
+            let pieces = split(text, longest, &count).expect("counting cannot fail");
+            let squeeze = |text: &str| text.split_whitespace().collect::<String>();
+            assert_eq!(squeeze(&pieces.concat()), squeeze(text));
+            assert!(pieces.iter().all(|piece| count(&[piece]) <= Ok(vec![longest])), "{longest}: {pieces:?}");
+        }
+    }
+}

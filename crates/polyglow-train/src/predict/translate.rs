@@ -1,0 +1,295 @@
+//! Lines to lines, order and count kept: one path for `translate`, `evaluate` and validation.
+
+use burn::tensor::Device;
+use polyglow_data::batch::SourceBatch;
+use polyglow_data::framing::Framing;
+use polyglow_data::tokenizer::Tokenizer;
+use polyglow_model::search::{Hypothesis, Incremental, Marks, SearchConfig, Sentence, search};
+use polyglow_model::{Model, Task};
+
+use crate::device::upload;
+use crate::error::{Context, Result, TrainError, bail, ensure};
+use crate::predict::split::{join, split};
+
+/// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred times the size of what it
+/// encodes, so longer lines are cut first.
+pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
+
+/// Everything that turns source lines into target lines.
+pub struct Translator<'a> {
+    /// The models that decide together; at least one, on a device that does not differentiate.
+    pub members: Vec<Member<'a>>,
+    /// The target side's tokenizer, the same for all members.
+    pub tgt: &'a Tokenizer,
+    /// How to look for a translation.
+    pub search: &'a SearchConfig,
+    /// Where the models are.
+    pub device: &'a Device,
+    /// Padded source positions in a batch, times the beam, at most.
+    pub max_tokens: usize,
+    /// What padded lengths are multiples of.
+    pub pad_multiple: usize,
+    /// What a row was in training.
+    pub framing: Framing,
+}
+
+/// A model with the tokenizer of its source side.
+#[derive(Clone, Copy)]
+pub struct Member<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// The source side's tokenizer.
+    pub src: &'a Tokenizer,
+}
+
+/// A line to translate, and what is asked of its translation.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The line.
+    pub text: String,
+    /// What the translation begins with; empty for no wish.
+    pub prefix: String,
+    /// Phrases that the translation contains.
+    pub constraints: Vec<String>,
+}
+
+/// A translation of a line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Translation {
+    /// The text, without line breaks.
+    pub text: String,
+    /// Log-probability under the model, in nats; of a line in pieces, their sum.
+    pub log_prob: f32,
+    /// What translations of one line are ranked by: the log-probability, normalized by the length penalty.
+    pub score: f32,
+}
+
+/// A piece of a line: whole lines, but for those that are longer than a model has positions.
+struct Piece {
+    line: usize,
+    /// Source ids, one for each member.
+    ids: Vec<Vec<u32>>,
+    sentence: Sentence,
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        len(&self.ids)
+    }
+}
+
+impl Translator<'_> {
+    /// The best translation of every line; a blank line stays blank, and none has a line break in it.
+    ///
+    /// # Errors
+    /// As [`Self::translate`].
+    pub fn best(&self, lines: &[&str]) -> Result<Vec<String>> {
+        let requests: Vec<Request> =
+            lines.iter().map(|line| Request { text: (*line).to_owned(), ..Request::default() }).collect();
+        let first = |mut translations: Vec<Translation>| translations.swap_remove(0).text;
+        Ok(self.translate(&requests, 1)?.into_iter().map(first).collect())
+    }
+
+    /// Up to `beam_size` translations of every line, at least one of each, the best first; of a blank line one that is
+    /// blank.
+    ///
+    /// `first_line` is the number of the first line in its file, for messages and for the random numbers of sampling.
+    /// Lines are batched by length, so a call with many lines is faster than many calls. A line longer than the model was
+    /// made for is translated in pieces, with a warning.
+    ///
+    /// # Errors
+    /// A line cannot be encoded or an output cannot be decoded; a wish cannot be fulfilled.
+    pub fn translate(&self, requests: &[Request], first_line: usize) -> Result<Vec<Vec<Translation>>> {
+        let mut pieces = self.pieces(requests, first_line)?;
+        // Longest first: the first batch shows whether the memory suffices.
+        pieces.sort_by_key(|piece| (std::cmp::Reverse(piece.len()), piece.line));
+        let mut found: Vec<(usize, u64, Vec<Translation>)> = Vec::with_capacity(pieces.len());
+        let mut rest = &pieces[..];
+        while !rest.is_empty() {
+            let (batch, later) = rest.split_at(self.rows(rest));
+            for (piece, hypotheses) in batch.iter().zip(self.search(batch)) {
+                let translations = hypotheses.iter().map(|hypothesis| self.decode(hypothesis));
+                found.push((piece.line, piece.sentence.number, translations.collect::<Result<_, _>>()?));
+            }
+            rest = later;
+        }
+        found.sort_by_key(|&(line, number, _)| (line, number));
+        Ok(join(found, requests.len()))
+    }
+
+    fn pieces(&self, requests: &[Request], first_line: usize) -> Result<Vec<Piece>> {
+        let whole = |request: &Request| request.text.len() <= ENCODED_WHOLE;
+        let texts: Vec<&str> =
+            requests.iter().map(|request| if whole(request) { request.text.as_str() } else { "" }).collect();
+        let encoded = self.encode(&texts)?;
+        let longest = self.longest();
+        let mut pieces = Vec::with_capacity(requests.len());
+        let mut too_long = Vec::new();
+        for (line, (request, ids)) in requests.iter().zip(encoded).enumerate() {
+            let number = first_line + line;
+            let wishes = !request.prefix.is_empty() || !request.constraints.is_empty();
+            if request.text.trim().is_empty() {
+                if wishes {
+                    tracing::warn!("line {number} is blank and stays blank: its prefix and constraints are left out");
+                }
+                continue;
+            }
+            let mut parts = vec![ids];
+            if !whole(request) || len(&parts[0]) > longest {
+                parts = self.encode_pieces(&request.text, number)?;
+            }
+            if parts.len() == 1 {
+                let ids = parts.remove(0);
+                let sentence = self.sentence(request, len(&ids), number).with_context(|| format!("line {number}"))?;
+                pieces.push(Piece { line, ids, sentence });
+                continue;
+            }
+            too_long.push(number);
+            ensure!(!wishes, "line {number} is too long to be translated with a prefix or with constraints");
+            for (part, ids) in (0u64..).zip(parts) {
+                let mut piece = Piece { line, ids, sentence: Sentence::default() };
+                piece.sentence = self.sentence(&Request::default(), piece.len(), number)?;
+                piece.sentence.number |= part << 40;
+                pieces.push(piece);
+            }
+        }
+        match too_long[..] {
+            [] => {}
+            [line] => {
+                tracing::warn!("line {line} has more than the model's {longest} tokens: it is translated in pieces");
+            }
+            [first, .., last] => {
+                let count = too_long.len();
+                tracing::warn!(
+                    "{count} lines, from {first} to {last}, have more than the model's {longest} tokens: they are \
+                     translated in pieces"
+                );
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// The source ids of some texts, and within each of every member.
+    fn encode(&self, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
+        let mut encoded = vec![Vec::with_capacity(self.members.len()); texts.len()];
+        for member in &self.members {
+            for (text, ids) in encoded.iter_mut().zip(member.src.encode_batch(texts)?) {
+                text.push(ids);
+            }
+        }
+        Ok(encoded)
+    }
+
+    /// The source ids of the pieces of a text, each no longer than the models.
+    fn encode_pieces(&self, text: &str, number: usize) -> Result<Vec<Vec<Vec<u32>>>> {
+        let longest = self.longest();
+        let count = |parts: &[&str]| Ok(self.encode(parts)?.iter().map(|ids| len(ids)).collect());
+        let mut budget = longest;
+        loop {
+            let mut pieces = self.encode(&split::<TrainError>(text, budget, &count)?)?;
+            let excess = pieces.iter().map(|ids| len(ids)).max().unwrap_or(0).saturating_sub(longest);
+            // Two parts may have more tokens together than each alone, as where the space between them is one.
+            budget = budget.saturating_sub(excess);
+            if excess > 0 && budget > 0 {
+                continue;
+            }
+            if excess > 0 {
+                tracing::warn!("line {number} has a character of more than {longest} tokens: it is read in part");
+                pieces.iter_mut().flatten().for_each(|ids| ids.truncate(longest));
+            }
+            return Ok(pieces);
+        }
+    }
+
+    /// What the models were made for, all of them for the same.
+    pub fn task(&self) -> Task {
+        self.members.first().map_or(Task::Translation, |member| member.model.task())
+    }
+
+    /// The most source tokens that all members can read, without the end mark; as many target tokens can be written.
+    pub fn longest(&self) -> usize {
+        self.members.iter().map(|member| member.model.vocabulary().max_len - 1).min().unwrap_or(0)
+    }
+
+    /// What is asked of the hypotheses for a line of `src_len` tokens.
+    fn sentence(&self, request: &Request, src_len: usize, number: usize) -> Result<Sentence> {
+        let most = self.longest() + 1;
+        let prefix = self.wanted(&request.prefix, self.tgt.encode(&request.prefix)?)?;
+        let inside = |phrase: &String| self.wanted(phrase, self.encode_inside(phrase)?);
+        let constraints: Vec<Vec<u32>> = request.constraints.iter().map(inside).collect::<Result<_, _>>()?;
+        let needed = prefix.len() + constraints.iter().map(Vec::len).sum::<usize>() + 1;
+        ensure!(
+            needed <= most,
+            "its prefix and constraints have {needed} tokens, more than the {most} that the model can write"
+        );
+        let max_len = self.search.max_len(src_len).min(most).max(needed);
+        let min_len = self.search.min_len(src_len).min(max_len);
+        Ok(Sentence { min_len, max_len, prefix, constraints, number: number as u64 })
+    }
+
+    /// The ids of a phrase as they are after another word: some tokenizers make the space a part of them.
+    fn encode_inside(&self, phrase: &str) -> Result<Vec<u32>> {
+        let (before, both) = (self.tgt.encode("a")?, self.tgt.encode(&format!("a {phrase}"))?);
+        match both.strip_prefix(&before[..]) {
+            Some(inside) => Ok(inside.to_vec()),
+            None => Ok(self.tgt.encode(phrase)?),
+        }
+    }
+
+    /// Checks the ids of text that a translation is to have.
+    fn wanted(&self, text: &str, ids: Vec<u32>) -> Result<Vec<u32>> {
+        ensure!(text.is_empty() || !ids.is_empty(), "nothing of `{text}` is left as tokens");
+        if ids.contains(&self.tgt.special().unk) {
+            bail!("`{text}` has words that the target vocabulary lacks, so no translation can have it");
+        }
+        Ok(ids)
+    }
+
+    /// How many of the pieces, of which the first is the longest, go into one batch.
+    fn rows(&self, pieces: &[Piece]) -> usize {
+        let positions = self.padded(pieces[0].len() + 1) * self.search.beam_size;
+        (self.max_tokens / positions).clamp(1, pieces.len())
+    }
+
+    /// Divides rows, of which none is wider than the one after it, into batches for a model that is given both sides.
+    pub fn forced_batches<'r, T>(&self, rows: &'r [T], width: fn(&T) -> usize) -> impl Iterator<Item = &'r [T]> {
+        let mut rest = rows;
+        std::iter::from_fn(move || {
+            let fits = |count: &usize| count * self.padded(width(&rest[count - 1])) <= self.max_tokens;
+            let count = (2..=rest.len()).take_while(fits).last().unwrap_or(1).min(rest.len());
+            let (batch, later) = rest.split_at(count);
+            rest = later;
+            (!batch.is_empty()).then_some(batch)
+        })
+    }
+
+    fn padded(&self, len: usize) -> usize {
+        len.next_multiple_of(self.pad_multiple.max(1))
+    }
+
+    /// The hypotheses for each piece.
+    fn search(&self, pieces: &[Piece]) -> Vec<Vec<Hypothesis>> {
+        let special = self.tgt.special();
+        let source = |index: usize| {
+            let rows: Vec<&[u32]> = pieces.iter().map(|piece| &*piece.ids[index]).collect();
+            let batch = SourceBatch::new(&rows, self.members[index].src.special(), self.pad_multiple);
+            upload(batch.src, batch.src_len, self.device)
+        };
+        let sources = self.members.iter().enumerate().map(|(index, member)| (member.model, source(index)));
+        let sentences: Vec<Sentence> = pieces.iter().map(|piece| piece.sentence.clone()).collect();
+        let mut next = Incremental::new(sources, &[special.pad, special.bos]);
+        search(&mut next, &sentences, self.search, Marks { bos: special.bos, eos: special.eos })
+    }
+
+    fn decode(&self, hypothesis: &Hypothesis) -> Result<Translation> {
+        let Hypothesis { ids, log_prob, score } = hypothesis;
+        // A break inside a translation would make two lines of one.
+        let text = self.tgt.decode(ids).context("decoding a translation")?.replace(['\n', '\r'], " ");
+        Ok(Translation { text: text.trim().to_owned(), log_prob: *log_prob, score: *score })
+    }
+}
+
+/// The most ids that a member has for a text.
+fn len(ids: &[Vec<u32>]) -> usize {
+    ids.iter().map(Vec::len).max().unwrap_or(0)
+}

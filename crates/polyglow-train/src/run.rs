@@ -1,0 +1,236 @@
+//! A run directory: what is where in it, and how a trained model comes back out of it.
+
+mod checkpoint;
+pub(crate) mod file;
+mod lock;
+mod model;
+pub mod records;
+pub mod weights;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use polyglow_data::tokenizer::Tokenizers;
+use sha2::{Digest, Sha256};
+
+use crate::config::Config;
+use crate::error::{Context, Result, failed, usage, with_hint};
+
+pub(crate) use checkpoint::hexadecimal;
+pub use checkpoint::{Best, Checkpoint, Checkpoints, Content, TextHashes, TrainState};
+pub use lock::Lock;
+pub use model::{
+    TrainedModel, check_attends, check_beam, check_task, check_translates, load_for_search, load_weights, model_shape,
+    translator,
+};
+use weights::Weights;
+
+/// A run directory.
+///
+/// It explains itself: `config.toml` (with everything a preset decided), the tokenizers, `inspection.json`,
+/// `metrics.jsonl`, `train.log`, `checkpoints/`, `validation/` with the output of each validation, and `cache/`, which may
+/// be deleted.
+#[derive(Clone, Debug)]
+pub struct RunDirectory {
+    root: PathBuf,
+}
+
+impl RunDirectory {
+    /// The directory at `root`, which may not be there yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// A directory that a training has written to.
+    ///
+    /// # Errors
+    /// There is no run in `root`.
+    pub fn existing(root: &Path) -> Result<Self> {
+        let run = Self::new(root);
+        if run.config_path().is_file() {
+            return Ok(run);
+        }
+        let error = failed!("no run in `{}`: it has no `config.toml`", root.display());
+        Err(with_hint(
+            error,
+            "a run is the directory that `polyglow train` names at its start, such as `runs/quickstart`",
+        ))
+    }
+
+    /// The directory itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The resolved configuration.
+    pub fn config_path(&self) -> PathBuf {
+        self.root.join("config.toml")
+    }
+
+    /// One JSON object a line: training, validation and test records.
+    pub fn metrics_path(&self) -> PathBuf {
+        self.root.join("metrics.jsonl")
+    }
+
+    /// The report of `check`, from before the first step.
+    pub fn inspection_path(&self) -> PathBuf {
+        self.root.join("inspection.json")
+    }
+
+    /// Everything that was said, with times.
+    pub fn log_path(&self) -> PathBuf {
+        self.root.join("train.log")
+    }
+
+    /// The id cache of a split.
+    pub fn cache_path(&self, split: &str) -> PathBuf {
+        self.root.join("cache").join(format!("{split}.ids"))
+    }
+
+    /// The translations of the validation set after a step.
+    pub fn validation_path(&self, step: u64) -> PathBuf {
+        self.root.join("validation").join(format!("step-{step}.txt"))
+    }
+
+    /// The checkpoints, of which the newest `keep_last` are kept.
+    pub fn checkpoints(&self, keep_last: usize) -> Checkpoints {
+        Checkpoints::new(self.root.join("checkpoints"), keep_last)
+    }
+
+    /// The configuration of the run.
+    ///
+    /// # Errors
+    /// It cannot be read, or not as this version's configuration.
+    pub fn config(&self) -> Result<Config> {
+        let advice = "this is the run's own copy of its config; bring it back, or train in another directory";
+        Config::load(&self.config_path(), &[]).map_err(|error| with_hint(error, advice))
+    }
+
+    /// Makes sure that training may write into the directory: it is a run, or holds nothing that a run would replace.
+    ///
+    /// # Errors
+    /// It holds what a run has, but not its config (exit code 2).
+    pub fn check_is_ours(&self) -> Result<()> {
+        let has = |name: &&str| self.root.join(name).symlink_metadata().is_ok();
+        match ["checkpoints", "metrics.jsonl", "validation", "inspection.json"].into_iter().find(has) {
+            Some(name) if !self.config_path().is_file() => {
+                let error =
+                    failed!("`{}` holds `{name}`, but no `config.toml`: it is no whole run", self.root.display());
+                Err(with_hint(usage(error), "bring the config back to go on, or give another directory"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the directory and keeps other trainings out of it as long as the lock lives.
+    ///
+    /// # Errors
+    /// It cannot be made, or another process trains in it: the message names that.
+    pub fn lock(&self) -> Result<Lock> {
+        fs::create_dir_all(&self.root).with_context(|| format!("cannot make `{}`", self.root.display()))?;
+        Lock::take(&self.root)
+    }
+
+    /// Writes the configuration into the directory, and removes what a killed process left unfinished.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(&self, config: &Config) -> Result<()> {
+        let make = |path: &Path| fs::create_dir_all(path).with_context(|| format!("cannot make `{}`", path.display()));
+        make(&self.root.join("cache"))?;
+        make(&self.root.join("validation"))?;
+        remove_unfinished(&self.root.join("cache"))?;
+        remove_unfinished(&self.root)?;
+        let (path, text) = (self.config_path(), config.to_toml()?);
+        file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
+    }
+
+    /// Whether the run has tokenizers: of two, the target side's is written last.
+    pub fn has_tokenizers(&self) -> bool {
+        ["tokenizer.json", "tokenizer.tgt.json"].iter().any(|file| self.root.join(file).exists())
+    }
+
+    /// The tokenizers of the run.
+    ///
+    /// # Errors
+    /// They are missing or damaged.
+    pub fn tokenizers(&self) -> Result<Tokenizers> {
+        let advice = "this is the run's own tokenizer, without which its weights are of no use; bring it back";
+        Tokenizers::load(&self.root)
+            .with_context(|| format!("the tokenizer of the run `{}`", self.root.display()))
+            .map_err(|error| with_hint(error, advice))
+    }
+
+    /// Removes the tokenizers, so that the next training makes them anew.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn remove_tokenizers(&self) -> Result<()> {
+        for name in ["tokenizer.json", "tokenizer.src.json", "tokenizer.tgt.json"] {
+            let path = self.root.join(name);
+            if path.is_file() {
+                fs::remove_file(&path).with_context(|| format!("cannot remove `{}`", path.display()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the model of a checkpoint: `best`, `last`, `step-N`, `average`, `ema` (the moving average in the last
+    /// checkpoint), the name of another, or a path. A run without validation has no `best`; its last checkpoint stands in.
+    ///
+    /// # Errors
+    /// There is no such checkpoint, it is damaged, or it does not fit the configuration.
+    pub fn load(&self, checkpoint: &str, device: &Device) -> Result<TrainedModel> {
+        let config = self.config()?;
+        let tokenizers = self.tokenizers()?;
+        let (found, weights) = self.weights(checkpoint)?;
+        if found.state.text.as_ref().is_some_and(|text| hash(&tokenizers).is_ok_and(|hash| hash != text.tokenizers)) {
+            let error =
+                failed!("the tokenizer in `{}` is not the one that its model was trained with", self.root.display());
+            return Err(with_hint(error, "bring the old `tokenizer.json` back"));
+        }
+        let shape = model_shape(&config, &tokenizers)?;
+        let model = load_for_search(&shape, weights, device)?;
+        Ok(TrainedModel { config, tokenizers, model, checkpoint: found })
+    }
+
+    /// The weights of a checkpoint, named as for [`Self::load`].
+    ///
+    /// # Errors
+    /// There is no such checkpoint, or it is damaged.
+    pub fn weights(&self, checkpoint: &str) -> Result<(Checkpoint, Weights)> {
+        let checkpoints = self.checkpoints(1);
+        let found = match checkpoint {
+            "ema" => checkpoints.find("last")?,
+            "best" if !checkpoints.has("best") => checkpoints.find("last")?,
+            name => checkpoints.find(name)?,
+        };
+        let weights = if checkpoint == "ema" { found.average()? } else { found.model()? };
+        Ok((found, weights))
+    }
+}
+
+/// SHA-256 of the tokenizers of both sides, in hexadecimal digits.
+///
+/// # Errors
+/// A tokenizer cannot be written as JSON.
+pub fn hash(tokenizers: &Tokenizers) -> Result<String> {
+    let mut hash = Sha256::new();
+    for side in [&tokenizers.src, &tokenizers.tgt] {
+        hash.update(side.to_json()?);
+    }
+    Ok(hexadecimal(&hash.finalize()))
+}
+
+/// Removes the files whose names end in `.tmp`: each was to be renamed when it was complete.
+fn remove_unfinished(dir: &Path) -> Result<()> {
+    let failed = || format!("cannot clear `{}`", dir.display());
+    for entry in fs::read_dir(dir).with_context(failed)? {
+        let path = entry.with_context(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "tmp") {
+            fs::remove_file(&path).with_context(failed)?;
+        }
+    }
+    Ok(())
+}

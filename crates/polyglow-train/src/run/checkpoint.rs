@@ -1,0 +1,295 @@
+//! One checkpoint: a directory, written beside, synced and renamed, with checksums inside.
+//!
+//! `step-N/` holds `model.safetensors`, `optimizer.safetensors`, `ema.safetensors` where a moving average is kept, and
+//! `state.json`.
+
+mod directory;
+mod place;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use burn::tensor::TensorData;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+pub use directory::Checkpoints;
+
+use crate::error::{Context, Result, TrainError, bail, ensure, with_hint};
+use crate::run::file::{self, sync_directory};
+use crate::run::weights::{self, Weights};
+use crate::train::Interval;
+
+/// Version of the directory's layout and of its tensor names.
+const FORMAT: u32 = 1;
+
+const STATE: &str = "state.json";
+/// The field of the state that confirms the others.
+const CHECKSUM: &str = "checksum";
+const MODEL: &str = "model.safetensors";
+const OPTIMIZER: &str = "optimizer.safetensors";
+const AVERAGE: &str = "ema.safetensors";
+
+/// Where training stands after a step: with the weights and the config, all that the next step depends on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TrainState {
+    /// Steps done.
+    pub step: u64,
+    /// Epoch of the next micro-batch, from 0.
+    pub epoch: u64,
+    /// Position of the next micro-batch in its epoch.
+    pub position: u64,
+    /// Target tokens seen, without padding.
+    pub tokens: u64,
+    /// The best validation so far.
+    pub best: Option<Best>,
+    /// Validations since the best.
+    pub stale_validations: u64,
+    /// Sums over the steps since the last report.
+    pub interval: Interval,
+    /// What it was trained on; the first checkpoints did not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextHashes>,
+}
+
+/// SHA-256 of the content of what decides a run beside its config, in hexadecimal digits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextHashes {
+    /// The training text, with its alignments.
+    pub train: String,
+    /// The validation text; empty where there is none.
+    pub valid: String,
+    /// The tokenizers of both sides.
+    pub tokenizers: String,
+}
+
+/// The validation that no later one has beaten.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// The step it was made at.
+    pub step: u64,
+    /// The value of `train.best_metric`.
+    pub score: f64,
+    /// The loss, in nats per target token, which decides between equal scores; the first checkpoints did not have it.
+    #[serde(default = "worst_loss")]
+    pub loss: f64,
+}
+
+/// A loss that any other is better than; finite, because JSON has no infinity.
+fn worst_loss() -> f64 {
+    f64::MAX
+}
+
+/// `state.json`.
+#[derive(Serialize, Deserialize)]
+struct Manifest {
+    format: u32,
+    #[serde(flatten)]
+    state: TrainState,
+    /// SHA-256 of every other file, in hexadecimal digits.
+    files: BTreeMap<String, String>,
+}
+
+impl Manifest {
+    /// Reads a `state.json`, and confirms that it is as it was written; the first ones had no checksum.
+    fn parse(text: &[u8]) -> Result<Self> {
+        let mut json: Map<String, Value> = serde_json::from_slice(text)?;
+        if let Some(written) = json.remove(CHECKSUM) {
+            ensure!(written == checksum(&serde_json::to_vec(&json)?), "it is not what was written");
+        }
+        Ok(serde_json::from_value(json.into())?)
+    }
+
+    /// The `state.json`, with a checksum of all its other fields, written as JSON without spaces in the order of their names.
+    fn text(&self) -> Result<String> {
+        let Value::Object(mut json) = serde_json::to_value(self)? else { bail!("a state is an object") };
+        let checksum = checksum(&serde_json::to_vec(&json)?);
+        json.insert(CHECKSUM.to_owned(), checksum.into());
+        Ok(serde_json::to_string_pretty(&json)? + "\n")
+    }
+}
+
+/// What goes into a checkpoint beside the state; the average is empty where none is kept.
+#[derive(Debug)]
+pub struct Content {
+    /// The weights.
+    pub model: Vec<(String, TensorData)>,
+    /// The optimizer's state.
+    pub optimizer: Vec<(String, TensorData)>,
+    /// The moving average of the weights.
+    pub average: Vec<(String, TensorData)>,
+}
+
+/// A checkpoint that was written before. Its files are confirmed as they are read.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// Its directory.
+    pub path: PathBuf,
+    /// Where training stood.
+    pub state: TrainState,
+    /// SHA-256 of each file.
+    files: BTreeMap<String, String>,
+}
+
+impl Checkpoint {
+    /// Whether there is a checkpoint at `path`, whole or damaged.
+    pub fn is_at(path: &Path) -> bool {
+        path.join(STATE).is_file()
+    }
+
+    /// Opens a checkpoint directory, with no more than a look at its state.
+    ///
+    /// # Errors
+    /// The state is missing, damaged, or of a version that this program does not know.
+    pub fn open(path: &Path) -> Result<Self> {
+        let open = || -> Result<Manifest> {
+            let text = fs::read(path.join(STATE)).with_context(|| format!("cannot read its `{STATE}`"))?;
+            let manifest = Manifest::parse(&text).with_context(|| format!("in its `{STATE}`"))?;
+            ensure!(manifest.format == FORMAT, "its format is version {}, not {FORMAT}", manifest.format);
+            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+            let step = manifest.state.step;
+            let named: Option<u64> = name.strip_prefix("step-").and_then(|step| step.parse().ok());
+            ensure!(named.is_none_or(|named| named == step), "it is named `{name}`, but is of step {step}");
+            for file in manifest.files.keys() {
+                ensure!([MODEL, OPTIMIZER, AVERAGE].contains(&&**file), "it names an unknown file `{file}`");
+            }
+            ensure!(manifest.files.contains_key(MODEL), "it has no `{MODEL}`");
+            Ok(manifest)
+        };
+        let Manifest { state, files, .. } = open().map_err(|error| damaged(path, error))?;
+        Ok(Self { path: path.to_owned(), state, files })
+    }
+
+    /// Writes a checkpoint to `path`, in place of one that is there.
+    ///
+    /// # Errors
+    /// Something cannot be written, or does not read back as it was written; what was there is still there then.
+    pub fn write(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
+        let beside = place::sibling(path, place::UNFINISHED);
+        let replace = || -> Result<()> {
+            remove_directory(&beside)?;
+            fill(&beside, content, state)?;
+            place::put(&beside, path)?;
+            Ok(path.parent().map_or(Ok(()), sync_directory)?)
+        };
+        let written = replace();
+        if written.is_err() {
+            // A part of a checkpoint is of no use, and the room that it takes may be what is lacking.
+            let _ = remove_directory(&beside);
+        }
+        written.with_context(|| format!("cannot write the checkpoint `{}`", path.display()))
+    }
+
+    /// Reads every file and confirms its checksum.
+    ///
+    /// # Errors
+    /// A file is missing or damaged.
+    pub fn verify(&self) -> Result<()> {
+        self.files.keys().try_for_each(|file| self.bytes(file).map(drop))
+    }
+
+    /// The weights.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn model(&self) -> Result<Weights> {
+        self.weights(MODEL)
+    }
+
+    /// The optimizer's state.
+    ///
+    /// # Errors
+    /// There is none, as in an average; it cannot be read, or is damaged.
+    pub fn optimizer(&self) -> Result<Weights> {
+        ensure!(
+            self.files.contains_key(OPTIMIZER),
+            "the checkpoint `{}` holds no state of the optimizer",
+            self.path.display()
+        );
+        self.weights(OPTIMIZER)
+    }
+
+    /// The moving average of the weights.
+    ///
+    /// # Errors
+    /// The run keeps none (`train.ema_decay` is 0); it cannot be read, or is damaged.
+    pub fn average(&self) -> Result<Weights> {
+        ensure!(
+            self.files.contains_key(AVERAGE),
+            "the checkpoint `{}` has no moving average: `train.ema_decay` is 0",
+            self.path.display()
+        );
+        self.weights(AVERAGE)
+    }
+
+    /// Number of trained values.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn parameters(&self) -> Result<u64> {
+        weights::count(&self.path.join(MODEL)).map_err(|error| damaged(&self.path, error))
+    }
+
+    fn weights(&self, file: &str) -> Result<Weights> {
+        Weights::parse(&self.bytes(file)?, &self.path.join(file))
+    }
+
+    fn bytes(&self, file: &str) -> Result<Vec<u8>> {
+        let read = || -> Result<Vec<u8>> {
+            let bytes = fs::read(self.path.join(file)).with_context(|| format!("cannot read its `{file}`"))?;
+            ensure!(self.files.get(file) == Some(&checksum(&bytes)), "its `{file}` is not what was written");
+            Ok(bytes)
+        };
+        read().map_err(|error| damaged(&self.path, error))
+    }
+}
+
+fn damaged(path: &Path, error: TrainError) -> TrainError {
+    let error = error.context(format!("the checkpoint `{}` is damaged", path.display()));
+    with_hint(error, "another checkpoint may be whole: `polyglow info RUN` lists them, `--checkpoint NAME` uses one")
+}
+
+/// Makes the directory `path` with all files of a checkpoint, and has the disk confirm them.
+fn fill(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
+    // Not with the directories above it: a run that was removed must not come back as a checkpoint without its config.
+    fs::create_dir(path)?;
+    let mut files = BTreeMap::new();
+    for (file, tensors) in [(MODEL, &content.model), (OPTIMIZER, &content.optimizer), (AVERAGE, &content.average)] {
+        if !tensors.is_empty() {
+            let path = path.join(file);
+            weights::write(&path, tensors)?;
+            let written = fs::read(&path)?;
+            weights::confirm(&written, tensors).with_context(|| format!("`{file}` does not read back"))?;
+            files.insert(file.to_owned(), checksum(&written));
+        }
+    }
+    let manifest = Manifest { format: FORMAT, state: state.clone(), files };
+    file::replace(&path.join(STATE), manifest.text()?.as_bytes())?;
+    Ok(sync_directory(path)?)
+}
+
+fn checksum(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+/// A hash as it is written into a checkpoint.
+pub(crate) fn hexadecimal(hash: &[u8]) -> String {
+    hash.iter().fold(String::new(), |mut digits, byte| {
+        digits.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default()));
+        digits
+    })
+}
+
+/// Removes a directory and its content; it is no error if it is not there.
+fn remove_directory(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove `{}`", path.display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,54 @@
+//! One training in a directory at a time.
+
+use std::fs::{self, File, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Context, Result, failed, with_hint};
+
+/// Keeps other trainings out of a run's directory; the operating system lets go of it when the process ends.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Locks the directory `root`.
+    ///
+    /// # Errors
+    /// Another process trains in it: the message names that; or the file cannot be written.
+    pub(super) fn take(root: &Path) -> Result<Self> {
+        let path = root.join("lock");
+        let failed = || format!("cannot lock `{}`", path.display());
+        let mut file =
+            File::options().read(true).write(true).create(true).truncate(false).open(&path).with_context(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let holder = fs::read_to_string(&path).unwrap_or_default();
+                let error = failed!("`{}` is in use: process {} trains there", root.display(), holder.trim());
+                return Err(with_hint(error, "stop that one first, with Ctrl-C or `kill`, or give another directory"));
+            }
+            Err(TryLockError::Error(error)) => return Err(error).with_context(failed),
+        }
+        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).with_context(failed)?;
+        Ok(Self { file, path })
+    }
+
+    /// Whether the file in the directory is still the one that was locked, and not gone or somebody else's.
+    pub fn is_held(&self) -> bool {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt;
+            let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+            let (there, ours) = (fs::metadata(&self.path).map(identity), self.file.metadata().map(identity));
+            there.is_ok_and(|there| ours.is_ok_and(|ours| there == ours))
+        }
+        #[cfg(not(unix))]
+        {
+            // An open file cannot be removed here.
+            self.path.exists()
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `metrics.jsonl`: the numbers of a run, one JSON object a line, in the order of the steps.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::error::{Context, Result};
+use crate::predict::evaluation::Scores;
+use crate::run::file;
+
+/// The file, open for more records.
+pub struct Records {
+    path: PathBuf,
+    file: File,
+    /// Bytes in the file that are whole records.
+    len: u64,
+    /// Records that could not be written yet, as they will be.
+    pending: Vec<u8>,
+}
+
+impl Records {
+    /// Opens the file of a run that stands after `step`.
+    ///
+    /// What will be made again is removed first: records of later steps, tests, and a line that was cut off in the middle.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn open(path: &Path, step: u64) -> Result<Self> {
+        let context = || cannot_write(path);
+        let old = match fs::read(path) {
+            Ok(old) => old,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+        };
+        let lines = || old.split_inclusive(|&byte| byte == b'\n');
+        let unreadable = lines().filter(|line| !is_record(line)).count();
+        if unreadable > 0 {
+            tracing::warn!("{unreadable} lines of `{}` are no whole records and are removed", path.display());
+        }
+        let keep: Vec<u8> = lines().filter(|line| stays(line, step)).flatten().copied().collect();
+        if keep != old {
+            file::replace(path, &keep).with_context(context)?;
+        }
+        let file = OpenOptions::new().create(true).append(true).open(path).with_context(context)?;
+        let len = file.metadata().with_context(context)?.len();
+        Ok(Self { path: path.to_owned(), file, len, pending: Vec::new() })
+    }
+
+    /// Adds the scores of a set: `kind` is `valid` or `test`.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn write_scores(&mut self, kind: &str, split: &str, step: u64, scores: &Scores) -> Result<Value> {
+        let mut record = serde_json::to_value(scores)?;
+        for (key, value) in [("kind", json!(kind)), ("split", json!(split)), ("step", json!(step))] {
+            record[key] = value;
+        }
+        self.write(&record)?;
+        Ok(record)
+    }
+
+    /// Adds a line. Where the disk is full, the line is kept and written with the next.
+    ///
+    /// # Errors
+    /// The record is none that JSON can hold.
+    pub fn write(&mut self, record: &impl Serialize) -> Result<()> {
+        self.pending.extend(serde_json::to_vec(record)?);
+        self.pending.push(b'\n');
+        warn(self.flush());
+        Ok(())
+    }
+
+    /// Writes what could not be written before and has the disk confirm all records, so that no checkpoint is ahead of
+    /// them; warns where it cannot.
+    pub fn settle(&mut self) {
+        warn(self.flush().and_then(|()| self.file.sync_data().with_context(|| cannot_write(&self.path))));
+    }
+
+    /// Writes what could not be written before.
+    ///
+    /// # Errors
+    /// It still cannot.
+    pub fn flush(&mut self) -> Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        if let Err(error) = self.file.write_all(&self.pending) {
+            // A part of a line may have been written.
+            let _ = self.file.set_len(self.len);
+            return Err(error).with_context(|| cannot_write(&self.path));
+        }
+        self.len += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+/// The records of a run so far, none where there is no file; a line that was cut off by a crash is no record.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(path: &Path) -> Result<Vec<Value>> {
+    match fs::read(path) {
+        Ok(bytes) => {
+            Ok(bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+    }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write `{}`", path.display())
+}
+
+fn warn(written: Result<()>) {
+    if let Err(error) = written {
+        tracing::warn!("{error}; the records are kept and written later");
+    }
+}
+
+/// Whether a line is whole and a record.
+fn is_record(line: &[u8]) -> bool {
+    line.ends_with(b"\n") && serde_json::from_slice::<Value>(line).is_ok_and(|record| record["step"].is_u64())
+}
+
+/// Whether a line is a whole record of a step up to `step`, and not of a test, which follows the last step.
+fn stays(line: &[u8], step: u64) -> bool {
+    let Ok(record) = serde_json::from_slice::<Value>(line) else { return false };
+    is_record(line) && record["step"].as_u64().is_some_and(|of| of <= step) && record["kind"] != "test"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_will_be_made_again_and_torn_lines_are_removed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let path = dir.path().join("metrics.jsonl");
+        fs::write(
+            &path,
+            "{\"step\":1}\n{\"step\":2}\nnonsense\n{\"step\":3}\n{\"step\":2,\"kind\":\"test\"}\n{\"step\":1,\"lo",
+        )
+        .expect("it can be written");
+        Records::open(&path, 2).expect("it opens").write(&json!({"step": 4})).expect("it can be written");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "{\"step\":1}\n{\"step\":2}\n{\"step\":4}\n");
+    }
+}

@@ -1,0 +1,187 @@
+//! TEXT -> STEPS -> CHECKPOINTS: the training loop and everything only it needs.
+
+mod capacity;
+mod fork;
+mod memory;
+mod monitor;
+mod optimizer;
+mod prepare;
+mod resume;
+mod schedule;
+mod session;
+mod step;
+mod stop;
+mod trial;
+
+use std::sync::Arc;
+
+use burn::tensor::Device;
+use polyglow_data::batching::BatchingConfig;
+use polyglow_data::prefetch::{BatchStream, Position};
+use polyglow_model::Precision;
+
+pub use capacity::find_max_tokens;
+pub use memory::{MemoryEstimate, activations, peak_memory};
+pub use monitor::{Interval, TrainReport};
+pub use optimizer::{GradientSum, Optimizer};
+pub use prepare::{Text, Training};
+pub use schedule::Schedule;
+pub use session::Session;
+pub use step::{Phase, StepConfig, StepRecord, observed_step, step};
+pub use stop::Stop;
+pub use trial::{TrialReport, try_step};
+
+use crate::config::{Config, TrainConfig};
+use crate::device::guard;
+use crate::error::{ErrorKind, Result, TrainError, failed, usage, with_hint};
+use crate::observer::{Observer, Wish};
+use crate::run::TrainState;
+use crate::run::records::Records;
+
+/// How a training ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// At `max_steps` or `max_epochs`.
+    Done,
+    /// `patience` validations brought nothing better.
+    OutOfPatience,
+    /// Somebody asked for it; the same training goes on when it is prepared again.
+    Stopped,
+}
+
+/// Trains from the newest checkpoint, or from the start where there is none, to the end.
+///
+/// What cannot be written is tried again at the next opportunity, and training goes on.
+///
+/// # Errors
+/// What is wrong with the data; a loss or gradient that is not finite; the device fails, as when its memory is full; the
+/// last checkpoint or record cannot be written; the observer wants the end at once.
+pub fn train(training: &Training, stop: &Stop, observer: &mut dyn Observer) -> Result<(Ending, TrainState)> {
+    let mut session = Session::start(training)?;
+    let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
+    let mut batches = BatchStream::start(Arc::clone(&training.cache), batching(&training.config), start)?;
+    guard(|| session.warm_up(stop, observer)).unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
+    let mut records = Records::open(&training.run.metrics_path(), session.state.step)?;
+    observer.begin(&training.run, session.state.step, session.last_step())?;
+    let steps = || steps(&training.config.train, &mut session, &mut batches, &mut records, stop, observer);
+    let ending = guard(steps).unwrap_or_else(|panic| Err(broken(&session, training, &panic)));
+    observer.batch(None);
+    observer.end();
+    // After the end of the steps, whatever it was: what the disk refused before may go through now.
+    let recorded = records.flush();
+    let ending = ending?;
+    recorded?;
+    Ok((ending, session.state))
+}
+
+/// Makes step after step until there is a reason to end.
+fn steps(
+    config: &TrainConfig,
+    session: &mut Session<'_>,
+    batches: &mut BatchStream,
+    records: &mut Records,
+    stop: &Stop,
+    observer: &mut dyn Observer,
+) -> Result<Ending> {
+    loop {
+        if let Some(ending) = session.ending() {
+            return Ok(ending);
+        }
+        session.step(batches, observer)?;
+        let number = session.state.step;
+        observer.step(number);
+        heed(stop, observer)?;
+        let due = |every: u64| number.is_multiple_of(every) || session.is_last();
+        let (log, validate, save) = (due(config.log_every), due(config.validate_every), due(config.save_every));
+        if log {
+            session.report(records, observer)?;
+        }
+        let improved = validate && session.validate(records, observer)?;
+        heed(stop, observer)?;
+        let asked = stop.asked();
+        let ends = asked || session.ending().is_some();
+        if save || improved || ends {
+            records.settle();
+            let content = session.content()?;
+            match session.save(&content) {
+                Err(error) if !ends => tracing::warn!("{error}; training goes on, and the next save tries again"),
+                result => result?,
+            }
+        }
+        if asked {
+            return Ok(Ending::Stopped);
+        }
+    }
+}
+
+/// Does what the observer wants.
+fn heed(stop: &Stop, observer: &dyn Observer) -> Result<()> {
+    match observer.wish() {
+        Wish::GoOn => Ok(()),
+        Wish::Stop => {
+            stop.ask();
+            Ok(())
+        }
+        Wish::Abort => {
+            let error = failed!("ended at once, as asked, without a checkpoint of the last steps");
+            Err(with_hint(error.of_kind(ErrorKind::Aborted), "the same command goes on from the last checkpoint"))
+        }
+    }
+}
+
+/// The error of a device that failed in the middle of something.
+fn broken(session: &Session<'_>, training: &Training, panic: &TrainError) -> TrainError {
+    let batch = session.batch().map(|batch| format!("; the batch: {batch}")).unwrap_or_default();
+    let (device, step) = (&training.device, session.state.step);
+    let error = failed!("training failed on {device:?} after step {step}: {panic}{batch}").of_kind(ErrorKind::Device);
+    let advice = "if the device ran out of memory, lower `train.max_tokens`; if not, please report this";
+    with_hint(error, format!("{}, and the same command goes on from it; {advice}", session.last_good()))
+}
+
+/// The device that a model is trained on: one that differentiates, in the way that the configuration asks for.
+///
+/// # Errors
+/// It does not compute in `train.precision` ([`ErrorKind::Usage`]).
+pub fn training_device(config: &Config, device: &Device) -> Result<Device> {
+    if !config.train.precision.is_supported(device) {
+        let error = failed!("`train.precision = \"bf16\"`: the device `{}` does not compute in bf16", config.device);
+        let advice = "set `train.precision = \"f32\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere";
+        return Err(with_hint(usage(error), advice));
+    }
+    let device = device.clone().autodiff();
+    Ok(if config.train.gradient_checkpointing { device.gradient_checkpointing() } else { device })
+}
+
+/// Whether training runs the kernels of polyglow-kernels, most of which are of f32 and keep what they need.
+pub fn has_kernels(config: &Config) -> bool {
+    let TrainConfig { precision, gradient_checkpointing, .. } = config.train;
+    config.device == "flex" && precision == Precision::F32 && !gradient_checkpointing
+}
+
+/// How the configuration wants examples put into batches.
+pub fn batching(config: &Config) -> BatchingConfig {
+    BatchingConfig {
+        max_tokens: config.train.max_tokens.tokens(),
+        pad_multiple: pad_multiple(config),
+        seed: config.seed,
+        dropout: config.tokenizer.dropout,
+        links: config.train.alignment_weight > 0.0,
+        framing: config.training_framing(),
+    }
+}
+
+/// What padded lengths are multiples of: `train.pad_multiple`, or what suits the device.
+///
+/// GPU kernels are tuned and compiled for each shape, so there are few of them; a CPU does only what is asked.
+pub fn pad_multiple(config: &Config) -> usize {
+    let on_cpu = config.device == "flex" || config.device == "ndarray";
+    config.train.pad_multiple.unwrap_or(if on_cpu { 1 } else { 8 })
+}
+
+/// The step that training ends with: `max_steps`, or where `max_epochs` epochs of `epoch_len` batches end if that is
+/// earlier. With fractional corpus weights epochs differ a little in length, and this is an estimate.
+pub fn last_step(config: &TrainConfig, epoch_len: usize) -> u64 {
+    let steps_per_epoch = epoch_len.div_ceil(config.accumulate_steps) as u64;
+    let epochs = config.max_epochs.map_or(u64::MAX, |epochs| epochs.saturating_mul(steps_per_epoch));
+    config.max_steps.unwrap_or(u64::MAX).min(epochs)
+}

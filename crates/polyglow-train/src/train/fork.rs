@@ -1,0 +1,216 @@
+//! A new run that starts from the weights of another: fine-tuning, another schedule, another corpus.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{self, PathBuf};
+use std::sync::Arc;
+
+use burn::tensor::{Device, TensorData};
+use polyglow_data::corpus::Corpus;
+use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::{Task, parameter};
+use serde::{Deserialize, Serialize};
+
+use crate::config::{Config, Difference};
+use crate::error::{Context, Result, failed, usage, with_hint};
+use crate::run::file;
+use crate::run::weights::Weights;
+use crate::run::{Checkpoint, Content};
+use crate::run::{RunDirectory, load_weights, model_shape};
+use crate::run::{TextHashes, TrainState};
+use crate::train::Optimizer;
+
+/// What a model and its ids depend on, in the beginnings of keys.
+const FIXED: [&str; 2] = ["model.", "tokenizer."];
+/// What of it may change: it acts during training only.
+const FREE: [&str; 4] = ["model.dropout", "model.attention_dropout", "model.activation_dropout", "tokenizer.dropout"];
+
+/// How the parameters of a head begin.
+const HEAD: &str = "head.";
+
+/// What says in a run's directory that it is a fork, and of what: `origin.json`.
+const ORIGIN: &str = "origin.json";
+
+/// `origin.json`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Source {
+    /// The run, as an absolute path.
+    run: PathBuf,
+    /// The checkpoint that was named.
+    checkpoint: String,
+}
+
+impl Source {
+    fn read(new: &RunDirectory) -> Result<Option<Self>> {
+        let path = new.root().join(ORIGIN);
+        match fs::read(&path) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text).with_context(|| format!("in `{}`", path.display()))?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+        }
+    }
+}
+
+/// Makes sure that a run is not what was left of a fork that never got its weights.
+///
+/// # Errors
+/// It is (exit code 2).
+pub(super) fn check_is_no_fork(run: &RunDirectory) -> Result<()> {
+    match Source::read(run)? {
+        Some(Source { run: origin, .. }) if run.checkpoints(1).steps()?.is_empty() => {
+            let (root, origin) = (run.root().display(), origin.display());
+            let error = failed!("`{root}` was to be a fork of `{origin}`, but has no weights of it yet");
+            Err(with_hint(usage(error), "give the command with `--fork` again, or another directory"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where a fork comes from, read whole.
+pub(super) struct Origin {
+    source: Source,
+    tokenizers: Tokenizers,
+    /// Whether the new model has another head.
+    new_head: bool,
+    found: Checkpoint,
+    weights: Weights,
+}
+
+impl Origin {
+    /// Reads the checkpoint of that name in `run`, from which `new` is to start. None if it has started: then `run` may
+    /// be gone.
+    ///
+    /// # Errors
+    /// There is no run in `run`, no such checkpoint in it, or it is `new` itself; `new` is a run that comes from somewhere
+    /// else; the new config asks for another model or tokenizer (exit code 2).
+    pub(super) fn find(
+        run: &RunDirectory,
+        checkpoint: &str,
+        new: &RunDirectory,
+        config: &Config,
+    ) -> Result<Option<Self>> {
+        let absolute = path::absolute(run.root()).context("cannot find the current directory")?;
+        let source = Source { run: absolute, checkpoint: checkpoint.to_owned() };
+        let root = new.root().display();
+        if !new.checkpoints(1).steps()?.is_empty() {
+            return match Source::read(new)? {
+                Some(old) if old == source => Ok(None),
+                old => {
+                    let is = old.map_or_else(
+                        || "no fork".to_owned(),
+                        |old| format!("a fork of `{}`, checkpoint `{}`", old.run.display(), old.checkpoint),
+                    );
+                    let error = usage(failed!("`{root}` is there already, and is {is}"));
+                    Err(with_hint(error, "name another directory with `--fork`, or go on with it with `--run`"))
+                }
+            };
+        }
+        let run = RunDirectory::existing(run.root()).map_err(|error| {
+            with_hint(error, "`--run OLD_RUN` names the run that a fork starts from, `--fork NEW_RUN` the new one")
+        })?;
+        let new_head = has_new_head(config, &run.config()?);
+        check_fits(config, &run, new_head)?;
+        let tokenizers = run.tokenizers()?;
+        let (found, weights) = run.weights(checkpoint)?;
+        if weights.is_int8() {
+            let error = failed!("the matrices of `{}` have 8 bits, which cannot be trained", found.path.display());
+            return Err(with_hint(usage(error), "fork from the checkpoint that it was made of"));
+        }
+        Ok(Some(Self { source, tokenizers, new_head, found, weights }))
+    }
+
+    /// The tokenizers of the new run: those of the old one, but for the labels of a new head, which are `train`'s.
+    ///
+    /// # Errors
+    /// The labels cannot be read.
+    pub(super) fn tokenizers(&self, config: &Config, train: &Corpus) -> Result<Tokenizers> {
+        if self.new_head && config.model.task().is_classification() {
+            return Ok(Tokenizers::with_labels(Arc::clone(&self.tokenizers.src), train)?);
+        }
+        Ok(self.tokenizers.clone())
+    }
+
+    /// Notes in the new run's directory where its weights come from, before it has any.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn note(&self, new: &RunDirectory) -> Result<()> {
+        let path = new.root().join(ORIGIN);
+        let text = serde_json::to_string_pretty(&self.source)? + "\n";
+        file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
+    }
+
+    /// Writes the weights into the new run as its checkpoint `step-0`, from which training then goes on as from any.
+    ///
+    /// # Errors
+    /// The checkpoint is damaged or does not fit; the new one cannot be written.
+    pub(super) fn copy_weights(
+        self,
+        new: &RunDirectory,
+        config: &Config,
+        tokenizers: &Tokenizers,
+        text: &TextHashes,
+        device: &Device,
+    ) -> Result<()> {
+        let Self { found, mut weights, new_head, .. } = self;
+        let fresh = model_shape(config, tokenizers)?.init(config.seed, &device.clone().autodiff());
+        let model = if new_head {
+            let drawn: HashMap<String, TensorData> = parameter::read(&fresh).into_iter().collect();
+            let model = parameter::replace(fresh, |name, shape| match drawn.get(name) {
+                Some(values) if name.starts_with(HEAD) => Ok(values.clone()),
+                _ => weights.take(name, shape),
+            })?;
+            weights.finish()?;
+            model
+        } else {
+            load_weights(fresh, weights)?
+        };
+        let optimizer = Optimizer::new(&config.train, &model);
+        let content =
+            Content { model: parameter::read(&model), optimizer: optimizer.state(), average: optimizer.average() };
+        let state = TrainState { text: Some(text.clone()), ..TrainState::default() };
+        new.checkpoints(config.train.keep_last).save(&content, &state)?;
+        let carried = if new_head {
+            "the embedding, the layers and the tokenizer of the text; the head and its labels,"
+        } else {
+            "the weights and the tokenizers;"
+        };
+        tracing::info!(
+            "forked from `{}`, after step {}: carried over are {carried} the steps, the learning rate, the optimizer's \
+             state, the moving average, the order of the data and the best score begin anew",
+            found.path.display(),
+            found.state.step
+        );
+        Ok(())
+    }
+}
+
+/// Whether an encoder that was taught hidden tokens is to be taught labels.
+fn has_new_head(config: &Config, old: &Config) -> bool {
+    old.model.task() == Task::Masked && config.model.task() == Task::Labels
+}
+
+/// Makes sure that the weights of `run` fit a config.
+fn check_fits(config: &Config, run: &RunDirectory, new_head: bool) -> Result<()> {
+    let fixed = |difference: &Difference| {
+        let key = difference.key.as_str();
+        let free = FREE.contains(&key) || new_head && key == "model.head";
+        FIXED.iter().any(|fixed| key.starts_with(fixed)) && !free
+    };
+    let changes: Vec<String> = config
+        .differences(&run.config()?)?
+        .into_iter()
+        .filter(fixed)
+        .map(|Difference { key, ours, theirs }| format!("`{key} = {theirs}`, now `{ours}`"))
+        .collect();
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let error = failed!("the weights of `{}` fit another config: {}", run.root().display(), changes.join("; "));
+    Err(with_hint(
+        usage(error),
+        "a fork keeps the model and the tokenizer, but for dropout, and may teach labels to what found hidden tokens; set the \
+                           rest back",
+    ))
+}

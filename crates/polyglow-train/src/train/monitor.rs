@@ -1,0 +1,173 @@
+//! What the steps left on the device, read together now and then, and checked for NaN and infinity.
+
+use std::path::Path;
+use std::time::Duration;
+
+use burn::tensor::Transaction;
+use polyglow_data::id_cache::IdCache;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::step::StepRecord;
+
+use crate::error::{ErrorKind, Result, TrainError, failed, with_hint};
+
+/// Lines that an error about a batch names at most.
+const NAMED_LINES: usize = 5;
+
+/// Sums over the steps since the last report. Part of a checkpoint, so that a resumed run reports what a straight one does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Steps.
+    pub steps: u64,
+    /// Smoothed cross-entropy, in nats.
+    pub loss_sum: f64,
+    /// Cross-entropy without smoothing, in nats.
+    pub nll_sum: f64,
+    /// Norms of the steps' gradients, added up.
+    pub grad_norm_sum: f64,
+    /// Target tokens, without padding.
+    pub tokens: u64,
+    /// Positions of source and target, with padding.
+    pub positions: u64,
+    /// Source and target tokens, without padding.
+    pub real_positions: u64,
+}
+
+impl Interval {
+    /// Mean smoothed cross-entropy, in nats per target token: what is minimized.
+    pub fn loss(&self) -> f64 {
+        self.loss_sum / self.tokens as f64
+    }
+
+    /// `exp` of the mean cross-entropy without smoothing.
+    pub fn perplexity(&self) -> f64 {
+        (self.nll_sum / self.tokens as f64).exp()
+    }
+
+    /// Mean norm of the gradients before clipping.
+    pub fn grad_norm(&self) -> f64 {
+        self.grad_norm_sum / self.steps as f64
+    }
+
+    /// Share of the positions that are padding, 0 to 1.
+    pub fn padding(&self) -> f64 {
+        1.0 - self.real_positions as f64 / self.positions as f64
+    }
+}
+
+/// A report on the steps since the last one.
+#[derive(Clone, Copy, Debug)]
+pub struct TrainReport<'a> {
+    /// Steps done.
+    pub step: u64,
+    /// Epoch of the last step, counted from 1.
+    pub epoch: u64,
+    /// Learning rate of the last step.
+    pub lr: f64,
+    /// Sums over the steps.
+    pub interval: &'a Interval,
+    /// Time they took, without validation and checkpoints.
+    pub elapsed: Duration,
+    /// The tokens that were seen in that time; fewer than the interval's in the first report after a resume.
+    pub timed_tokens: u64,
+}
+
+impl TrainReport<'_> {
+    /// Target tokens a second, without padding.
+    pub fn tokens_per_second(&self) -> f64 {
+        self.timed_tokens as f64 / self.seconds()
+    }
+
+    /// The record for `metrics.jsonl`.
+    pub fn record(&self) -> Value {
+        let Self { step, epoch, lr, interval, .. } = self;
+        json!({
+            "kind": "train", "step": step, "epoch": epoch, "loss": interval.loss(), "perplexity": interval.perplexity(),
+            "lr": lr, "grad_norm": interval.grad_norm(), "tokens": interval.tokens, "padding": interval.padding(),
+            "seconds": self.seconds(), "tokens_per_second": self.tokens_per_second(),
+        })
+    }
+
+    fn seconds(&self) -> f64 {
+        self.elapsed.as_secs_f64().max(1e-9)
+    }
+}
+
+/// A step that has not been read, and the examples it was made from.
+#[derive(Debug)]
+struct Pending {
+    record: StepRecord,
+    examples: Vec<u32>,
+}
+
+/// Steps whose numbers still lie on the device.
+#[derive(Debug, Default)]
+pub(super) struct Monitor {
+    pending: Vec<Pending>,
+}
+
+impl Monitor {
+    /// Keeps a step until the next [`Self::check`].
+    pub(super) fn push(&mut self, record: StepRecord, examples: Vec<u32>) {
+        self.pending.push(Pending { record, examples });
+    }
+
+    /// Reads everything that is pending in one transfer and adds it to `interval`.
+    ///
+    /// # Errors
+    /// A loss or gradient is NaN or infinite: names the first such step, where its text stands, the checkpoint `saved`
+    /// before it, and what can be done.
+    pub(super) fn check(&mut self, interval: &mut Interval, cache: &IdCache, saved: Option<&Path>) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        let register = |transaction: Transaction, Pending { record, .. }: &Pending| {
+            let StepRecord { loss_sum, nll_sum, grad_norm, .. } = record.clone();
+            transaction.register(loss_sum).register(nll_sum).register(grad_norm)
+        };
+        let read = pending.iter().fold(Transaction::default(), register).execute();
+        let values: Vec<f64> = read.iter().flat_map(|data| data.iter::<f64>()).collect();
+        for (Pending { record, examples }, values) in pending.iter().zip(values.chunks(3)) {
+            if values.iter().any(|value| !value.is_finite()) {
+                return Err(not_finite(record, values, examples, cache, saved));
+            }
+            interval.steps += 1;
+            interval.loss_sum += values[0];
+            interval.nll_sum += values[1];
+            interval.grad_norm_sum += values[2];
+            interval.tokens += record.num_tokens as u64;
+            interval.positions += record.num_positions as u64;
+            interval.real_positions += record.num_real_positions as u64;
+        }
+        Ok(())
+    }
+}
+
+fn not_finite(
+    record: &StepRecord,
+    values: &[f64],
+    examples: &[u32],
+    cache: &IdCache,
+    saved: Option<&Path>,
+) -> TrainError {
+    let name = |example: &u32| match cache.origin(*example) {
+        Ok((file, line)) => format!("{file}:{line}"),
+        Err(_) => format!("example {example}"),
+    };
+    let mut lines: Vec<String> = examples.iter().take(NAMED_LINES).map(name).collect();
+    if examples.len() > NAMED_LINES {
+        lines.push(format!("and {} more", examples.len() - NAMED_LINES));
+    }
+    let (step, loss, norm) = (record.step, values[0] / record.num_tokens as f64, values[2]);
+    let error = failed!(
+        "step {step} is not finite: loss {loss}, gradient norm {norm}, learning rate {:e}; its batch: {}",
+        record.lr,
+        lines.join(", ")
+    )
+    .of_kind(ErrorKind::NotFinite);
+    let saved = match saved {
+        Some(path) => format!("the last good checkpoint is `{}`", path.display()),
+        None => "there is no checkpoint yet".to_owned(),
+    };
+    let advice = "try a lower `train.lr`, more `train.warmup_steps`, or `train.clip_norm = 1.0`";
+    with_hint(error, format!("{saved}; {advice}"))
+}

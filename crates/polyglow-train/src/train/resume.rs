@@ -1,0 +1,85 @@
+//! What a run that goes on must have in common with how it began.
+
+use polyglow_data::corpus::Corpus;
+use polyglow_data::tokenizer::Tokenizers;
+
+use crate::config::TrainConfig;
+use crate::config::{Config, Difference};
+use crate::error::{Result, failed, usage, with_hint};
+use crate::run::TextHashes;
+use crate::run::hexadecimal;
+use crate::run::{RunDirectory, hash};
+
+/// A run goes on only with the config it began with, but for what cannot change its result.
+pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<()> {
+    if !run.config_path().is_file() {
+        return Ok(());
+    }
+    let mut old = run.config()?;
+    adopt_free_keys(&mut old.train, &config.train);
+    if old.device != config.device {
+        let (old, new) = (&old.device, &config.device);
+        tracing::warn!("the run began on `{old}`; on `{new}` it goes on with other dropout masks and other rounding");
+    }
+    old.device.clone_from(&config.device);
+    let differences = config.differences(&old)?;
+    if differences.is_empty() {
+        return Ok(());
+    }
+    if run.checkpoints(1).steps()?.is_empty() {
+        // Nothing has been trained, as after a check that failed.
+        return Ok(());
+    }
+    let change = |Difference { key, ours, theirs }: &Difference| format!("`{key} = {theirs}`, now `{ours}`");
+    let changes: Vec<String> = differences.iter().map(change).collect();
+    let error = failed!("`{}` was trained with another config: {}", run.root().display(), changes.join("; "));
+    let advice = "set it back to go on, begin anew in another directory with `--run NEW_RUN`, or go on from these weights \
+                  in a new run with `--fork NEW_RUN`";
+    Err(with_hint(usage(error), advice))
+}
+
+/// Lets those keys differ that do not change what a step does: how often something is shown or kept, and a later end
+/// where the schedule does not aim at the end.
+fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
+    old.log_every = new.log_every;
+    old.save_every = new.save_every;
+    old.keep_last = new.keep_last;
+    let end = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    // With patience the validation at the old end counts, which a later end would not have.
+    let may_end_later = !new.schedule.aims_at_the_end() && new.patience == 0;
+    if may_end_later && end(new.max_steps) >= end(old.max_steps) && end(new.max_epochs) >= end(old.max_epochs) {
+        (old.max_steps, old.max_epochs) = (new.max_steps, new.max_epochs);
+    }
+}
+
+/// The hashes of what a run is trained on.
+///
+/// # Errors
+/// A file cannot be read.
+pub(super) fn text_hashes(train: &Corpus, valid: Option<&Corpus>, tokenizers: &Tokenizers) -> Result<TextHashes> {
+    Ok(TextHashes {
+        train: hexadecimal(&train.content_hash()?),
+        valid: valid.map(|valid| valid.content_hash().map(|hash| hexadecimal(&hash))).transpose()?.unwrap_or_default(),
+        tokenizers: hash(tokenizers)?,
+    })
+}
+
+/// A run goes on only with the text and the tokenizers it began with. Its first checkpoints may not know them.
+///
+/// # Errors
+/// One of them is another (exit code 2): the message names which.
+pub(super) fn check_same_text(run: &RunDirectory, text: &TextHashes) -> Result<()> {
+    let Some(old) = run.checkpoints(1).newest_state()?.and_then(|state| state.text) else { return Ok(()) };
+    let contents = [
+        ("the training text (`data.train`)", &old.train, &text.train),
+        ("the validation text (`data.valid`)", &old.valid, &text.valid),
+        ("the tokenizer in the run's directory", &old.tokenizers, &text.tokenizers),
+    ];
+    let changed: Vec<&str> = contents.into_iter().filter(|(_, old, new)| old != new).map(|(name, ..)| name).collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let error = failed!("`{}` was trained with other content of {}", run.root().display(), changed.join(" and of "));
+    let advice = "bring the old content back to go on, or go on from these weights in a new run with `--fork NEW_RUN`";
+    Err(with_hint(usage(error), advice))
+}

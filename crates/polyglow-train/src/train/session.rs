@@ -1,0 +1,299 @@
+//! A training under way: the model, the optimizer, and where it stands.
+
+mod save;
+mod warm_up;
+
+use std::cell::Cell;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use burn::module::Module;
+use burn::tensor::Device;
+use polyglow_data::batch::Batch;
+use polyglow_data::epoch::Epoch;
+use polyglow_data::prefetch::BatchStream;
+use polyglow_model::Model;
+
+use super::monitor::Monitor;
+use super::optimizer::Optimizer;
+use super::schedule::Schedule;
+use super::step::{Phase, StepConfig, observed_step};
+use super::{Ending, TrainReport, Training, batching, last_step, pad_multiple, training_device};
+use crate::config::BestMetric;
+use crate::error::{Context, Result, ensure, failed, with_hint};
+use crate::observer::Observer;
+use crate::predict::evaluation::{Scores, evaluate};
+use crate::predict::translate::{Member, Translator};
+use crate::run::records::Records;
+use crate::run::{Best, Checkpoints, TrainState, load_weights, model_shape};
+use crate::workload::BatchShape;
+
+/// Translations that are shown after each validation.
+const SAMPLES: usize = 3;
+
+/// A training under way.
+pub struct Session<'a> {
+    /// Where it stands.
+    pub state: TrainState,
+    training: &'a Training,
+    device: Device,
+    model: Option<Model>,
+    optimizer: Optimizer,
+    schedule: Schedule,
+    last_step: u64,
+    monitor: Monitor,
+    checkpoints: Checkpoints,
+    /// The newest whole checkpoint.
+    saved: Option<PathBuf>,
+    /// The best validation before the newest that was better, and those since: the newest may not be written yet.
+    before_best: (Option<Best>, u64),
+    stepping: Duration,
+    /// Tokens of the interval that an earlier process saw, in time that this one does not know.
+    untimed_tokens: u64,
+    /// The newest batch that the device was given, for the message should it fail.
+    batch: Cell<Option<BatchShape>>,
+}
+
+impl<'a> Session<'a> {
+    /// Takes up the newest whole checkpoint of the run, or starts with fresh weights.
+    ///
+    /// # Errors
+    /// There are checkpoints and none is whole; one does not fit the configuration; the training text gives no batch.
+    pub fn start(training: &'a Training) -> Result<Self> {
+        let config = &training.config;
+        let device = training_device(config, &training.device)?;
+        let shape = model_shape(config, &training.tokenizers)?;
+        let checkpoints = training.run.checkpoints(config.train.keep_last);
+        checkpoints.tidy(|name| name.starts_with("step-"))?;
+        let mut model = shape.init(config.seed, &device);
+        let mut optimizer = Optimizer::new(&config.train, &model);
+        let (mut state, mut saved) = (TrainState::default(), None);
+        if let Some(checkpoint) = checkpoints.newest()? {
+            model = load_weights(model, checkpoint.model()?)?;
+            let mut moments = checkpoint.optimizer()?;
+            optimizer.restore_state(&training.device, |name, shape| moments.take(name, shape))?;
+            if config.train.ema_decay > 0.0 {
+                let mut average = checkpoint.average()?;
+                optimizer.restore_average(&training.device, |name, shape| average.take(name, shape))?;
+            }
+            state = checkpoint.state;
+            checkpoints.recover(&state)?;
+            saved = Some(checkpoint.path.clone());
+            tracing::info!("resuming after step {} from `{}`", state.step, checkpoint.path.display());
+        } else if !checkpoints.steps()?.is_empty() {
+            let error = failed!(
+                "no checkpoint of `{}` is whole, so there is nothing to resume from",
+                training.run.root().display()
+            );
+            return Err(with_hint(error, "bring one back, or remove `checkpoints` in it to begin anew"));
+        }
+        state.text = Some(training.hashes.clone());
+        let epoch_len = Epoch::new(&training.cache, &batching(config), 0)?.len();
+        let last_step = last_step(&config.train, epoch_len);
+        let schedule = Schedule::new(&config.train, last_step, shape.d_model());
+        let untimed_tokens = state.interval.tokens;
+        Ok(Self {
+            state,
+            training,
+            device,
+            model: Some(model),
+            optimizer,
+            schedule,
+            last_step,
+            monitor: Monitor::default(),
+            checkpoints,
+            saved,
+            before_best: (None, 0),
+            stepping: Duration::ZERO,
+            untimed_tokens,
+            batch: Cell::default(),
+        })
+    }
+
+    /// The step that training ends with.
+    pub fn last_step(&self) -> u64 {
+        self.last_step
+    }
+
+    /// Whether the last step is done.
+    pub fn is_last(&self) -> bool {
+        self.state.step >= self.last_step || self.epochs_are_over()
+    }
+
+    /// Whether there is a reason to end, and which.
+    pub fn ending(&self) -> Option<Ending> {
+        let patience = self.training.config.train.patience;
+        if self.is_last() {
+            Some(Ending::Done)
+        } else if patience > 0 && self.state.stale_validations >= patience {
+            Some(Ending::OutOfPatience)
+        } else {
+            None
+        }
+    }
+
+    /// Takes the next window of micro-batches and moves the weights once.
+    ///
+    /// # Errors
+    /// A batch cannot be read.
+    pub fn step(&mut self, batches: &mut BatchStream, observer: &mut dyn Observer) -> Result<()> {
+        let started = Instant::now();
+        let config = &self.training.config.train;
+        let window = next_window(batches, config.accumulate_steps)?;
+        let number = self.state.step + 1;
+        let step_config = StepConfig {
+            seed: self.training.config.seed,
+            step: number,
+            lr: self.schedule.learning_rate(number),
+            label_smoothing: config.label_smoothing,
+            alignment_weight: config.alignment_weight,
+        };
+        let model = self.model.take().context("a step failed before this one")?;
+        let batch = &self.batch;
+        let mut note = |phase| note(phase, batch, observer);
+        let (model, record) = observed_step(model, &mut self.optimizer, &window, &self.device, step_config, &mut note);
+        self.model = Some(model);
+        self.state.step = number;
+        self.state.tokens += record.num_tokens as u64;
+        if let Some(last) = window.last() {
+            let epoch_ends = last.position + 1 == last.epoch_len;
+            self.state.epoch = if epoch_ends { last.epoch + 1 } else { last.epoch };
+            self.state.position = if epoch_ends { 0 } else { last.position as u64 + 1 };
+        }
+        let examples = window.into_iter().flat_map(|batch| batch.example_indices).collect();
+        self.monitor.push(record, examples);
+        self.stepping += started.elapsed();
+        Ok(())
+    }
+
+    /// Reads what the steps left on the device.
+    ///
+    /// # Errors
+    /// Something in it is not finite.
+    pub fn check(&mut self) -> Result<()> {
+        let started = Instant::now();
+        self.monitor.check(&mut self.state.interval, &self.training.cache, self.saved.as_deref())?;
+        self.stepping += started.elapsed();
+        Ok(())
+    }
+
+    /// Shows and records the steps since the last report.
+    ///
+    /// # Errors
+    /// A loss or gradient is not finite.
+    pub fn report(&mut self, records: &mut Records, observer: &mut dyn Observer) -> Result<()> {
+        self.check()?;
+        let interval = std::mem::take(&mut self.state.interval);
+        let step = self.state.step;
+        // The epoch of that step, counted from 1; the state names that of the next.
+        let epoch = self.state.epoch + u64::from(self.state.position > 0);
+        let lr = self.schedule.learning_rate(step);
+        let elapsed = std::mem::take(&mut self.stepping);
+        let timed_tokens = interval.tokens - std::mem::take(&mut self.untimed_tokens);
+        let report = TrainReport { step, epoch, lr, interval: &interval, elapsed, timed_tokens };
+        let record = report.record();
+        observer.report(&report, &record);
+        records.write(&record)
+    }
+
+    /// Scores the validation set by greedy search and keeps the translations; returns whether it is the best so far.
+    ///
+    /// # Errors
+    /// A loss or gradient before it is not finite, or the loss of the validation.
+    pub fn validate(&mut self, records: &mut Records, observer: &mut dyn Observer) -> Result<bool> {
+        let (training, step) = (self.training, self.state.step);
+        observer.validating(step);
+        self.check()?;
+        self.batch.set(None);
+        observer.batch(None);
+        let valid = &training.text.valid_pairs;
+        if valid.is_empty() {
+            return Ok(false);
+        }
+        let config = &training.config.train;
+        let model = self.model.as_ref().context("a step failed before this")?.valid();
+        let search = training.config.search.greedy();
+        let translator = Translator {
+            members: vec![Member { model: &model, src: &training.tokenizers.src }],
+            tgt: &training.tokenizers.tgt,
+            search: &search,
+            device: &training.device,
+            max_tokens: config.max_tokens.tokens(),
+            pad_multiple: pad_multiple(&training.config),
+            framing: training.config.framing(),
+        };
+        let evaluation = evaluate(&translator, valid, config.tokenize)?;
+        ensure!(
+            evaluation.scores.loss.is_finite(),
+            "the validation loss after step {step} is not finite: the weights are ruined, and nothing is saved"
+        );
+        let path = training.run.validation_path(step);
+        if !evaluation.hypotheses.is_empty()
+            && let Err(error) = fs::write(&path, evaluation.hypotheses.join("\n") + "\n")
+        {
+            tracing::warn!("cannot write `{}`: {error}; training goes on without it", path.display());
+        }
+        let record = records.write_scores("valid", "valid", step, &evaluation.scores)?;
+        observer.scores(step, &evaluation.scores, &record);
+        for (pair, hypothesis) in valid.iter().zip(&evaluation.hypotheses).take(SAMPLES) {
+            tracing::info!("  source      {}\n  reference   {}\n  hypothesis  {hypothesis}", pair.src, pair.tgt);
+        }
+        Ok(self.compare(&evaluation.scores))
+    }
+
+    /// Whether these scores are the best so far; remembers them if so. Among equal scores, such as the zeros of the
+    /// first validations, the loss decides.
+    fn compare(&mut self, scores: &Scores) -> bool {
+        let (score, sign) = match (self.training.config.train.best_metric, &scores.translations) {
+            (BestMetric::Bleu, Some(translations)) => (translations.bleu, 1.0),
+            (BestMetric::Chrf, Some(translations)) => (translations.chrf, 1.0),
+            (BestMetric::Loss, _) | (_, None) => (scores.loss, -1.0),
+        };
+        let rank = |score: f64, loss: f64| (score * sign, -loss);
+        let improved = self.state.best.is_none_or(|best| rank(score, scores.loss) > rank(best.score, best.loss));
+        if improved {
+            self.before_best = (self.state.best, self.state.stale_validations);
+            self.state.best = Some(Best { step: self.state.step, score, loss: scores.loss });
+            self.state.stale_validations = 0;
+        } else {
+            self.state.stale_validations += 1;
+        }
+        improved
+    }
+
+    /// The newest batch that the device was given; `None` where it is done with it.
+    pub fn batch(&self) -> Option<BatchShape> {
+        self.batch.get()
+    }
+
+    fn note(&self, phase: Phase, observer: &mut dyn Observer) {
+        note(phase, &self.batch, observer);
+    }
+
+    fn epochs_are_over(&self) -> bool {
+        self.training.config.train.max_epochs.is_some_and(|epochs| self.state.epoch >= epochs)
+    }
+}
+
+/// Remembers and tells which batch the device is given.
+fn note(phase: Phase, batch: &Cell<Option<BatchShape>>, observer: &mut dyn Observer) {
+    if let Phase::Begin(shape) = phase {
+        batch.set(Some(shape));
+        observer.batch(Some(shape));
+    }
+}
+
+/// The micro-batches of the next step: `accumulate_steps` of them, or fewer where the epoch ends.
+fn next_window(batches: &mut BatchStream, accumulate_steps: usize) -> Result<Vec<Batch>> {
+    let mut window = Vec::with_capacity(accumulate_steps);
+    while window.len() < accumulate_steps {
+        let batch = batches.next().context("the stream of batches ended")??;
+        let epoch_ends = batch.position + 1 == batch.epoch_len;
+        window.push(batch);
+        if epoch_ends {
+            break;
+        }
+    }
+    Ok(window)
+}

@@ -1,0 +1,63 @@
+//! One step of a throw-away model, which shows that device, sizes and memory will do.
+
+use std::time::Instant;
+
+use burn::tensor::{Device, Transaction};
+use polyglow_data::batch::Batch;
+use polyglow_model::Model;
+use serde::Serialize;
+
+use super::memory::peak_memory;
+use crate::config::Config;
+use crate::config::TrainConfig;
+use crate::device::guard;
+use crate::error::{Result, ensure, failed, with_hint};
+use crate::train::{Optimizer, Schedule, StepConfig, step};
+
+/// One training step on the largest batch.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TrialReport {
+    /// Micro-batches: 2 where `train.accumulate_steps` is more than 1, as gradients take the most memory then.
+    pub micro_batches: usize,
+    /// Time of the step; on a GPU it includes the compilation of kernels.
+    pub seconds: f64,
+    /// Smoothed cross-entropy of the untrained model, in nats per target token.
+    pub loss: f64,
+    /// Norm of the mean gradient.
+    pub grad_norm: f64,
+    /// The most memory of this process so far, in bytes, data and tokenizers included; none where the system does not
+    /// tell. A GPU has memory of its own.
+    pub peak_memory: Option<u64>,
+}
+
+/// Trains `model`, which is on `device`, for one step on `batch`.
+///
+/// # Errors
+/// The step fails, which is mostly for lack of memory; its loss or its gradient is not finite.
+pub fn try_step(config: &Config, model: Model, batch: &Batch, device: &Device) -> Result<TrialReport> {
+    guard(|| run_unguarded(config, model, batch, device)).unwrap_or_else(|reason| {
+        let error = failed!("a training step on the largest batch fails: {reason}");
+        Err(with_hint(error, "if memory is what lacks: a lower `train.max_tokens`, with more `train.accumulate_steps`"))
+    })
+}
+
+fn run_unguarded(config: &Config, model: Model, batch: &Batch, device: &Device) -> Result<TrialReport> {
+    let train = &config.train;
+    let mut optimizer = Optimizer::new(train, &model);
+    let lr = Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), model.shape().d_model()).learning_rate(1);
+    let TrainConfig { label_smoothing, alignment_weight, .. } = *train;
+    let step_config = StepConfig { seed: config.seed, step: 1, lr, label_smoothing, alignment_weight };
+    let micro_batches = train.accumulate_steps.min(2);
+    let started = Instant::now();
+    let (_model, record) = step(model, &mut optimizer, &vec![batch.clone(); micro_batches], device, step_config);
+    let read = Transaction::default().register(record.loss_sum).register(record.grad_norm).execute();
+    device.sync()?;
+    let seconds = started.elapsed().as_secs_f64();
+    let values: Vec<f64> = read.iter().flat_map(|data| data.iter::<f64>()).collect();
+    let (loss, grad_norm) = (values[0] / record.num_tokens as f64, values[1]);
+    ensure!(
+        loss.is_finite() && grad_norm.is_finite(),
+        "the first step is not finite: loss {loss}, gradient norm {grad_norm}"
+    );
+    Ok(TrialReport { micro_batches, seconds, loss, grad_norm, peak_memory: peak_memory() })
+}

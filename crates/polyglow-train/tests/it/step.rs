@@ -1,0 +1,144 @@
+//! One training step, on its own.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor};
+use polyglow_data::batch::Batch;
+use polyglow_data::example::Example;
+use polyglow_data::special::SpecialIds;
+use polyglow_model::{Model, ModelConfig, Precision, Vocabulary, parameter};
+use polyglow_train::config::{Config, TrainConfig};
+use polyglow_train::train::{Optimizer, StepConfig, step, training_device};
+
+const SPECIAL: SpecialIds = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
+
+fn examples() -> Vec<Example> {
+    let example = |src: &[u32], tgt: &[u32]| Example { src: src.to_vec(), tgt: tgt.to_vec() };
+    vec![
+        example(&[4, 5, 6], &[7, 8]),
+        example(&[9], &[10, 11, 12, 4]),
+        example(&[5, 5], &[6]),
+        example(&[8, 7, 6, 5, 4], &[4, 5, 6, 7, 8]),
+    ]
+}
+
+/// The weights after a step over each of these windows of micro-batches, and the steps' losses.
+fn weights_after(windows: &[Vec<Batch>]) -> (Vec<f32>, Vec<f64>) {
+    let (model, losses) = train(windows, TrainConfig { lr: 1e-3, ..TrainConfig::default() });
+    (weights(&model), losses)
+}
+
+fn weights(model: &Model) -> Vec<f32> {
+    parameter::read(model).into_iter().flat_map(|(_, data)| data.iter::<f32>().collect::<Vec<_>>()).collect()
+}
+
+/// The model after a step over each of these windows of micro-batches, and the steps' losses.
+fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Model, Vec<f64>) {
+    let config = ModelConfig {
+        d_model: Some(16),
+        d_ff: Some(24),
+        num_heads: Some(2),
+        num_encoder_layers: Some(1),
+        num_decoder_layers: Some(1),
+        dropout: Some(0.0),
+        ..ModelConfig::default()
+    };
+    let vocabulary = Vocabulary {
+        src_size: 13,
+        tgt_size: 13,
+        shared: true,
+        src_pad_id: SPECIAL.pad,
+        tgt_pad_id: SPECIAL.pad,
+        max_len: 8,
+        image: None,
+    };
+    let shape = config.shape(vocabulary).expect("a valid shape").with_precision(train.precision);
+    let config = Config { train, ..Config::default() };
+    let device = training_device(&config, &Device::flex()).expect("flex computes in every precision");
+    let mut model = shape.init(1, &device);
+    let mut optimizer = Optimizer::new(&config.train, &model);
+    let lr = config.train.lr;
+    let mut losses = Vec::new();
+    for (number, window) in (1..).zip(windows) {
+        let config = StepConfig { seed: 1, step: number, lr, label_smoothing: 0.1, alignment_weight: 0.0 };
+        let (stepped, record) = step(model, &mut optimizer, window, &device, config);
+        model = stepped;
+        losses.push(f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64);
+    }
+    (model, losses)
+}
+
+#[test]
+fn two_micro_batches_move_the_weights_as_one_batch_of_both() {
+    let examples = examples();
+    let batch = |examples: &[Example]| Batch::new(examples, SPECIAL, SPECIAL, 1);
+    // Micro-batches of different numbers of tokens: a mean of their means would be another step.
+    let whole = vec![vec![batch(&examples)]; 2];
+    let parts = vec![vec![batch(&examples[..1]), batch(&examples[1..])]; 2];
+    let ((whole, whole_losses), (parts, parts_losses)) = (weights_after(&whole), weights_after(&parts));
+    for (left, right) in whole_losses.iter().zip(&parts_losses) {
+        assert!((left - right).abs() < 1e-6);
+    }
+    // Adam's first steps are lr * sign(gradient): where a gradient is only rounding, its sign may differ.
+    let apart = whole.iter().zip(&parts).filter(|(left, right)| (*left - *right).abs() > 1e-5).count();
+    assert!(apart * 100 < whole.len(), "{apart} of {} weights differ", whole.len());
+}
+
+#[test]
+fn padding_does_not_change_a_step() {
+    let examples = examples();
+    let tight = vec![vec![Batch::new(&examples, SPECIAL, SPECIAL, 1)]];
+    let padded = vec![vec![Batch::new(&examples, SPECIAL, SPECIAL, 8)]];
+    let ((tight, tight_losses), (padded, padded_losses)) = (weights_after(&tight), weights_after(&padded));
+    assert!((tight_losses[0] - padded_losses[0]).abs() < 1e-6);
+    let apart = tight.iter().zip(&padded).filter(|(left, right)| (*left - *right).abs() > 1e-5).count();
+    assert!(apart * 100 < tight.len(), "{apart} of {} weights differ", tight.len());
+}
+
+#[test]
+fn with_bf16_the_loss_falls_as_with_f32() {
+    let window = vec![vec![Batch::new(&examples(), SPECIAL, SPECIAL, 1)]; 60];
+    let curve = |precision| train(&window, TrainConfig { precision, lr: 3e-3, ..TrainConfig::default() }).1;
+    let (exact, rounded) = (curve(Precision::F32), curve(Precision::Bf16));
+    assert!(exact[59] < 0.5 * exact[0], "something is learned: {exact:?}");
+    assert!((exact[0] - rounded[0]).abs() > 0.0, "the setting is not ignored");
+    for (step, (exact, rounded)) in exact.iter().zip(&rounded).enumerate() {
+        // A factor is off by 2^-9 of itself at most. A logit is the end of some ten products one after the other, whose
+        // errors are random and of logits about 1, and the loss is the mean of 16 of them: well below ten times 2^-9.
+        let bound = 10.0 / 512.0 * exact;
+        assert!((exact - rounded).abs() < bound, "step {step}: {exact} and {rounded}");
+    }
+}
+
+/// The different ways in which parameters are differentiated.
+fn strategies(model: &Model) -> Vec<GradientCheckpointingStrategy> {
+    struct Strategies(Vec<GradientCheckpointingStrategy>);
+    impl ModuleVisitor for Strategies {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.push(param.val().gradient_checkpointing_strategy().expect("a parameter in training"));
+        }
+    }
+    let mut found = Strategies(Vec::new());
+    model.visit(&mut found);
+    found.0.dedup();
+    found.0
+}
+
+#[test]
+fn gradient_checkpointing_changes_only_what_is_kept() {
+    let window = vec![vec![Batch::new(&examples(), SPECIAL, SPECIAL, 1)]; 3];
+    let run = |gradient_checkpointing| train(&window, TrainConfig { gradient_checkpointing, ..TrainConfig::default() });
+    let ((kept, kept_losses), (again, again_losses)) = (run(false), run(true));
+    // What was moved, and what takes up its values as a resumed training does, computes in the same way as before.
+    assert_eq!(strategies(&kept), [GradientCheckpointingStrategy::Disabled]);
+    assert_eq!(strategies(&again), [GradientCheckpointingStrategy::Balanced]);
+    let mut values = parameter::read(&again).into_iter();
+    let resumed = parameter::replace(again.clone(), |_, _| values.next().map(|(_, data)| data).ok_or("a value lacks"));
+    assert_eq!(strategies(&resumed.expect("there is one for each")), [GradientCheckpointingStrategy::Balanced]);
+    let (kept, again) = (weights(&kept), weights(&again));
+    for (left, right) in kept_losses.iter().zip(&again_losses) {
+        assert!((left - right).abs() < 1e-5, "{left} and {right}");
+    }
+    // As above: the kernels that it does without sum in another order.
+    let apart = kept.iter().zip(&again).filter(|(left, right)| (*left - *right).abs() > 1e-5).count();
+    assert!(apart * 100 < kept.len(), "{apart} of {} weights differ", kept.len());
+}

@@ -1,0 +1,77 @@
+//! The page: one file of HTML with its own data, style and script, which asks nothing of a network.
+
+use maud::{DOCTYPE, PreEscaped, html};
+
+use super::PairAttention;
+use polyglow_train::Result;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// The attention on a pair as HTML.
+///
+/// # Errors
+/// The weights cannot be written as JSON.
+pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> Result<String> {
+    // Weights are read by eye: three digits are more than it can tell apart. No `<` can end the script early.
+    let mut rounded = attention.clone();
+    for map in [&mut rounded.encoder, &mut rounded.decoder, &mut rounded.cross] {
+        let weights = map.weights.iter_mut().flatten().flatten();
+        weights.for_each(|weight| *weight = (*weight * 1000.0).round() / 1000.0);
+    }
+    let data = serde_json::to_string(&rounded)?.replace('<', "\\u003c");
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "attention: " (src) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "Attention" }
+                p { (src) br; "→ " (tgt) }
+                div #controls {
+                    span { "attention " @for (kind, name, map) in [
+                            ("cross", "decoder to source", &attention.cross),
+                            ("encoder", "encoder", &attention.encoder),
+                            ("decoder", "decoder", &attention.decoder),
+                        ] {
+                        @if !map.weights.is_empty() { button data-kind=(kind) { (name) } }
+                    } }
+                    label { "layer " select #layer {} }
+                    label { "head " select #head {} }
+                }
+                p #words aria-live="polite" { "Each row is a query, named by its token; the darker a cell, the more it looks at that column. Hover or click." }
+                div #map {}
+                h2 { "All layers and heads" }
+                p.note { "Click one to see it large. Keys: arrow up and down for layers, left and right for heads." }
+                div #all {}
+                noscript { "This page draws with JavaScript, which is switched off." }
+                script #data type="application/json" { (PreEscaped(data)) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    Ok(page.into_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Map;
+    use super::*;
+
+    #[test]
+    fn text_is_never_markup() {
+        let map = || Map {
+            queries: vec!["</script><b>".to_owned()],
+            keys: vec!["k".to_owned()],
+            weights: vec![vec![vec![0.123_456]]],
+        };
+        let attention = PairAttention { encoder: map(), decoder: map(), cross: map() };
+        let page = render(&attention, "<i>", "&").expect("it is JSON");
+        assert!(page.contains("&lt;i&gt;") && page.contains("→ &amp;") && !page.contains("<b>"), "{page}");
+        assert!(page.contains("0.123]") && page.contains("\\u003c/script>"));
+    }
+}

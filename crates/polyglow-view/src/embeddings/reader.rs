@@ -1,0 +1,74 @@
+//! The states of a model as it reads lines.
+
+use burn::tensor::{Device, Tensor, Transaction};
+use polyglow_data::batch::Batch;
+use polyglow_data::example::Example;
+use polyglow_data::tokenizer::Tokenizer;
+use polyglow_model::{Model, Side};
+
+use polyglow_train::device::upload;
+
+/// Positions that are read at a time.
+const POSITIONS: usize = 4096;
+
+/// A model that reads.
+#[derive(Clone, Copy)]
+pub struct Reader<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// The tokenizer of the side that it reads.
+    pub tokenizer: &'a Tokenizer,
+    /// Where the model is.
+    pub device: &'a Device,
+}
+
+impl Reader<'_> {
+    /// Tokens of a line that are read, at most.
+    pub fn longest(&self) -> usize {
+        self.model.vocabulary().max_len - 1
+    }
+
+    /// Reads lines of ids, batched by length, and shows for each that is not empty its number and its states to `take`:
+    /// first the vectors of its tokens, then what is there after each layer. Lines that are too long are cut.
+    ///
+    /// # Shapes
+    /// - what is shown: `[len, d_model]` each, without begin and end marks
+    pub fn read(&self, lines: &[&[u32]], take: &mut dyn FnMut(usize, &[&[f32]])) {
+        let mut lines: Vec<(usize, &[u32])> =
+            lines.iter().map(|ids| &ids[..ids.len().min(self.longest())]).enumerate().collect();
+        lines.retain(|(_, ids)| !ids.is_empty());
+        lines.sort_by_key(|(number, ids)| (ids.len(), *number));
+        let mut rest = &lines[..];
+        while !rest.is_empty() {
+            let fits = |rows: &usize| rows * (rest[rows - 1].1.len() + 1) <= POSITIONS;
+            let (batch, later) = rest.split_at((2..=rest.len()).take_while(fits).last().unwrap_or(1));
+            self.read_batch(batch, take);
+            rest = later;
+        }
+    }
+
+    fn read_batch(&self, lines: &[(usize, &[u32])], take: &mut dyn FnMut(usize, &[&[f32]])) {
+        let special = self.tokenizer.special();
+        let side = self.model.reading_side();
+        let example = |ids: &[u32]| match side {
+            Side::Src => Example { src: ids.to_vec(), tgt: Vec::new() },
+            Side::Tgt => Example { src: Vec::new(), tgt: ids.to_vec() },
+        };
+        let examples: Vec<Example> = lines.iter().map(|(_, ids)| example(ids)).collect();
+        let batch = Batch::new(&examples, special, special, 1);
+        // A text begins with a mark, a source with its first token.
+        let (ids, len, first) = match side {
+            Side::Src => (batch.src, batch.src_len, 0),
+            Side::Tgt => (batch.tgt_in, batch.tgt_len, 1),
+        };
+        let layers = self.model.states(upload(ids, len, self.device));
+        let d_model = layers.first().map_or(0, |states: &Tensor<3>| states.dims()[2]);
+        let read = layers.into_iter().fold(Transaction::default(), Transaction::register).execute();
+        let layers: Vec<Vec<f32>> = read.iter().map(|layer| layer.iter().collect()).collect();
+        for (row, (number, ids)) in lines.iter().enumerate() {
+            let start = (row * len + first) * d_model;
+            let states: Vec<&[f32]> = layers.iter().map(|layer| &layer[start..][..ids.len() * d_model]).collect();
+            take(*number, &states);
+        }
+    }
+}

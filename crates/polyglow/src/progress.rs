@@ -1,0 +1,221 @@
+//! What a training shows while it runs: a bar, plain lines or a dashboard.
+
+use std::io::IsTerminal;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use polyglow_train::predict::evaluation::Scores;
+use polyglow_train::run::{RunDirectory, records};
+use polyglow_train::train::TrainReport;
+use polyglow_train::workload::BatchShape;
+use polyglow_train::{Observer, Result, Wish};
+use serde_json::Value;
+
+use crate::activity::{Activity, print_above};
+use crate::allocator;
+use crate::dashboard::{Dashboard, require_terminal};
+use crate::logging::{self, Redirect};
+
+/// Where a training is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Screen {
+    /// On stderr: a bar if that is a terminal, plain lines otherwise.
+    #[default]
+    Lines,
+    /// In burn-train's dashboard, which takes the whole terminal.
+    Dashboard,
+}
+
+impl Screen {
+    /// The dashboard.
+    ///
+    /// # Errors
+    /// There is no terminal for it (exit code 2).
+    pub fn dashboard() -> anyhow::Result<Self> {
+        require_terminal()?;
+        Ok(Self::Dashboard)
+    }
+}
+
+/// The display of one training.
+pub struct Progress {
+    screen: Screen,
+    activity: Option<Activity>,
+    view: View,
+    // After the view, so that it is gone before messages come to stderr again.
+    redirect: Option<Redirect>,
+    /// The newest report in words, which a bar shows again after a validation.
+    words: String,
+    start_step: u64,
+    last_step: u64,
+    started: Option<Instant>,
+}
+
+enum View {
+    Lines,
+    Bar(ProgressBar),
+    Dashboard(Dashboard),
+}
+
+impl Progress {
+    /// Nothing is shown before there is something to show.
+    pub fn new(screen: Screen) -> Self {
+        Self {
+            screen,
+            activity: None,
+            view: View::Lines,
+            redirect: None,
+            words: String::new(),
+            start_step: 0,
+            last_step: 0,
+            started: None,
+        }
+    }
+
+    /// Shows the records that a run has so far, then what comes, on a dashboard that is already open.
+    ///
+    /// # Errors
+    /// The records cannot be read.
+    pub fn on_dashboard(run: &RunDirectory, step: u64, last_step: u64, dashboard: Dashboard) -> Result<Self> {
+        let mut progress = Self::new(Screen::Dashboard);
+        progress.show_on(View::Dashboard(dashboard), run, step, last_step)?;
+        Ok(progress)
+    }
+
+    fn show_on(&mut self, mut view: View, run: &RunDirectory, start_step: u64, last_step: u64) -> Result<()> {
+        if let View::Dashboard(dashboard) = &mut view {
+            for record in records::read(&run.metrics_path())? {
+                dashboard.show(&record);
+            }
+        }
+        (self.view, self.start_step, self.last_step, self.started) =
+            (view, start_step, last_step, Some(Instant::now()));
+        Ok(())
+    }
+
+    /// How long the steps to come will take at the pace so far: `4m10s`.
+    fn time_left(&self, step: u64) -> String {
+        let done = (step - self.start_step).max(1) as f64;
+        let elapsed = self.started.map_or(0.0, |started| started.elapsed().as_secs_f64());
+        let left = elapsed / done * (self.last_step.saturating_sub(step)) as f64;
+        let seconds = left.round() as u64;
+        match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+            (0, 0, seconds) => format!("{seconds}s"),
+            (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+            (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
+        }
+    }
+}
+
+impl Observer for Progress {
+    fn opened(&mut self, run: &RunDirectory) -> Result<()> {
+        logging::log_to_file(&run.log_path())
+    }
+
+    fn activity(&mut self, what: &str) {
+        self.activity.get_or_insert_with(Activity::new).show(what.to_owned());
+    }
+
+    fn idle(&mut self) {
+        self.activity = None;
+    }
+
+    /// While a dashboard is open, messages go to `train.log` only; its plots begin with the records of the run so far.
+    fn begin(&mut self, run: &RunDirectory, step: u64, last_step: u64) -> Result<()> {
+        self.activity = None;
+        let view = match self.screen {
+            Screen::Dashboard => {
+                self.redirect = Some(logging::redirect(|_| {}));
+                View::Dashboard(Dashboard::open(&run.root().display().to_string(), step, last_step))
+            }
+            Screen::Lines if std::io::stderr().is_terminal() => {
+                let bar = bar(step, last_step);
+                self.redirect = Some(print_above(&bar));
+                View::Bar(bar)
+            }
+            Screen::Lines => View::Lines,
+        };
+        self.show_on(view, run, step, last_step)
+    }
+
+    fn batch(&mut self, shape: Option<BatchShape>) {
+        allocator::note_batch(shape);
+    }
+
+    fn step(&mut self, step: u64) {
+        match &mut self.view {
+            View::Lines => {}
+            View::Bar(bar) => bar.set_position(step),
+            View::Dashboard(dashboard) => dashboard.advance(step),
+        }
+    }
+
+    fn report(&mut self, report: &TrainReport<'_>, record: &Value) {
+        let TrainReport { step, epoch, lr, interval, .. } = report;
+        let (loss, perplexity, rate) = (interval.loss(), interval.perplexity(), report.tokens_per_second());
+        self.words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {rate:.0} tok/s");
+        let (words, last, left) = (&self.words, self.last_step, self.time_left(*step));
+        let line = format!("step {step}/{last}  epoch {epoch}  {words}  left {left}");
+        match &mut self.view {
+            View::Lines => tracing::info!("{line}"),
+            // What the terminal shows in another way, `train.log` still gets.
+            View::Bar(bar) => {
+                tracing::debug!("{line}");
+                bar.set_message(words.clone());
+            }
+            View::Dashboard(dashboard) => {
+                tracing::debug!("{line}");
+                dashboard.show(record);
+            }
+        }
+    }
+
+    fn validating(&mut self, step: u64) {
+        tracing::debug!("validating after step {step}");
+        match &mut self.view {
+            View::Lines => {}
+            View::Bar(bar) => bar.set_message("validating"),
+            View::Dashboard(dashboard) => dashboard.validating(step),
+        }
+    }
+
+    fn scores(&mut self, step: u64, scores: &Scores, record: &Value) {
+        tracing::info!("valid after step {step}: {scores}");
+        match &mut self.view {
+            View::Lines => {}
+            View::Bar(bar) => bar.set_message(self.words.clone()),
+            View::Dashboard(dashboard) => dashboard.show(record),
+        }
+    }
+
+    fn end(&mut self) {
+        if let View::Bar(bar) = &self.view {
+            bar.finish_and_clear();
+        }
+        self.view = View::Lines;
+        self.redirect = None;
+    }
+
+    fn wish(&self) -> Wish {
+        match &self.view {
+            View::Dashboard(dashboard) => dashboard.wish(),
+            View::Lines | View::Bar(_) => Wish::GoOn,
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn bar(step: u64, last_step: u64) -> ProgressBar {
+    let template = "{wide_bar:.cyan/dim} {pos}/{len}  {msg}  left {eta}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::with_draw_target(Some(last_step), ProgressDrawTarget::stderr());
+    bar.set_style(style);
+    bar.set_position(step);
+    bar.reset_eta();
+    bar
+}
