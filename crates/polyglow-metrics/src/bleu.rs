@@ -2,17 +2,15 @@
 
 use std::fmt;
 
-use crate::{
-    arithmetic::{Arithmetic, ResampledScore},
-    error::MetricError,
-    metric::Metric,
-    ngram::{Vocabulary, check_orders, clipped_matches, num_ngrams},
-    python,
-    score::{Score, write_score},
-    signature::{Signature, case_value, switch_value},
-    smoothing::Smoothing,
-    tokenizer::Tokenizer,
-};
+use crate::arithmetic::{Arithmetic, ResampledScore};
+use crate::error::MetricError;
+use crate::metric::Metric;
+use crate::ngram::{Vocabulary, check_orders, clipped_matches, num_ngrams};
+use crate::python;
+use crate::score::{Score, write_score};
+use crate::signature::{Signature, case_value, switch_value};
+use crate::smoothing::Smoothing;
+use crate::tokenizer::Tokenizer;
 
 /// The logarithm that sacreBLEU takes a precision of zero to have.
 const LOG_OF_ZERO: f64 = -9_999_999_999.0;

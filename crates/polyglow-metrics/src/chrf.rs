@@ -2,15 +2,13 @@
 
 use std::fmt;
 
-use crate::{
-    arithmetic::{Arithmetic, ResampledScore},
-    error::MetricError,
-    metric::Metric,
-    ngram::{Vocabulary, check_orders, clipped_matches, num_ngrams},
-    python,
-    score::{Score, write_score},
-    signature::{Signature, case_value, switch_value},
-};
+use crate::arithmetic::{Arithmetic, ResampledScore};
+use crate::error::MetricError;
+use crate::metric::Metric;
+use crate::ngram::{Vocabulary, check_orders, clipped_matches, num_ngrams};
+use crate::python;
+use crate::score::{Score, write_score};
+use crate::signature::{Signature, case_value, switch_value};
 
 /// What stands for zero with epsilon smoothing.
 const EPSILON: f64 = 1e-16;

@@ -1,6 +1,7 @@
 //! The fraction of lines that are right to the last character.
 
-use crate::{error::MetricError, metric::check_streams};
+use crate::error::MetricError;
+use crate::metric::check_streams;
 
 /// Returns the fraction, 0 to 1, of hypotheses that equal their reference once both are trimmed of whitespace.
 ///

@@ -2,13 +2,11 @@
 
 use rayon::prelude::*;
 
-use crate::{
-    arithmetic::{Arithmetic, ResampledScore},
-    error::MetricError,
-    score::Score,
-    signature::Signature,
-    statistics::Statistics,
-};
+use crate::arithmetic::{Arithmetic, ResampledScore};
+use crate::error::MetricError;
+use crate::score::Score;
+use crate::signature::Signature;
+use crate::statistics::Statistics;
 
 /// A metric: how to count one segment, and how to score summed counts.
 pub trait Metric: Sync {

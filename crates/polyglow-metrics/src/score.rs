@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::{signature::Signature, significance::Confidence};
+use crate::signature::Signature;
+use crate::significance::Confidence;
 
 /// A number that a metric gives, with the name and the details that sacreBLEU prints around it.
 pub trait Score: fmt::Display {

@@ -1,6 +1,7 @@
 //! What BLEU makes of orders without a match (Chen and Cherry, 2014).
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
 use crate::error::MetricError;
 

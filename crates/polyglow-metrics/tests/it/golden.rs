@@ -1,6 +1,8 @@
 //! What `scripts/golden-metrics.py` wrote down, and how a text is compared with it.
 
-use std::{collections::HashMap, fs, path::Path};
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
 
 use polyglow_metrics::{Metric, Score, Tokenizer, corpus_score, sentence_scores};
 use serde::Deserialize;

@@ -1,10 +1,12 @@
 //! Random Unicode text, scored by sacreBLEU itself where `python3` has it.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
+use std::process::Command;
 
 use serde::de::DeserializeOwned;
 
-use crate::{golden::Golden, significance::GoldenTests};
+use crate::golden::Golden;
+use crate::significance::GoldenTests;
 
 /// Runs `scripts/golden-metrics.py`, or returns `None` and says so where Python lacks what it needs.
 #[expect(clippy::print_stderr, reason = "a skipped test says so")]

@@ -1,19 +1,16 @@
 //! Paired tests against sacreBLEU's, digit for digit.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
-use polyglow_metrics::{
-    Metric, Score, Statistics, corpus_score, segment_statistics,
-    significance::{
-        Comparison, Confidence, baseline_confidence, bootstrap_confidence, paired_bootstrap, paired_randomization,
-    },
+use polyglow_metrics::significance::{
+    Comparison, Confidence, baseline_confidence, bootstrap_confidence, paired_bootstrap, paired_randomization,
 };
+use polyglow_metrics::{Metric, Score, Statistics, corpus_score, segment_statistics};
 use serde::Deserialize;
 
-use crate::{
-    arguments::{BleuArguments, ChrfArguments, TerArguments},
-    golden::assert_close,
-};
+use crate::arguments::{BleuArguments, ChrfArguments, TerArguments};
+use crate::golden::assert_close;
 
 /// A baseline and a system, with what sacreBLEU's tests say about them.
 #[derive(Deserialize)]

@@ -1,20 +1,18 @@
 //! TER: how many edits, shifts of whole phrases among them, turn the hypothesis into the reference (Snover et al., 2006).
 
+use std::fmt;
+
+use crate::arithmetic::{Arithmetic, ResampledScore};
+use crate::error::MetricError;
+use crate::metric::Metric;
+use crate::ngram::Vocabulary;
+use crate::python;
+use crate::score::{Score, write_score};
+use crate::signature::{Signature, case_value, switch_value};
+
 mod edit_distance;
 mod normalization;
 mod shift;
-
-use std::fmt;
-
-use crate::{
-    arithmetic::{Arithmetic, ResampledScore},
-    error::MetricError,
-    metric::Metric,
-    ngram::Vocabulary,
-    python,
-    score::{Score, write_score},
-    signature::{Signature, case_value, switch_value},
-};
 
 /// How TER is computed; the default is sacreBLEU's.
 ///

@@ -1,13 +1,15 @@
 //! The tokenizers BLEU knows, each as sacreBLEU has it.
 
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::MetricError;
+
 mod chinese;
 mod international;
 mod rewrite;
 mod western;
 
-use std::{fmt, str::FromStr};
-
-use crate::error::MetricError;
 pub(crate) use rewrite::surround;
 pub(crate) use western::{replace_entities, split_periods_and_dashes, split_western_symbols};
 

@@ -4,10 +4,15 @@
 //! Draws, number types and the order of additions are those of sacreBLEU on numpy 2, so that p-values and intervals
 //! are equal in every digit. The statistics given to these functions must be counted by the metric given to them.
 
+use crate::arithmetic::Arithmetic;
+use crate::error::MetricError;
+use crate::metric::Metric;
+use crate::score::Score;
+use crate::statistics::Statistics;
+
 mod random;
 mod scores;
 
-use crate::{arithmetic::Arithmetic, error::MetricError, metric::Metric, score::Score, statistics::Statistics};
 use random::Pcg64;
 pub use scores::Confidence;
 use scores::Scores;
