@@ -3,7 +3,7 @@
 /// The number type of the counts that a score is computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arithmetic {
-    /// Python's own numbers, for every score that is not resampled.
+    /// `float64`, Python's `float`, for every score that is not resampled.
     Double,
     /// `float32`, in which sacreBLEU keeps the counts of bootstrap resamples. Under numpy 2 every operation on them
     /// is rounded to `float32` too.
@@ -17,14 +17,14 @@ pub enum Arithmetic {
 pub struct ResampledScore {
     /// The score.
     pub value: f64,
-    /// Whether Python has it as `float32`, and not as one of its own numbers.
+    /// Whether it is a `float32` in sacreBLEU, and not a Python `float`.
     pub single: bool,
 }
 
 impl Arithmetic {
     /// Rounds the result of one operation.
     ///
-    /// For `+ - * /` on two `f32`, the rounded `f64` result is the `f32` result.
+    /// For `+ - * /` on two `f32`, rounding the `f64` result gives the `f32` result, since 53 bits ≥ 2 · 24 + 2.
     pub(crate) fn round(self, value: f64) -> f64 {
         match self {
             Self::Single => f64::from(value as f32),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::arithmetic::{Arithmetic, ResampledScore};
 use crate::error::MetricError;
+use crate::measure::Measure;
 use crate::metric::Metric;
 use crate::ngram::{Vocabulary, check_orders, clipped_matches, num_ngrams};
 use crate::python;
@@ -12,13 +13,30 @@ use crate::signature::{Signature, case_value, switch_value};
 use crate::smoothing::Smoothing;
 use crate::tokenizer::Tokenizer;
 
-/// The logarithm that sacreBLEU takes a precision of zero to have.
+/// What sacreBLEU's `my_log` returns for a precision of zero; its exponential is zero, so BLEU is zero too.
 const LOG_OF_ZERO: f64 = -9_999_999_999.0;
 
 /// How BLEU is computed; the default is sacreBLEU's.
 ///
 /// A row of its [`Statistics`](crate::Statistics) holds the hypothesis length, the closest reference length (in
 /// tokens), then the matches of each order, then the hypothesis n-grams of each order.
+///
+/// A sentence with too few matches shows what `smoothing` does:
+///
+/// ```
+/// use polyglow_metrics::{BleuOptions, Smoothing, corpus_score};
+///
+/// let hypotheses = ["It wasn't surprising."];
+/// let references = [vec!["It was not unexpected."], vec!["No one was surprised."]];
+/// let bleu = |smoothing| {
+///     let options = BleuOptions { smoothing, ..BleuOptions::default() };
+///     Ok(format!("{:.2}", corpus_score(&options, &hypotheses, &references)?.score))
+/// };
+/// assert_eq!(bleu(Smoothing::Exp)?, "14.79");
+/// assert_eq!(bleu(Smoothing::Floor(0.1))?, "7.44");
+/// assert_eq!(bleu(Smoothing::None)?, "0.00");
+/// # Ok::<(), polyglow_metrics::MetricError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct BleuOptions {
     /// Splits a line into tokens; `13a` by default.
@@ -27,7 +45,7 @@ pub struct BleuOptions {
     pub smoothing: Smoothing,
     /// Whether lines are lowercased first; off by default.
     pub lowercase: bool,
-    /// Whether orders longer than the hypothesis are left out, which single sentences need; off by default.
+    /// Whether the mean leaves out orders longer than the hypothesis, as single sentences need; off by default.
     pub effective_order: bool,
     /// The longest n-grams counted, in tokens; 4 by default.
     pub max_order: usize,
@@ -66,7 +84,7 @@ pub struct BleuScore {
 
 impl Score for BleuScore {
     fn name(&self) -> String {
-        "BLEU".to_owned()
+        Measure::BLEU.title.to_owned()
     }
 
     fn value(&self) -> f64 {
@@ -161,7 +179,10 @@ impl BleuOptions {
         }
     }
 
-    /// The smoothed precisions, 0 to 100, and how many orders their mean is taken over: none where nothing matches.
+    /// The smoothed precisions, 0 to 100, and how many orders their mean is taken over: 0 if nothing matches.
+    ///
+    /// Follows `BLEU.compute_bleu`: text without any match scores zero whatever the smoothing, the first order without
+    /// n-grams ends the loop, and `add-k` leaves unigrams alone.
     fn precisions(&self, matches: &[f64], totals: &[f64], arithmetic: Arithmetic) -> (Vec<f64>, usize) {
         let mut precisions = vec![0.0; self.max_order];
         if matches.iter().all(|&matched| matched == 0.0) {
@@ -213,7 +234,7 @@ fn brevity_penalty(hypothesis_len: f64, reference_len: f64) -> f64 {
     }
 }
 
-/// The geometric mean, zero of no precisions.
+/// The geometric mean; zero if there are no precisions.
 fn geometric_mean(precisions: &[f64]) -> f64 {
     if precisions.is_empty() {
         return 0.0;

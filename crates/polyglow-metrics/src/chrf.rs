@@ -4,19 +4,35 @@ use std::fmt;
 
 use crate::arithmetic::{Arithmetic, ResampledScore};
 use crate::error::MetricError;
+use crate::measure::Measure;
 use crate::metric::Metric;
 use crate::ngram::{Vocabulary, check_orders, clipped_matches, num_ngrams};
 use crate::python;
 use crate::score::{Score, write_score};
 use crate::signature::{Signature, case_value, switch_value};
 
-/// What stands for zero with epsilon smoothing.
+/// What epsilon smoothing takes for an undefined ratio, in chrF++.py as in sacreBLEU.
 const EPSILON: f64 = 1e-16;
 
 /// How chrF is computed; the default is sacreBLEU's, which is chrF2.
 ///
 /// A row of its [`Statistics`](crate::Statistics) holds three counts for each character order, then for each word
-/// order: n-grams in the hypothesis (none where the reference has none), in the reference, and in both.
+/// order: n-grams in the hypothesis (0 if the reference has none), in the reference, and in both.
+///
+/// ```
+/// use polyglow_metrics::{ChrfOptions, corpus_score};
+///
+/// let hypotheses = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."];
+/// let references = [
+///     vec!["The dog bit the man.", "It was not unexpected.", "The man bit him first."],
+///     vec!["The dog had bit the man.", "No one was surprised.", "The man had bitten the dog."],
+/// ];
+/// let score = corpus_score(&ChrfOptions::default(), &hypotheses, &references)?;
+/// assert_eq!(score.to_string(), "chrF2 = 59.73");
+/// let score = corpus_score(&ChrfOptions::plus_plus(), &hypotheses, &references)?;
+/// assert_eq!(score.to_string(), "chrF2++ = 59.15");
+/// # Ok::<(), polyglow_metrics::MetricError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChrfOptions {
     /// The longest character n-grams; 6 by default.
@@ -29,7 +45,7 @@ pub struct ChrfOptions {
     pub lowercase: bool,
     /// Whether whitespace is kept in character n-grams; off by default.
     pub whitespace: bool,
-    /// Whether the F-scores of all orders are averaged, with epsilon for zero, as in chrF++.py, NLTK and Moses.
+    /// Whether the F-scores of all orders are averaged, undefined ones as epsilon, as in chrF++.py, NLTK and Moses.
     ///
     /// Off by default: precision and recall are then averaged over the orders that both sides have.
     pub eps_smoothing: bool,
@@ -48,7 +64,7 @@ impl ChrfOptions {
     }
 }
 
-/// chrF with the options that its name tells.
+/// chrF with the options that appear in its name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChrfScore {
     /// chrF, 0 to 100.
@@ -61,7 +77,7 @@ pub struct ChrfScore {
 
 impl Score for ChrfScore {
     fn name(&self) -> String {
-        format!("chrF{}{}", self.beta, "+".repeat(self.word_order))
+        format!("{}{}{}", Measure::CHRF.title, self.beta, "+".repeat(self.word_order))
     }
 
     fn value(&self) -> f64 {
@@ -82,8 +98,9 @@ impl Metric for ChrfOptions {
         check_orders(&[self.char_order, self.word_order])
     }
 
-    /// Counts against the reference with the highest score; of equally good ones, also of those without any match,
-    /// against the first.
+    /// Counts against the reference with the highest score, against the first of several with the same.
+    ///
+    /// sacreBLEU's best score starts below zero, so if nothing matches the first reference is the one that counts.
     fn count_segment(&self, hypothesis: &str, references: &[&str]) -> Vec<f64> {
         let hypothesis = self.preprocess(hypothesis);
         let mut best: Option<(f64, Vec<f64>)> = None;
@@ -158,11 +175,11 @@ impl ChrfOptions {
         arithmetic.score(round(100.0 * f_score))
     }
 
-    /// The mean of the F-scores of all orders, where epsilon stands for what is not defined.
+    /// The mean of the F-scores of all orders, with epsilon for undefined ratios and F-scores.
     fn mean_f_score(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
         let round = |value| arithmetic.round(value);
         let ratio = |count, total| if total > 0.0 { round(count / total) } else { EPSILON };
-        // Until a count takes part in the sum, Python has it as its own number.
+        // Until a count takes part in the sum, it is a Python float, which has double precision.
         let mut sum_arithmetic = Arithmetic::Double;
         let mut sum = 0.0;
         for order in sums.chunks_exact(3) {
@@ -200,6 +217,7 @@ fn count_orders(hypothesis: &[u32], reference: &[u32], max_order: usize) -> Vec<
     let matches = clipped_matches(hypothesis, &[reference], max_order);
     let count = |(order, matched)| {
         let in_reference = num_ngrams(reference.len(), order);
+        // As in `_get_match_statistics`: an order that the reference lacks does not count against the hypothesis.
         let in_hypothesis = if in_reference > 0 { num_ngrams(hypothesis.len(), order) } else { 0 };
         [in_hypothesis, in_reference, matched].map(|count| count as f64)
     };
@@ -207,6 +225,8 @@ fn count_orders(hypothesis: &[u32], reference: &[u32], max_order: usize) -> Vec<
 }
 
 /// The words of a line, each with one ASCII punctuation mark split off: the last character, or else the first.
+///
+/// Only one, as in chrF++.py: `(hi)` becomes `(hi` and `)`, which sacreBLEU notes in its issue 124.
 fn split_punctuation(line: &str) -> impl Iterator<Item = &str> {
     python::words(line).flat_map(|word| {
         let last = word.len() - 1;

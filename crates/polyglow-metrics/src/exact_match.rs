@@ -1,4 +1,4 @@
-//! The fraction of lines that are right to the last character.
+//! The fraction of lines that equal their reference.
 
 use crate::error::MetricError;
 use crate::metric::check_streams;
@@ -6,7 +6,7 @@ use crate::metric::check_streams;
 /// Returns the fraction, 0 to 1, of hypotheses that equal their reference once both are trimmed of whitespace.
 ///
 /// # Errors
-/// If there are no hypotheses, or not as many references.
+/// There are no hypotheses, or not as many references.
 pub fn exact_match(hypotheses: &[impl AsRef<str>], references: &[impl AsRef<str>]) -> Result<f64, MetricError> {
     check_streams(hypotheses.len(), &[references.len()])?;
     let pairs = hypotheses.iter().zip(references);

@@ -8,7 +8,10 @@ use crate::score::Score;
 use crate::signature::Signature;
 use crate::statistics::Statistics;
 
-/// A metric: how to count one segment, and how to score summed counts.
+/// How to count one segment, and how to score summed counts.
+///
+/// Implemented by the options of each metric: [`BleuOptions`](crate::BleuOptions), [`ChrfOptions`](crate::ChrfOptions)
+/// and [`TerOptions`](crate::TerOptions).
 pub trait Metric: Sync {
     /// The score with its details.
     type Score: Score + Send;
@@ -16,7 +19,7 @@ pub trait Metric: Sync {
     /// Checks the options.
     ///
     /// # Errors
-    /// If no score is defined for them.
+    /// The options leave no score defined.
     fn validate(&self) -> Result<(), MetricError>;
 
     /// Counts one segment against its references, of which there is at least one.
@@ -25,7 +28,7 @@ pub trait Metric: Sync {
     /// Scores the sum of the rows of any number of segments.
     fn score(&self, sums: &[f64]) -> Self::Score;
 
-    /// Scores the sum of resampled rows, rounding as numpy does.
+    /// Scores the sum of resampled rows, rounding as numpy does with numbers of this type.
     fn resampled_score(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore;
 
     /// The signature of a score against this many references per segment.
@@ -36,8 +39,22 @@ pub trait Metric: Sync {
 ///
 /// `references` holds one stream per reference; each stream has one line per hypothesis.
 ///
+/// ```
+/// use polyglow_metrics::{BleuOptions, corpus_score};
+///
+/// let hypotheses = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."];
+/// let references = [
+///     vec!["The dog bit the man.", "It was not unexpected.", "The man bit him first."],
+///     vec!["The dog had bit the man.", "No one was surprised.", "The man had bitten the dog."],
+/// ];
+/// let score = corpus_score(&BleuOptions::default(), &hypotheses, &references)?;
+/// assert_eq!(format!("{:.2}", score.score), "48.53");
+/// assert_eq!((score.hypothesis_len, score.reference_len), (17, 18));
+/// # Ok::<(), polyglow_metrics::MetricError>(())
+/// ```
+///
 /// # Errors
-/// If there is nothing to score, a stream has another number of lines, or the options are not valid.
+/// There is nothing to score, a stream has another number of lines, or the options are not valid.
 pub fn corpus_score<M: Metric>(
     metric: &M,
     hypotheses: &[impl AsRef<str> + Sync],
@@ -46,7 +63,22 @@ pub fn corpus_score<M: Metric>(
     Ok(metric.score(&segment_statistics(metric, hypotheses, references)?.sum()))
 }
 
-/// Scores each segment as a corpus of its own.
+/// Scores each segment as a corpus of its own. The mean of these scores is not the score of the corpus.
+///
+/// ```
+/// use polyglow_metrics::{BleuOptions, sentence_scores};
+///
+/// let hypotheses = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."];
+/// let references = [
+///     vec!["The dog bit the man.", "It was not unexpected.", "The man bit him first."],
+///     vec!["The dog had bit the man.", "No one was surprised.", "The man had bitten the dog."],
+/// ];
+/// let options = BleuOptions { effective_order: true, ..BleuOptions::default() };
+/// let scores = sentence_scores(&options, &hypotheses, &references)?;
+/// let rounded: Vec<String> = scores.iter().map(|score| format!("{:.2}", score.score)).collect();
+/// assert_eq!(rounded, ["100.00", "14.79", "29.07"]);
+/// # Ok::<(), polyglow_metrics::MetricError>(())
+/// ```
 ///
 /// # Errors
 /// As [`corpus_score`].
@@ -59,7 +91,7 @@ pub fn sentence_scores<M: Metric>(
     Ok(statistics.rows().map(|row| metric.score(row)).collect())
 }
 
-/// Counts each segment, all cores at work, the rows in the order of the segments.
+/// Counts each segment, in parallel on rayon's threads; the rows are in the order of the segments.
 ///
 /// # Errors
 /// As [`corpus_score`].

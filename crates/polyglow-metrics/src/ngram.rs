@@ -1,4 +1,4 @@
-//! Counting of n-grams that two sequences share, of words or of characters alike.
+//! Counts the n-grams that two sequences share, of words or of characters.
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 

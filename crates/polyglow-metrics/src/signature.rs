@@ -1,4 +1,4 @@
-//! The one-line record of how a score was computed, without which two scores cannot be compared.
+//! The one-line record of how a score was computed; only scores with equal signatures can be compared.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ impl Signature {
         Self { entries }
     }
 
-    /// Adds how the score was resampled: bootstrap resamples, randomization trials, and the seed of both.
+    /// Adds how the score was resampled: `bs`, bootstrap resamples; `ar`, randomization trials; `seed`, that of both.
     #[must_use]
     pub fn resampled(mut self, num_resamples: Option<usize>, num_trials: Option<usize>, seed: u64) -> Self {
         let resamples = num_resamples.map(|number| ("bs", "bs", number.to_string()));

@@ -3,6 +3,34 @@
 //!
 //! Draws, number types and the order of additions are those of sacreBLEU on numpy 2, so that p-values and intervals
 //! are equal in every digit. The statistics given to these functions must be counted by the metric given to them.
+//!
+//! The numbers of this example are sacreBLEU's. Three sentences are far too few for a difference to be significant:
+//!
+//! ```
+//! use polyglow_metrics::significance::{
+//!     DEFAULT_BOOTSTRAP_SAMPLES, DEFAULT_SEED, baseline_confidence, paired_bootstrap, paired_randomization,
+//! };
+//! use polyglow_metrics::{BleuOptions, segment_statistics};
+//!
+//! let references = [
+//!     vec!["The dog bit the man.", "It was not unexpected.", "The man bit him first."],
+//!     vec!["The dog had bit the man.", "No one was surprised.", "The man had bitten the dog."],
+//! ];
+//! let baseline = ["The dog bites the man.", "It was not surprising.", "The man had bit him."];
+//! let system = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."];
+//!
+//! let bleu = BleuOptions::default();
+//! let baseline = segment_statistics(&bleu, &baseline, &references)?;
+//! let system = segment_statistics(&bleu, &system, &references)?;
+//! let (samples, seed) = (DEFAULT_BOOTSTRAP_SAMPLES, DEFAULT_SEED);
+//! assert_eq!(baseline_confidence(&bleu, &baseline, samples, seed)?.to_string(), "μ = 30.50 ± 1.80");
+//!
+//! let comparison = paired_bootstrap(&bleu, &baseline, &system, samples, seed)?;
+//! assert_eq!(format!("{:.2}, p = {:.4}", comparison.score, comparison.p_value), "48.53, p = 0.2498");
+//! let comparison = paired_randomization(&bleu, &baseline, &system, 1000, None, seed)?;
+//! assert_eq!(format!("{:.4}", comparison.p_value), "0.7682");
+//! # Ok::<(), polyglow_metrics::MetricError>(())
+//! ```
 
 use crate::arithmetic::Arithmetic;
 use crate::error::MetricError;
@@ -17,14 +45,11 @@ use random::Pcg64;
 pub use scores::Confidence;
 use scores::Scores;
 
-/// The seed of sacreBLEU where the environment names no other.
+/// sacreBLEU's seed if the environment variable `SACREBLEU_SEED` is not set.
 pub const DEFAULT_SEED: u64 = 12345;
 
 /// How many resamples sacreBLEU draws by default.
 pub const DEFAULT_BOOTSTRAP_SAMPLES: usize = 1000;
-
-/// How many trials sacreBLEU's approximate randomization makes by default.
-pub const DEFAULT_RANDOMIZATION_TRIALS: usize = 10_000;
 
 /// How a system compares with the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,14 +58,14 @@ pub struct Comparison {
     pub score: f64,
     /// The probability of a difference to the baseline at least this great if the systems were equal.
     pub p_value: f64,
-    /// Where the system's resampled scores lie; none if no resamples were asked for.
+    /// Where the system's resampled scores lie; `None` if no resamples were asked for.
     pub confidence: Option<Confidence>,
 }
 
 /// Estimates where a corpus score lies, as `sacrebleu --confidence` does.
 ///
 /// # Errors
-/// If no resamples are asked for.
+/// `num_samples` is 0.
 pub fn bootstrap_confidence(
     metric: &impl Metric,
     statistics: &Statistics,
@@ -52,11 +77,12 @@ pub fn bootstrap_confidence(
     Ok(Confidence { mean: scores.exact_mean(), ..scores.confidence() })
 }
 
-/// Estimates where the baseline's score lies, as `sacrebleu --paired-bs` does: equal to [`bootstrap_confidence`] but
-/// for rounding.
+/// Estimates where the baseline's score lies, as `sacrebleu --paired-bs` does.
+///
+/// Equal to [`bootstrap_confidence`] but for rounding: sacreBLEU takes one mean by numpy and the other by Python.
 ///
 /// # Errors
-/// If no resamples are asked for.
+/// `num_samples` is 0.
 pub fn baseline_confidence(
     metric: &impl Metric,
     statistics: &Statistics,
@@ -70,7 +96,7 @@ pub fn baseline_confidence(
 /// Compares a system with the baseline on the same resamples of the corpus.
 ///
 /// # Errors
-/// If the two have different numbers of segments, or no resamples are asked for.
+/// The two have different numbers of segments, or `num_samples` is 0.
 pub fn paired_bootstrap(
     metric: &impl Metric,
     baseline: &Statistics,
@@ -84,7 +110,8 @@ pub fn paired_bootstrap(
     let difference = (metric.score(&baseline.sum()).value() - score).abs();
     let baseline = bootstrap(metric, baseline, num_samples, &mut Pcg64::new(seed));
     let system = bootstrap(metric, system, num_samples, &mut Pcg64::new(seed));
-    // If the systems were equal, the differences would lie around zero as they do here around their mean.
+    // Differences of equal systems would lie around zero; these lie around their mean. So the mean is subtracted, as in
+    // Moses' `bootstrap-hypothesis-difference-significance.pl`, which sacreBLEU follows.
     let centered = system.abs_differences(&baseline).centered();
     let p_value = p_value(centered.iter(), centered.round(difference));
     Ok(Comparison { score, p_value, confidence: Some(system.confidence()) })
@@ -92,10 +119,10 @@ pub fn paired_bootstrap(
 
 /// Compares a system with the baseline by exchanging random segments between the two.
 ///
-/// `num_resamples` are drawn for the system's confidence interval, if any.
+/// `num_resamples` are drawn for the system's confidence interval; with `None`, there is no interval.
 ///
 /// # Errors
-/// If the two have different numbers of segments, or no trials or resamples are asked for.
+/// The two have different numbers of segments, or `num_trials` or `num_resamples` is 0.
 pub fn paired_randomization(
     metric: &impl Metric,
     baseline: &Statistics,
@@ -136,6 +163,7 @@ fn bootstrap(metric: &impl Metric, statistics: &Statistics, num_samples: usize, 
         let sums: Vec<_> = sums.into_iter().map(f64::from).collect();
         metric.resampled_score(&sums, Arithmetic::Single)
     };
+    // One after the other: all resamples draw from one generator, as in `rng.choice(size=(num_samples, num_segments))`.
     let scores: Vec<_> = (0..num_samples).map(|_| resample()).collect();
     Scores::new(&scores)
 }
@@ -176,7 +204,8 @@ fn partial_sums(statistics: &Statistics, flips: &[bool]) -> [Vec<f64>; 2] {
 
 /// The share of trials with a difference greater than the real one, counting the real one as a trial.
 ///
-/// An equal difference does not count, so that a system compared with itself has the least p-value, `1 / (n + 1)`.
+/// Both rules are sacreBLEU's, from `multeval`: the real one counts, so that no p-value is zero; an equal difference
+/// does not, so that a system compared with itself has the least p-value, `1 / (n + 1)`.
 fn p_value(differences: impl ExactSizeIterator<Item = f64>, real: f64) -> f64 {
     let num_trials = differences.len();
     let greater = differences.filter(|&difference| difference > real).count();

@@ -1,11 +1,11 @@
-//! What BLEU makes of orders without a match (Chen and Cherry, 2014).
+//! How BLEU smooths the precision of orders without a match (Chen and Cherry, 2014).
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::MetricError;
 
-/// What an order without a match counts, so that one such order does not make BLEU zero.
+/// How BLEU smooths precisions, so that one order without a match does not make it zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Smoothing {
     /// The k-th order without a match has the precision `1 / (2ᵏ total)`, as in mteval-v13a.
@@ -13,17 +13,17 @@ pub enum Smoothing {
     Exp,
     /// An order without a match has this many matches; 0.1 by default.
     Floor(f64),
-    /// Every order from two on has this many matches and n-grams more; 1 by default.
+    /// This many matches and n-grams are added to every order from two on; 1 by default.
     AddK(f64),
-    /// Nothing: BLEU is zero where an order has no match.
+    /// No smoothing: BLEU is zero if an order has no match.
     None,
 }
 
 impl Smoothing {
-    /// The method that sacreBLEU calls `exp`, `floor`, `add-k` or `none`, with its default value where none is given.
+    /// The method that sacreBLEU calls `exp`, `floor`, `add-k` or `none`, with its default if there is no `value`.
     ///
     /// # Errors
-    /// If there is no such method.
+    /// There is no such method.
     pub fn new(method: &str, value: Option<f64>) -> Result<Self, MetricError> {
         match method {
             "exp" => Ok(Self::Exp),

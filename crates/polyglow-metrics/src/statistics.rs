@@ -1,4 +1,4 @@
-//! What is counted once per segment, and from which every score of the segments is computed.
+//! The counts of each segment, from which every score is computed.
 
 /// A table of sufficient statistics: one row per segment, one column per quantity that a metric counts.
 ///
@@ -19,12 +19,12 @@ impl Statistics {
     }
 
     /// How many segments were counted.
-    pub fn num_segments(&self) -> usize {
+    pub(crate) fn num_segments(&self) -> usize {
         self.values.len() / self.width
     }
 
     /// How many quantities were counted.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.width
     }
 

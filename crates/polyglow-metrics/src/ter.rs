@@ -1,9 +1,10 @@
-//! TER: how many edits, shifts of whole phrases among them, turn the hypothesis into the reference (Snover et al., 2006).
+//! TER: the edits, shifts of phrases among them, that turn the hypothesis into the reference (Snover et al., 2006).
 
 use std::fmt;
 
 use crate::arithmetic::{Arithmetic, ResampledScore};
 use crate::error::MetricError;
+use crate::measure::Measure;
 use crate::metric::Metric;
 use crate::ngram::Vocabulary;
 use crate::python;
@@ -18,20 +19,37 @@ mod shift;
 ///
 /// A row of its [`Statistics`](crate::Statistics) holds the edits to the closest reference and the mean length of the
 /// references in words.
+///
+/// ```
+/// use polyglow_metrics::{TerOptions, corpus_score};
+///
+/// let hypotheses = ["The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."];
+/// let references = [
+///     vec!["The dog bit the man.", "It was not unexpected.", "The man bit him first."],
+///     vec!["The dog had bit the man.", "No one was surprised.", "The man had bitten the dog."],
+/// ];
+/// let score = corpus_score(&TerOptions::default(), &hypotheses, &references)?;
+/// assert_eq!(score.to_string(), "TER = 40.00");
+/// // Punctuation marks become words, most of which are right.
+/// let options = TerOptions { normalized: true, case_sensitive: true, ..TerOptions::default() };
+/// assert_eq!(corpus_score(&options, &hypotheses, &references)?.to_string(), "TER = 33.33");
+/// # Ok::<(), polyglow_metrics::MetricError>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "these are the four switches of Tercom, independent of each other")]
 pub struct TerOptions {
     /// Whether case is kept; off by default, as in Tercom.
     pub case_sensitive: bool,
-    /// Whether XML entities are put back and punctuation becomes words of its own.
+    /// Whether XML entities are decoded and punctuation marks become words; off by default.
     pub normalized: bool,
-    /// Whether punctuation is left out.
+    /// Whether punctuation is removed; off by default.
     pub no_punctuation: bool,
-    /// Whether the two options above apply to Chinese and Japanese characters too, each of which is then a word.
+    /// Whether the two options above apply to Chinese and Japanese characters too, each of which is then a word; off by
+    /// default.
     pub asian_support: bool,
 }
 
-/// TER with what it is made of.
+/// TER with its numerator and denominator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TerScore {
     /// Edits per hundred reference words: 0 is perfect, and more than 100 is possible.
@@ -44,7 +62,7 @@ pub struct TerScore {
 
 impl Score for TerScore {
     fn name(&self) -> String {
-        "TER".to_owned()
+        Measure::TER.title.to_owned()
     }
 
     fn value(&self) -> f64 {
@@ -67,7 +85,8 @@ impl Metric for TerOptions {
 
     fn count_segment(&self, hypothesis: &str, references: &[&str]) -> Vec<f64> {
         let hypothesis = self.tokenize(hypothesis);
-        // sacreBLEU tokenizes references twice, which matters where splitting off a mark makes room for another.
+        // sacreBLEU tokenizes references twice, in `_cache_references` and `_extract_reference_info`. The second pass
+        // splits off marks next to the spaces that the first has put in.
         let tokenize_twice = |line: &&str| self.tokenize(&self.tokenize(line));
         let references: Vec<_> = references.iter().map(tokenize_twice).collect();
 

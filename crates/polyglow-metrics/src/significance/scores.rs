@@ -1,4 +1,4 @@
-//! The scores of resampled corpora, and what numpy makes of them.
+//! The scores of resampled corpora, and their mean and interval as numpy rounds them.
 
 use std::fmt;
 
@@ -21,6 +21,8 @@ impl fmt::Display for Confidence {
 }
 
 /// The scores of resamples, in the number type that numpy gives an array of them.
+///
+/// One `float64` among `float32` makes the whole array `float64`.
 pub(super) struct Scores {
     values: Vec<f64>,
     arithmetic: Arithmetic,
@@ -64,7 +66,7 @@ impl Scores {
         self.round(sum / self.values.len() as f64)
     }
 
-    /// The mean as Python's `statistics` computes it, rounded only once.
+    /// The mean as Python's `statistics.mean` computes it: exact sums, rounded only once.
     pub(super) fn exact_mean(&self) -> f64 {
         let (mut sum, mut error) = (0.0_f64, 0.0);
         for &value in &self.values {
@@ -76,7 +78,7 @@ impl Scores {
         self.round((sum + error) / self.values.len() as f64)
     }
 
-    /// The mean, and the interval that leaves out a fortieth of the scores at each end.
+    /// The mean, and the interval that leaves out a fortieth of the scores at each end, as sacreBLEU's `estimate_ci`.
     pub(super) fn confidence(&self) -> Confidence {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);

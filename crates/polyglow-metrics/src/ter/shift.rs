@@ -1,4 +1,4 @@
-//! The search for phrases of the hypothesis to move, greedy and with the limits of Tercom (Snover et al., 2006, section 3).
+//! The greedy search for phrases of the hypothesis to move, with Tercom's limits (Snover et al., 2006, section 3).
 
 use super::edit_distance::{Alignment, EditDistance};
 

@@ -3,6 +3,8 @@
 use super::{split_periods_and_dashes, split_western_symbols, surround};
 use crate::python;
 
+/// Follows `TokenizerZh`, which shares its last rules with `13a` but adds no space around the line: a period after a
+/// digit at the end of the line stays with the number.
 pub(super) fn tokenize(line: &str) -> String {
     let line = surround(python::trim(line), is_chinese);
     split_periods_and_dashes(&split_western_symbols(&line))

@@ -2,9 +2,12 @@
 
 use super::rewrite::{split_off_first, split_off_second, surround};
 
-/// What XML writes differently, in the order in which it is put back.
+/// Entities of XML in the order in which sacreBLEU replaces them: `&amp;quot;` stays `&quot;`, `&amp;lt;` becomes `<`.
 const ENTITIES: [(&str, &str); 4] = [("&quot;", "\""), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")];
 
+/// Follows `Tokenizer13a`; the spaces around the line let the rules for pairs apply to its first and last character.
+///
+/// sacreBLEU adds them after its replacements, to the same effect, as no replacement involves a space.
 pub(super) fn tokenize(line: &str) -> String {
     let line = format!(" {line} ");
     let line = if line.contains("<skipped>") { line.replace("<skipped>", "") } else { line };
@@ -12,7 +15,7 @@ pub(super) fn tokenize(line: &str) -> String {
     split_periods_and_dashes(&split_western_symbols(&replace_entities(line)))
 }
 
-/// Puts back the four characters that XML writes as entities.
+/// Decodes the four entities of XML.
 pub(crate) fn replace_entities(line: String) -> String {
     if !line.contains('&') {
         return line;
