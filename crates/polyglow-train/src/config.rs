@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Context, Result, bail, ensure, usage};
 
 pub use max_tokens::MaxTokens;
-pub use train::{BestMetric, BleuTokenizer, OptimizerKind, ScheduleKind, TrainConfig};
+pub use train::{BestMetric, OptimizerKind, ScheduleKind, TrainConfig};
 
 /// All that a run depends on; `configs/reference.toml` explains every key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -117,7 +117,7 @@ pub fn compare(runs: &[RunSummary]) -> Result<Vec<Comparison>> {
     let Some(first) = runs.first() else { return Ok(Vec::new()) };
     let same: Vec<&RunSummary> =
         runs.iter().filter(|run| run.valid == first.valid && run.has_comparable_output()).collect();
-    let bleu = BleuOptions { tokenizer: first.config.train.tokenize.into(), ..BleuOptions::default() };
+    let bleu = BleuOptions { tokenizer: first.config.train.tokenize, ..BleuOptions::default() };
     let mut comparisons = compare_by("BLEU", &bleu, &same)?;
     comparisons.extend(compare_by("chrF", &ChrfOptions::default(), &same)?);
     Ok(comparisons)

@@ -8,7 +8,6 @@ use polyglow_metrics::{BleuOptions, ChrfOptions, Metric, corpus_score, exact_mat
 use polyglow_model::Task;
 use serde::Serialize;
 
-use crate::config::BleuTokenizer;
 use crate::error::{Result, ensure, failed, with_hint};
 use crate::predict::forced::{Forced, force};
 use crate::predict::translate::Translator;
@@ -77,7 +76,11 @@ pub struct Evaluation {
 ///
 /// # Errors
 /// A line cannot be encoded or decoded; there are no pairs.
-pub fn evaluate(translator: &Translator<'_>, pairs: &[Pair], tokenize: BleuTokenizer) -> Result<Evaluation> {
+pub fn evaluate(
+    translator: &Translator<'_>,
+    pairs: &[Pair],
+    tokenize: polyglow_metrics::Tokenizer,
+) -> Result<Evaluation> {
     ensure!(!pairs.is_empty(), "there is nothing to evaluate: the set is empty");
     if translator.task().is_classification() {
         check_labels(pairs, translator.tgt)?;
@@ -130,10 +133,10 @@ pub fn bits_per_byte(nats: f64, pairs: &[Pair]) -> f64 {
     nats / std::f64::consts::LN_2 / bytes as f64
 }
 
-fn score(hypotheses: &[String], pairs: &[Pair], tokenize: BleuTokenizer) -> Result<TranslationScores> {
+fn score(hypotheses: &[String], pairs: &[Pair], tokenize: polyglow_metrics::Tokenizer) -> Result<TranslationScores> {
     let references: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
     let hypotheses: Vec<&str> = hypotheses.iter().map(String::as_str).collect();
-    let bleu = BleuOptions { tokenizer: tokenize.into(), ..BleuOptions::default() };
+    let bleu = BleuOptions { tokenizer: tokenize, ..BleuOptions::default() };
     let chrf = ChrfOptions::default();
     let streams = vec![references.clone()];
     Ok(TranslationScores {
