@@ -8,27 +8,17 @@
 //! Text of one side goes the same way, as lines or, by [`window`], as a stream. Beside it are what other tasks learn from,
 //! [`labeled`] text, an [`image_set`] and [`word_vectors`], and what language models are compared with, [`ngram`].
 
-pub mod alignment;
-pub mod batch;
-pub mod batching;
 pub mod config;
-pub mod corpus;
-pub mod dropout;
-pub mod epoch;
 pub mod error;
-pub mod example;
-pub mod framing;
-pub mod id_cache;
-pub mod image_set;
-pub mod labeled;
-pub mod lines;
-pub mod masking;
-pub mod ngram;
-pub mod prefetch;
+mod examples;
+mod images;
 pub mod random;
-pub mod skip_gram;
-pub mod special;
-pub mod tokenizer;
+mod text;
 pub mod toy;
-pub mod window;
-pub mod word_vectors;
+
+// What a source of text is: files and generated corpora become pairs, and tokenizers turn text into ids.
+pub use text::{alignment, corpus, labeled, lines, ngram, special, tokenizer, word_vectors};
+// What a source of images is.
+pub use images::image_set;
+// From a corpus to batches, in the order in which data flows.
+pub use examples::{batch, batching, dropout, epoch, example, framing, id_cache, masking, prefetch, skip_gram, window};
