@@ -11,6 +11,7 @@
 pub mod config;
 pub mod error;
 mod examples;
+pub mod file;
 mod images;
 pub mod random;
 mod text;

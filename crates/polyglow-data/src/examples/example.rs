@@ -115,16 +115,6 @@ impl SideReport {
     }
 }
 
-impl CorpusReport {
-    pub(crate) fn leave_out(&mut self, reason: Reason) {
-        match reason {
-            Reason::Empty => self.empty += 1,
-            Reason::TooLong => self.too_long += 1,
-            Reason::Ratio => self.ratio += 1,
-        }
-    }
-}
-
 /// One line: how many pairs are kept, and how many are not, by reason.
 impl fmt::Display for CorpusReport {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {

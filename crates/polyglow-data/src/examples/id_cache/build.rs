@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::Crc;
 use rayon::prelude::*;
@@ -12,6 +12,7 @@ use crate::alignment::Link;
 use crate::corpus::{Corpus, Pair, Part};
 use crate::error::DataError;
 use crate::example::{CorpusReport, Example, Filter, PartReport, Reason};
+use crate::file::NewFile;
 use crate::tokenizer::{Progress, Stage, Tokenizer, Tokenizers, WORD_START};
 
 /// Pairs in memory at a time: enough to occupy all cores, few enough not to matter.
@@ -30,25 +31,7 @@ pub(super) fn build(
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).map_err(DataError::io(dir))?;
     }
-    let beside = beside(path);
-    let written = write(&beside, key, corpus, tokenizers, filter, progress)
-        .and_then(|()| std::fs::rename(&beside, path).map_err(DataError::io(path)));
-    if written.is_err() {
-        // What went wrong is worth more than whether the remains could be removed.
-        let _ = std::fs::remove_file(&beside);
-    }
-    written
-}
-
-fn write(
-    path: &Path,
-    key: &[u8; 32],
-    corpus: &Corpus,
-    tokenizers: &Tokenizers,
-    filter: Option<&Filter>,
-    progress: &mut Progress,
-) -> Result<(), DataError> {
-    let file = File::create(path).map_err(DataError::io(path))?;
+    let new = NewFile::create(path).map_err(DataError::io(path))?;
     let vocab_size = tokenizers.src.vocab_size().max(tokenizers.tgt.vocab_size());
     let aligned = corpus.parts().iter().any(Part::is_aligned);
     let mut builder = Builder {
@@ -56,7 +39,7 @@ fn write(
         filter,
         // The positions of links need all bits.
         width: if aligned { IdWidth::Wide } else { IdWidth::for_vocab(vocab_size) },
-        output: Output { writer: BufWriter::with_capacity(BUFFER_BYTES, file), crc: Crc::new(), path },
+        output: Output { writer: BufWriter::with_capacity(BUFFER_BYTES, new.file()), crc: Crc::new(), path },
         report: CorpusReport::default(),
         src_lens: Vec::new(),
         tgt_lens: Vec::new(),
@@ -71,7 +54,8 @@ fn write(
         let left = corpus.max_examples().map_or(u64::MAX, |most| most.saturating_sub(builder.report.pairs));
         builder.add_part(part, left, progress)?;
     }
-    builder.finish(key)
+    builder.finish(key)?;
+    new.commit().map_err(DataError::io(path))
 }
 
 struct Builder<'a> {
@@ -89,6 +73,16 @@ struct Builder<'a> {
     aligned: bool,
     /// Whether the part that is read has only one side.
     is_text: bool,
+}
+
+impl CorpusReport {
+    fn leave_out(&mut self, reason: Reason) {
+        match reason {
+            Reason::Empty => self.empty += 1,
+            Reason::TooLong => self.too_long += 1,
+            Reason::Ratio => self.ratio += 1,
+        }
+    }
 }
 
 /// A pair as ids, and the links between its tokens.
@@ -211,7 +205,7 @@ impl Builder<'_> {
 }
 
 struct Output<'a> {
-    writer: BufWriter<File>,
+    writer: BufWriter<&'a File>,
     crc: Crc,
     path: &'a Path,
 }
@@ -226,8 +220,7 @@ impl Output<'_> {
     fn finish(mut self, header: &Header) -> std::io::Result<()> {
         self.writer.seek(SeekFrom::Start(0))?;
         self.writer.write_all(&header.to_bytes())?;
-        self.writer.flush()?;
-        self.writer.get_ref().sync_all()
+        self.writer.flush()
     }
 }
 
@@ -280,11 +273,4 @@ fn tokens_of_words(text: &str, num_words: usize, tokenizer: &Tokenizer) -> Resul
         }
     }
     Ok(tokens)
-}
-
-/// A name beside `path` that no other process writes to.
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    name.into()
 }
