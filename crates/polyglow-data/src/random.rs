@@ -1,34 +1,45 @@
-//! Random numbers as pure functions of counters, so that any position of any epoch can be reached directly.
+//! Counter-based random numbers: a number is a pure function of a key, so any position of any epoch can be computed directly.
+//!
+//! A key begins with a [`Purpose`] and goes on with what the number belongs to, such as the seed, the epoch and the example.
 
-/// Mixes `parts`, in their order, into 64 bits that look random.
+mod purpose;
+
+pub use purpose::Purpose;
+
+/// The increment of `SplitMix64`: 2^64 divided by the golden ratio.
+pub(crate) const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Mixes the parts of a key, in their order, into 64 random bits.
 ///
-/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014) absorbs one part after the other. Equal parts give equal
-/// results on every machine; there is no state.
+/// The finalizer of `SplitMix64` absorbs one part after the other. Equal parts give equal bits on every machine; there is
+/// no state. Inside this crate keys begin with a [`Purpose`] and are mixed by [`Purpose::mix`].
 pub fn mix(parts: &[u64]) -> u64 {
-    parts.iter().fold(0x9E37_79B9_7F4A_7C15, |state, &part| {
-        finalize(state.wrapping_mul(0xD134_2543_DE82_EF95) ^ finalize(part.wrapping_add(0x9E37_79B9_7F4A_7C15)))
-    })
+    parts.iter().fold(GOLDEN_GAMMA, |state, &part| absorb(state, part))
 }
 
-/// Turns 64 random bits into a number in `[0, 1)`.
+/// Turns 64 random bits into a uniform number in `[0, 1)`.
 pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Turns 64 random bits into a whole number in `0..bound`; `bound` must not be 0.
+/// Turns 64 random bits into a uniform integer in `0..bound`; `bound` must not be 0.
 pub fn below(bits: u64, bound: u64) -> u64 {
     ((u128::from(bits) * u128::from(bound)) >> 64) as u64
 }
 
-/// Shuffles `items` by Fisher and Yates, the same way for the same `key`.
-pub fn shuffle<T>(items: &mut [T], key: &[u64]) {
-    let key = mix(key);
+/// Shuffles `items` by Fisher and Yates, the same way for the same `key`, which is the result of [`Purpose::mix`] or [`mix`].
+pub fn shuffle<T>(items: &mut [T], key: u64) {
     for last in (1..items.len()).rev() {
         items.swap(last, below(mix(&[key, last as u64]), last as u64 + 1) as usize);
     }
 }
 
-fn finalize(mut bits: u64) -> u64 {
+const fn absorb(state: u64, part: u64) -> u64 {
+    finalize(state.wrapping_mul(0xD134_2543_DE82_EF95) ^ finalize(part.wrapping_add(GOLDEN_GAMMA)))
+}
+
+/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number generators").
+pub(crate) const fn finalize(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^ (bits >> 31)
@@ -58,7 +69,7 @@ mod tests {
     fn a_shuffle_keeps_every_item_and_follows_its_key() {
         let shuffled = |key: u64| {
             let mut items: Vec<u32> = (0..100).collect();
-            shuffle(&mut items, &[key]);
+            shuffle(&mut items, mix(&[key]));
             items
         };
         assert_eq!(shuffled(1), shuffled(1));

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::error::DataError;
 use crate::framing::Framing;
-use crate::random::{below, mix, shuffle};
+use crate::random::{Purpose, below, shuffle};
 
 /// How examples are put into batches.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,11 +34,6 @@ pub struct EpochPlan {
     order: Vec<u32>,
     batches: Vec<Range<u32>>,
 }
-
-// These keep apart the uses that random numbers are put to.
-const SELECTION: u64 = 1;
-const TIES: u64 = 2;
-const BATCH_ORDER: u64 = 3;
 
 // How far BPE dropout may lengthen a sentence: by this much of its length per unit of probability, and a few tokens.
 // On captions with 8 000 BPE tokens and p = 0.1, sentences grow by 0.29 on average, and one draw in thirteen goes beyond
@@ -86,14 +81,14 @@ impl EpochPlan {
             .into_par_iter()
             .enumerate()
             .map(|(entry, example)| {
-                let tie = mix(&[TIES, config.seed, epoch, entry as u64]);
+                let tie = Purpose::Ties.mix(&[config.seed, epoch, entry as u64]);
                 (sort_key(config.positions(lengths(example)), tie), example)
             })
             .collect();
         keyed.par_sort_unstable();
         let order: Vec<u32> = keyed.into_iter().map(|(_, example)| example).collect();
         let mut batches = cut(&order, &lengths, config)?;
-        shuffle(&mut batches, &[BATCH_ORDER, config.seed, epoch]);
+        shuffle(&mut batches, Purpose::BatchOrder.mix(&[config.seed, epoch]));
         Ok(Self { order, batches })
     }
 
@@ -125,7 +120,7 @@ fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
         let mut wanted = (left as f64 * weight.fract()).round() as u64;
         // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) takes exactly as many as wanted, in one pass.
         for example in range.clone().take_while(|_| weight.fract() > 0.0) {
-            if below(mix(&[SELECTION, seed, epoch, u64::from(example)]), left) < wanted {
+            if below(Purpose::Selection.mix(&[seed, epoch, u64::from(example)]), left) < wanted {
                 chosen.push(example);
                 wanted -= 1;
             }

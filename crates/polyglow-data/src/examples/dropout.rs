@@ -8,13 +8,11 @@ use crate::batching::BatchingConfig;
 use crate::error::DataError;
 use crate::example::Example;
 use crate::id_cache::IdCache;
-use crate::random::{mix, unit};
+use crate::random::{Purpose, mix, unit};
 use crate::tokenizer::{Tokenizer, Tokenizers, WORD_START};
 
 /// How often a segmentation that is longer than planned is drawn again before the undropped one is taken.
 const MAX_DRAWS: u64 = 8;
-const SRC_DRAW: u64 = 4;
-const TGT_DRAW: u64 = 5;
 
 /// Samples segmentations of both sides from the undropped ids; no text is needed.
 pub struct BpeDropout {
@@ -55,15 +53,18 @@ impl BpeDropout {
         epoch: u64,
     ) -> Result<Example, DataError> {
         let marked = cache.marked_example(example)?;
-        let side = |table: &MergeTable, ids: &[u32], purpose| {
+        let side = |table: &MergeTable, ids: &[u32], purpose: Purpose| {
             let limit = config.planned_len(ids.len());
             (0..MAX_DRAWS)
-                .map(|draw| mix(&[purpose, config.seed, epoch, u64::from(example), draw]))
+                .map(|draw| purpose.mix(&[config.seed, epoch, u64::from(example), draw]))
                 .map(|key| table.sample(ids, self.probability, key))
                 .find(|ids| ids.len() <= limit)
                 .unwrap_or_else(|| ids.iter().map(|id| id & !WORD_START).collect())
         };
-        Ok(Example { src: side(&self.src, &marked.src, SRC_DRAW), tgt: side(&self.tgt, &marked.tgt, TGT_DRAW) })
+        Ok(Example {
+            src: side(&self.src, &marked.src, Purpose::SrcSegmentation),
+            tgt: side(&self.tgt, &marked.tgt, Purpose::TgtSegmentation),
+        })
     }
 }
 

@@ -6,12 +6,9 @@ use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::framing::Framing;
 use crate::id_cache::IdCache;
-use crate::random::mix;
+use crate::random::Purpose;
 use crate::skip_gram::SkipGramSampler;
 use crate::window::Windows;
-
-/// Keeps hidden tokens apart from the other uses of the seed.
-const MASK: u64 = 6;
 
 /// The batches of one epoch of an id cache, a pure function of the cache, the configuration and the epoch's number.
 #[derive(Debug, Clone)]
@@ -117,7 +114,7 @@ impl Epoch {
         });
         let examples: Vec<_> = examples.collect::<Result<_, _>>()?;
         let tokenizers = cache.tokenizers();
-        let key = |row: usize| mix(&[MASK, config.seed, self.number, u64::from(indices[row])]);
+        let key = |row: usize| Purpose::Masking.mix(&[config.seed, self.number, u64::from(indices[row])]);
         let sides = (&*tokenizers.src, &*tokenizers.tgt);
         let mut batch = config.framing.batch(&examples, key, sides, config.pad_multiple);
         if config.links && dropout.is_none() && cache.is_aligned() {

@@ -5,12 +5,9 @@ use std::num::NonZeroUsize;
 use crate::batch::{Batch, SourceBatch};
 use crate::example::Example;
 use crate::masking::Masked;
-use crate::random::mix;
+use crate::random::Purpose;
 use crate::skip_gram::SkipGrams;
 use crate::tokenizer::Tokenizer;
-
-/// Keeps turns apart from the other uses of a key.
-const TURN: u64 = 4;
 
 /// What a row of a batch is.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -101,7 +98,7 @@ impl Framing {
 /// An image mirrored in one of four ways, and if it is as high as wide also along its diagonal: all quarter turns and their
 /// mirror images, which of them is a function of `key`.
 fn turn(pixels: &[u32], [height, width, channels]: [usize; 3], key: u64) -> Vec<u32> {
-    let bits = mix(&[TURN, key]);
+    let bits = Purpose::Turn.mix(&[key]);
     let bit = |number: u32| bits >> number & 1 == 1;
     let swapped = height == width && bit(2);
     let mut turned = Vec::with_capacity(pixels.len());

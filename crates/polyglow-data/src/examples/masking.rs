@@ -1,6 +1,6 @@
 //! Hiding tokens of a text, for a model to find them again (Devlin et al., 2019, section 3.1 and appendix A.1).
 
-use crate::random::{below, mix, shuffle, unit};
+use crate::random::{Purpose, below, mix, shuffle, unit};
 use crate::special::SpecialIds;
 
 /// Share of a text's tokens that are asked for.
@@ -8,11 +8,6 @@ const ASKED: f64 = 0.15;
 /// Share of these that are hidden behind the mask; half of the others become a random token, and the rest stay.
 const MASKED: f64 = 0.8;
 const RANDOM: f64 = 0.1;
-
-// These keep apart the uses that a key is put to.
-const PLACES: u64 = 1;
-const KIND: u64 = 2;
-const TOKEN: u64 = 3;
 
 /// A text with tokens that are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,16 +23,16 @@ impl Masked {
     /// any token, and 10 % as they are. Which, is a function of `key`.
     pub fn new(ids: &[u32], special: SpecialIds, vocab_size: usize, key: u64) -> Self {
         let mut places: Vec<usize> = (0..ids.len()).collect();
-        shuffle(&mut places, &[PLACES, key]);
+        shuffle(&mut places, Purpose::MaskedPositions.mix(&[key]));
         let count = (ids.len() as f64 * ASKED).round().max(1.0) as usize;
         let mut masked = Self { shown: ids.to_vec(), asked: vec![special.pad; ids.len()] };
         for place in places.into_iter().take(count) {
             masked.asked[place] = ids[place];
-            let kind = unit(mix(&[KIND, key, place as u64]));
+            let kind = unit(Purpose::MaskedKind.mix(&[key, place as u64]));
             if kind < MASKED {
                 masked.shown[place] = special.bos;
             } else if kind < MASKED + RANDOM {
-                masked.shown[place] = any_token(special, vocab_size, &[TOKEN, key, place as u64]);
+                masked.shown[place] = any_token(special, vocab_size, Purpose::MaskedToken.mix(&[key, place as u64]));
             }
         }
         masked
@@ -50,8 +45,7 @@ impl Masked {
 }
 
 /// A token of the vocabulary that stands for text.
-fn any_token(special: SpecialIds, vocab_size: usize, key: &[u64]) -> u32 {
-    let key = mix(key);
+fn any_token(special: SpecialIds, vocab_size: usize, key: u64) -> u32 {
     let drawn = (0..64).map(|attempt| below(mix(&[key, attempt]), vocab_size as u64) as u32);
     // A vocabulary may have hardly anything but special tokens.
     drawn.into_iter().find(|&id| !special.is_silent(id)).unwrap_or(special.unk)

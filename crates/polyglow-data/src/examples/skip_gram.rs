@@ -4,7 +4,7 @@
 use crate::config::{DataConfig, wrong};
 use crate::error::DataError;
 use crate::id_cache::IdCache;
-use crate::random::{below, mix, unit};
+use crate::random::{Purpose, below, mix, unit};
 use crate::special::SpecialIds;
 
 /// Which words are learned from, and how many.
@@ -38,8 +38,7 @@ pub struct SkipGramSampler {
     unk: u32,
 }
 
-// These keep apart the uses of a line's random numbers, and those of other uses of the seed.
-const LINE: u64 = 5;
+// The second part of a key whose first part is the random bits of a line: what the number is drawn for.
 const KEEP: u64 = 0;
 const REACH: u64 = 1;
 const NOISE: u64 = 2;
@@ -135,7 +134,7 @@ impl SkipGramSampler {
     ///
     /// Frequent words are left out before neighbors are looked for, so that those of the rest reach farther.
     pub fn rows(&self, ids: &[u32], key: &[u64]) -> Vec<SkipGram> {
-        let key = mix(&[LINE, mix(key)]);
+        let key = Purpose::SkipGrams.mix(&[mix(key)]);
         let kept = |(place, id): (usize, &u32)| {
             *id != self.unk && unit(mix(&[key, KEEP, place as u64])) < self.keep[*id as usize]
         };

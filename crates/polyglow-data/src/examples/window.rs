@@ -7,10 +7,7 @@ use crate::batch::Piece;
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::error::DataError;
 use crate::id_cache::IdCache;
-use crate::random::{below, mix};
-
-/// Keeps the places of cuts apart from the other uses of the seed.
-const CUT: u64 = 4;
+use crate::random::{Purpose, below};
 
 /// How the text of an id cache, which has only one side, is cut into windows.
 ///
@@ -40,7 +37,11 @@ impl Windows {
     /// # Errors
     /// As [`Self::new`].
     pub fn of_epoch(cache: &IdCache, context_len: NonZeroUsize, seed: u64, epoch: u64) -> Result<Self, DataError> {
-        Self::with_offset(cache, context_len, below(mix(&[CUT, seed, epoch]), context_len.get() as u64))
+        Self::with_offset(
+            cache,
+            context_len,
+            below(Purpose::WindowOffset.mix(&[seed, epoch]), context_len.get() as u64),
+        )
     }
 
     fn with_offset(cache: &IdCache, context_len: NonZeroUsize, offset: u64) -> Result<Self, DataError> {

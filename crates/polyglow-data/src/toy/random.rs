@@ -1,5 +1,7 @@
 //! The random numbers behind the toy corpora: `SplitMix64`, the same on every machine and in every version.
 
+use crate::random::{GOLDEN_GAMMA, finalize};
+
 /// The `SplitMix64` generator (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number generators").
 pub(super) struct SplitMix64 {
     state: u64,
@@ -12,11 +14,8 @@ impl SplitMix64 {
 
     /// The next 64 random bits.
     pub(super) const fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.state;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        bits ^ (bits >> 31)
+        self.state = self.state.wrapping_add(GOLDEN_GAMMA);
+        finalize(self.state)
     }
 
     /// A number in `0..bound`. The bias of the remainder is below `bound / 2^64`, nothing for bounds as small as ours.

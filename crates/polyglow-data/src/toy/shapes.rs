@@ -11,14 +11,12 @@ use super::random::SplitMix64;
 use crate::error::DataError;
 use crate::image_set::ImageSet;
 use crate::labeled::LabelSet;
-use crate::random::mix;
+use crate::random::Purpose;
 
 mod draw;
 
 use draw::{Canvas, Figure, SIDE};
 
-/// Keeps these pictures apart from other uses of a seed.
-const PICTURE: u64 = 5;
 /// Radii of shapes, in pixels.
 const RADII: [f64; 2] = [4.5, 7.0];
 const MOST_SHAPES: usize = 3;
@@ -201,7 +199,7 @@ impl ShapeColor {
 impl ShapePicture {
     /// Draws the picture number `index` of a seed: a pure function of both.
     pub fn draw(seed: u64, index: u64) -> Self {
-        let mut random = SplitMix64::new(mix(&[PICTURE, seed, index]));
+        let mut random = SplitMix64::new(Purpose::Picture.mix(&[seed, index]));
         let kind = *random.choose(&ShapeKind::ALL);
         let color = *random.choose(&ShapeColor::ALL);
         let count = 1 + random.below(MOST_SHAPES);

@@ -1,0 +1,107 @@
+//! What random numbers are drawn for: the first part of every key, which keeps the random streams apart.
+
+use super::{GOLDEN_GAMMA, absorb};
+
+/// What a random number is drawn for.
+///
+/// Two streams are independent if their keys differ in any part or in length. Each purpose has a number, a key length, and a
+/// kind of key: keys made of the seed and counters, and keys made of the 64 bits that another purpose has drawn. Purposes
+/// with the same key length and kind have different numbers. Some purposes whose key length or kind differs share a number;
+/// that is harmless, because of the length or because drawn bits equal a seed with a probability of 2^-64 only.
+///
+/// The numbers are part of every result: changing one changes the batches of every run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Which examples of a corpus with a fractional weight are in an epoch. Key: seed, epoch, example.
+    Selection,
+    /// The order of examples with equal padded lengths. Key: seed, epoch, entry.
+    Ties,
+    /// The order of the batches of an epoch. Key: seed, epoch.
+    BatchOrder,
+    /// BPE dropout of the source side. Key: seed, epoch, example, attempt.
+    SrcSegmentation,
+    /// BPE dropout of the target side. Key: seed, epoch, example, attempt.
+    TgtSegmentation,
+    /// Where a stream of text is cut into windows. Key: seed, epoch.
+    WindowOffset,
+    /// A generated picture of the toy corpus. Key: seed, picture.
+    Picture,
+    /// The tokens of an example that are masked; its bits are the key of the three purposes below. Key: seed, epoch, example.
+    Masking,
+    /// Which positions are masked. Key: bits of [`Purpose::Masking`].
+    MaskedPositions,
+    /// Whether a masked token shows the mask, a random token or itself. Key: bits of [`Purpose::Masking`], position.
+    MaskedKind,
+    /// The random token in place of a masked one. Key: bits of [`Purpose::Masking`], position.
+    MaskedToken,
+    /// How an image is mirrored and turned. Key: bits drawn for its row of the batch.
+    Turn,
+    /// The skip-grams of a line. Key: bits drawn for the line.
+    SkipGrams,
+}
+
+impl Purpose {
+    /// Mixes the number of this purpose and the rest of a key into 64 random bits.
+    pub fn mix(self, key: &[u64]) -> u64 {
+        let (number, len) = self.number_and_key_len();
+        debug_assert_eq!(key.len(), len, "the key of {self:?}");
+        key.iter().fold(absorb(GOLDEN_GAMMA, number), |state, &part| absorb(state, part))
+    }
+
+    /// The first part of a key, and how many parts follow it.
+    const fn number_and_key_len(self) -> (u64, usize) {
+        match self {
+            Self::Selection => (1, 3),
+            Self::Ties => (2, 3),
+            Self::BatchOrder => (3, 2),
+            Self::SrcSegmentation => (4, 4),
+            Self::TgtSegmentation => (5, 4),
+            Self::WindowOffset => (4, 2),
+            Self::Picture => (5, 2),
+            Self::Masking => (6, 3),
+            Self::MaskedPositions => (1, 1),
+            Self::MaskedKind => (2, 2),
+            Self::MaskedToken => (3, 2),
+            Self::Turn => (4, 1),
+            Self::SkipGrams => (5, 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::mix;
+    use super::*;
+
+    const FROM_SEED: [Purpose; 8] = [
+        Purpose::Selection,
+        Purpose::Ties,
+        Purpose::BatchOrder,
+        Purpose::SrcSegmentation,
+        Purpose::TgtSegmentation,
+        Purpose::WindowOffset,
+        Purpose::Picture,
+        Purpose::Masking,
+    ];
+    const FROM_BITS: [Purpose; 5] =
+        [Purpose::MaskedPositions, Purpose::MaskedKind, Purpose::MaskedToken, Purpose::Turn, Purpose::SkipGrams];
+
+    #[test]
+    fn purposes_with_equally_long_keys_of_one_kind_have_different_numbers() {
+        for purposes in [&FROM_SEED[..], &FROM_BITS] {
+            for (index, left) in purposes.iter().enumerate() {
+                for right in &purposes[..index] {
+                    assert_ne!(left.number_and_key_len(), right.number_and_key_len(), "{left:?} {right:?}");
+                }
+            }
+        }
+    }
+
+    /// Runs that are resumed, and the expected values of tests, depend on these numbers.
+    #[test]
+    fn a_key_is_the_number_of_its_purpose_and_its_parts() {
+        assert_eq!(Purpose::Ties.mix(&[7, 8, 9]), mix(&[2, 7, 8, 9]));
+        assert_eq!(Purpose::Masking.mix(&[7, 8, 9]), mix(&[6, 7, 8, 9]));
+        assert_eq!(Purpose::SkipGrams.mix(&[7]), mix(&[5, 7]));
+    }
+}
