@@ -1,5 +1,8 @@
 //! The `[data]` table of a run: which text is read, and which pairs of it are trained on.
 
+#[cfg(feature = "training")]
+mod files;
+#[cfg(feature = "training")]
 mod validate;
 
 use std::collections::BTreeMap;
@@ -9,7 +12,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::DataError;
-use crate::toy::{Embedded, Toy};
+
+#[cfg(feature = "training")]
+pub(crate) use files::no_such_set;
 
 /// Which text a run reads: either an embedded corpus or files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -173,16 +178,6 @@ impl DataConfig {
         Self { corpus: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// The embedded corpus of pairs, if the configuration names one that exists.
-    pub fn toy(&self) -> Option<Toy> {
-        self.corpus.as_deref().and_then(Toy::from_name)
-    }
-
-    /// The embedded corpus, whatever it is of, if the configuration names one that exists.
-    pub fn embedded_corpus(&self) -> Option<Embedded> {
-        self.corpus.as_deref().and_then(Embedded::from_name)
-    }
-
     /// Height and width of images, in pixels.
     pub fn image_size(&self) -> [usize; 2] {
         self.image_size.unwrap_or(DEFAULT_IMAGE_SIZE)
@@ -202,70 +197,6 @@ impl DataConfig {
         };
         listed || self.alignments.is_some()
     }
-
-    /// Source and target language.
-    ///
-    /// # Errors
-    /// [`DataError::Config`] if files are read and a language is missing.
-    pub fn languages(&self) -> Result<(&str, &str), DataError> {
-        let (src, tgt) = self.toy().map(Toy::languages).unzip();
-        let missing = |key| move || wrong(key, "is missing: the ending of that side's files".to_owned());
-        let src = self.src.as_deref().or(src).ok_or_else(missing("data.src"))?;
-        let tgt = self.tgt.as_deref().or(tgt).ok_or_else(missing("data.tgt"))?;
-        Ok((src, tgt))
-    }
-
-    /// Names of the test sets, in the order in which they are evaluated.
-    pub fn test_names(&self) -> Vec<&str> {
-        if let Some(embedded) = self.embedded_corpus() {
-            return embedded.splits().iter().copied().filter(|name| name.starts_with("test")).collect();
-        }
-        match &self.test {
-            None => Vec::new(),
-            Some(TestFiles::One(_)) => vec!["test"],
-            Some(TestFiles::Named(sets)) => sets.keys().map(String::as_str).collect(),
-        }
-    }
-
-    /// The key that says where `split` lies.
-    pub(crate) fn key(&self, split: Split) -> String {
-        match (split, &self.test) {
-            (Split::Train, _) => "data.train".to_owned(),
-            (Split::Valid, _) => "data.valid".to_owned(),
-            (Split::Test(name), Some(TestFiles::Named(_))) => format!("data.test.{name}"),
-            (Split::Test(_), _) => "data.test".to_owned(),
-        }
-    }
-
-    /// The files of `split`.
-    pub(crate) fn files(&self, split: Split) -> Result<Vec<WeightedPath>, DataError> {
-        let one = |path: &PathBuf| vec![WeightedPath { path: path.clone(), weight: 1.0, alignments: None }];
-        match split {
-            Split::Train => match &self.train {
-                Some(TrainFiles::One(path)) => {
-                    Ok(vec![WeightedPath { path: path.clone(), weight: 1.0, alignments: self.alignments.clone() }])
-                }
-                Some(TrainFiles::Weighted(list)) => Ok(list.clone()),
-                None => Err(wrong("data.train", "is missing".to_owned())),
-            },
-            Split::Valid => match &self.valid {
-                Some(path) => Ok(one(path)),
-                None => Err(wrong("data.valid", "is missing".to_owned())),
-            },
-            Split::Test(name) => match &self.test {
-                Some(TestFiles::One(path)) if name == "test" => Ok(one(path)),
-                Some(TestFiles::Named(sets)) if sets.contains_key(name) => Ok(one(&sets[name])),
-                _ => Err(wrong("data.test", no_such_set(name, &self.test_names()))),
-            },
-        }
-    }
-}
-
-pub(crate) fn no_such_set(name: &str, known: &[&str]) -> String {
-    if known.is_empty() {
-        return format!("has no set `{name}`, nor any other");
-    }
-    format!("has no set `{name}`; there is {}", known.join(", "))
 }
 
 pub(crate) fn wrong(key: &'static str, problem: String) -> DataError {

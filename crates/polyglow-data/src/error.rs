@@ -98,7 +98,7 @@ pub enum DataError {
         /// Columns on that line.
         found: usize,
     },
-    /// A line of a labeled file is not a label and a text, or has a label of its own.
+    /// A line of a labeled file is not a label and a text, and one tab between them.
     #[error("`{path}` line {line}: {problem}", path = .path.display())]
     Label {
         /// File concerned.
@@ -155,10 +155,10 @@ pub enum DataError {
         problem: String,
     },
     /// A tokenizer lacks one of the four special tokens.
-    #[error("tokenizer `{path}` has no {role} token: none of {tried} is in its vocabulary", path = .path.display())]
+    #[error("tokenizer `{name}` has no {role} token: none of {tried} is in its vocabulary")]
     MissingSpecial {
-        /// Tokenizer file.
-        path: PathBuf,
+        /// Path of the file, or kind of the tokenizer.
+        name: String,
         /// What the token is for.
         role: &'static str,
         /// Spellings that were looked for.

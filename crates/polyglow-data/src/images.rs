@@ -1,3 +1,3 @@
-//! What a source of images is: files of pixels with a label each.
+//! Images: files of pixels, each with a label.
 
 pub mod image_set;

@@ -1,10 +1,15 @@
-//! What a source of text is: lines of files become pairs of sentences, and tokenizers turn sentences into ids and back.
+//! Text: lines of files become pairs of sentences, and tokenizers turn sentences into ids and back.
 
 pub mod alignment;
+#[cfg(feature = "training")]
 pub mod corpus;
+#[cfg(feature = "training")]
 pub mod labeled;
+#[cfg(feature = "training")]
 pub mod lines;
+#[cfg(feature = "training")]
 pub mod ngram;
 pub mod special;
 pub mod tokenizer;
+#[cfg(feature = "training")]
 pub mod word_vectors;

@@ -8,6 +8,9 @@ use crate::error::DataError;
 use crate::skip_gram::SkipGrams;
 use crate::toy::{Embedded, Toy};
 
+/// Largest `data.window` and `data.negatives`.
+const MOST_NEIGHBORS: usize = 1000;
+
 impl DataConfig {
     /// Checks what the types cannot: which keys go together, and the ranges of numbers. Opens no file.
     ///
@@ -35,7 +38,7 @@ impl DataConfig {
         if let Some(len) = self.context_len.filter(|len| !(2..=longest).contains(&len.get())) {
             return Err(wrong("data.context_len", format!("must lie in 2..={longest}, not {len}")));
         }
-        SkipGrams::new(self).validate()?;
+        validate_skip_grams(SkipGrams::new(self))?;
         if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
             return Err(wrong("data.max_len", format!("must lie in 1..=65535, not {}", self.max_len)));
         }
@@ -145,4 +148,16 @@ impl DataConfig {
             None => Ok(()),
         }
     }
+}
+
+fn validate_skip_grams(config: SkipGrams) -> Result<(), DataError> {
+    for (key, value) in [("data.window", config.window), ("data.negatives", config.negatives)] {
+        if !(1..=MOST_NEIGHBORS).contains(&value) {
+            return Err(wrong(key, format!("must lie in 1..={MOST_NEIGHBORS}, not {value}")));
+        }
+    }
+    if (0.0..=1.0).contains(&config.subsample) {
+        return Ok(());
+    }
+    Err(wrong("data.subsample", format!("must be a share from 0 to 1, not {}", config.subsample)))
 }

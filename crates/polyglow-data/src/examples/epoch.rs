@@ -7,7 +7,7 @@ use crate::error::DataError;
 use crate::framing::Framing;
 use crate::id_cache::IdCache;
 use crate::random::Purpose;
-use crate::skip_gram::SkipGramSampler;
+use crate::skip_gram::{SkipGramSampler, SkipGrams};
 use crate::window::Windows;
 
 /// The batches of one epoch of an id cache, a pure function of the cache, the configuration and the epoch's number.
@@ -33,7 +33,7 @@ impl Epoch {
             Framing::Pairs | Framing::Labels | Framing::Images { .. } | Framing::Masked | Framing::SkipGrams(_) => None,
         };
         let sampler = match config.framing {
-            Framing::SkipGrams(skip_grams) => Some(SkipGramSampler::of_cache(skip_grams, cache)?),
+            Framing::SkipGrams(skip_grams) => Some(skip_gram_sampler(skip_grams, cache)?),
             _ => None,
         };
         let plan = match &windows {
@@ -156,6 +156,13 @@ impl Epoch {
             Some(windows) => windows.lengths(item),
         }
     }
+}
+
+/// Counts the target ids of an id cache, which are the only ones of text that has one side.
+fn skip_gram_sampler(config: SkipGrams, cache: &IdCache) -> Result<SkipGramSampler, DataError> {
+    let tokenizer = &cache.tokenizers().tgt;
+    let lines = (0..cache.len() as u32).map(|example| Ok(cache.example(example)?.tgt));
+    SkipGramSampler::count(config, tokenizer.special(), tokenizer.vocab_size(), lines)
 }
 
 fn plan_examples(cache: &IdCache, config: &BatchingConfig, epoch: u64) -> Result<EpochPlan, DataError> {

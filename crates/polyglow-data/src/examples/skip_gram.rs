@@ -1,9 +1,7 @@
 //! Words beside words, to learn vectors from: skip-gram with negative sampling (Mikolov et al., 2013, "Distributed
 //! representations of words and phrases and their compositionality").
 
-use crate::config::{DataConfig, wrong};
-use crate::error::DataError;
-use crate::id_cache::IdCache;
+use crate::config::DataConfig;
 use crate::random::{Purpose, below, mix, unit};
 use crate::special::SpecialIds;
 
@@ -43,8 +41,6 @@ const KEEP: u64 = 0;
 const REACH: u64 = 1;
 const NOISE: u64 = 2;
 
-/// Largest window, and most words from the noise.
-const MOST_NEIGHBORS: usize = 1000;
 /// The noise has the probabilities of words to this power (section 2.2).
 const FLATTENING: f64 = 0.75;
 /// Draws of a word from the noise, until it is not the context's: where there is no other word, there is no end to it.
@@ -66,18 +62,6 @@ impl SkipGrams {
             negatives: config.negatives.unwrap_or(default.negatives),
             subsample: config.subsample.unwrap_or(default.subsample),
         }
-    }
-
-    pub(crate) fn validate(&self) -> Result<(), DataError> {
-        for (key, value) in [("data.window", self.window), ("data.negatives", self.negatives)] {
-            if !(1..=MOST_NEIGHBORS).contains(&value) {
-                return Err(wrong(key, format!("must lie in 1..={MOST_NEIGHBORS}, not {value}")));
-            }
-        }
-        if (0.0..=1.0).contains(&self.subsample) {
-            return Ok(());
-        }
-        Err(wrong("data.subsample", format!("must be a share from 0 to 1, not {}", self.subsample)))
     }
 
     /// How many rows a line with so many words gives at most.
@@ -118,16 +102,6 @@ impl SkipGramSampler {
             Some(*sum)
         });
         Ok(Self { config, keep: counts.iter().map(keep).collect(), noise: noise.collect(), unk: special.unk })
-    }
-
-    /// Counts the target ids of an id cache, which are the only ones of a text of one side.
-    ///
-    /// # Errors
-    /// As [`IdCache::example`].
-    pub fn of_cache(config: SkipGrams, cache: &IdCache) -> Result<Self, DataError> {
-        let tokenizer = &cache.tokenizers().tgt;
-        let lines = (0..cache.len() as u32).map(|example| Ok(cache.example(example)?.tgt));
-        Self::count(config, tokenizer.special(), tokenizer.vocab_size(), lines)
     }
 
     /// The rows of a line, as a function of the line and of `key`.

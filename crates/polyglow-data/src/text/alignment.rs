@@ -1,7 +1,10 @@
 //! Word alignments in the Pharaoh format: `0-0 1-2 2-1`, positions in source and target, counted in words from zero.
 
-use crate::error::DataError;
-use crate::lines::Lines;
+#[cfg(feature = "training")]
+mod lines;
+
+#[cfg(feature = "training")]
+pub use lines::LinkLines;
 
 /// A source word and a target word that translate each other.
 pub type Link = (usize, usize);
@@ -19,27 +22,6 @@ pub fn parse_links(line: &str) -> Option<Vec<Link>> {
         Some((src.parse().ok()?, tgt.parse().ok()?))
     };
     line.split_whitespace().map(parse).collect()
-}
-
-/// The links of every line of a file.
-///
-/// It yields an error for a line that cannot be read, and [`DataError::Alignment`] for one that is no list of links.
-pub struct LinkLines(pub Lines);
-
-impl Iterator for LinkLines {
-    type Item = Result<Vec<Link>, DataError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let line = self.0.next()?;
-        let parse = |line: String| {
-            parse_links(&line).ok_or_else(|| DataError::Alignment {
-                path: self.0.path().to_owned(),
-                line: self.0.line(),
-                text: line,
-            })
-        };
-        Some(line.and_then(parse))
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The four ids that do not stand for text: the only place where they are fixed or looked up.
 
-use std::path::Path;
-
 use crate::error::DataError;
 
 /// Ids of the tokens that frame, fill and replace text.
@@ -18,9 +16,11 @@ pub struct SpecialIds {
 }
 
 /// The special tokens of the tokenizers trained here; a token's place is its id, as in [`SpecialIds::LEARNED`].
+#[cfg(feature = "training")]
 pub(crate) const TOKENS: [&str; 4] = ["<pad>", "<s>", "</s>", "<unk>"];
 
 /// The unknown-word token of the tokenizers trained here.
+#[cfg(feature = "training")]
 pub(crate) const UNK: &str = TOKENS[3];
 
 const PAD_SPELLINGS: &[&str] = &["<pad>", "[PAD]", "<|pad|>", "<PAD>", "<blank>"];
@@ -34,14 +34,14 @@ impl SpecialIds {
     /// Those of the tokenizers that are trained here.
     pub const LEARNED: Self = Self { pad: 0, bos: 1, eos: 2, unk: 3 };
 
-    /// Finds the special tokens of the tokenizer in `path` by their usual spellings.
+    /// Finds the special tokens of the tokenizer called `name` by their usual spellings.
     ///
     /// # Errors
     /// [`DataError::MissingSpecial`] for the first role that no token fills.
-    pub(crate) fn find(path: &Path, id_of: impl Fn(&str) -> Option<u32>) -> Result<Self, DataError> {
+    pub(crate) fn find(name: &str, id_of: impl Fn(&str) -> Option<u32>) -> Result<Self, DataError> {
         let find = |role, spellings: &[&str]| {
             spellings.iter().find_map(|token| id_of(token)).ok_or_else(|| DataError::MissingSpecial {
-                path: path.to_owned(),
+                name: name.to_owned(),
                 role,
                 tried: spellings.iter().map(|token| format!("`{token}`")).collect::<Vec<_>>().join(", "),
             })
@@ -68,14 +68,14 @@ mod tests {
     fn foreign_spellings_are_found() {
         let vocab = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "a"];
         let id_of = |token: &str| vocab.iter().position(|known| *known == token).map(|id| id as u32);
-        let special = SpecialIds::find(Path::new("t.json"), id_of).unwrap();
+        let special = SpecialIds::find("t.json", id_of).unwrap();
         assert_eq!(special, SpecialIds { pad: 3, bos: 1, eos: 2, unk: 0 });
     }
 
     #[test]
     fn a_missing_token_is_named_with_what_was_tried() {
-        let error = SpecialIds::find(Path::new("t.json"), |token| (token != "</s>").then_some(9))
-            .and_then(|_| SpecialIds::find(Path::new("t.json"), |token| (token == "<pad>").then_some(0)));
+        let error = SpecialIds::find("t.json", |token| (token != "</s>").then_some(9))
+            .and_then(|_| SpecialIds::find("t.json", |token| (token == "<pad>").then_some(0)));
         let message = error.unwrap_err().to_string();
         assert!(message.contains("begin-of-sentence") && message.contains("`<s>`"), "{message}");
     }

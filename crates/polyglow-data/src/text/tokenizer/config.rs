@@ -157,13 +157,3 @@ impl TokenizerConfig {
         }
     }
 }
-
-/// The configurations that train the two sides apart.
-pub(super) fn per_side(config: &TokenizerConfig) -> (TokenizerConfig, TokenizerConfig) {
-    let (mut src, mut tgt) = (config.clone(), config.clone());
-    if let Some(VocabFiles::Sides { src: src_vocab, tgt: tgt_vocab }) = &config.vocab {
-        src.vocab = Some(VocabFiles::One(src_vocab.clone()));
-        tgt.vocab = Some(VocabFiles::One(tgt_vocab.clone()));
-    }
-    (src, tgt)
-}

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::train::failed;
 use crate::error::DataError;
 
 thread_local! {
@@ -29,6 +28,11 @@ pub(super) fn guarded<T>(name: &str, work: impl FnOnce() -> tokenizers::Result<T
             Err(failed(name)(format!("the tokenizers library stopped with `{message}`").into()))
         }
     }
+}
+
+/// Converts an error of the library, about the tokenizer called `name`.
+pub(super) fn failed(name: &str) -> impl Fn(tokenizers::Error) -> DataError {
+    move |error| DataError::Tokenizer { name: name.to_owned(), problem: error.to_string() }
 }
 
 #[cfg(test)]

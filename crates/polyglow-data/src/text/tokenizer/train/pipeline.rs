@@ -15,7 +15,7 @@ use tokenizers::{
     Tokenizer as HuggingFaceTokenizer,
 };
 
-use super::config::{Kind, Normalization, TokenizerConfig};
+use super::super::config::{Kind, Normalization, TokenizerConfig};
 use crate::special;
 
 /// Marks the last character of a word in `kind = "word-bpe"`.

@@ -1,0 +1,235 @@
+//! Learning a vocabulary from text: the same text gives the same `tokenizer.json`, byte for byte.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::Path;
+
+use rayon::prelude::*;
+use tokenizers::models::bpe::{BPE, BpeTrainer};
+use tokenizers::models::unigram::{Unigram, UnigramTrainer};
+use tokenizers::models::wordlevel::WordLevel;
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::{AddedToken, ModelWrapper, Tokenizer as HuggingFaceTokenizer};
+
+use super::super::config::{Kind, Normalization, TokenizerConfig};
+use super::super::guard::failed;
+use super::{Progress, Stage, pipeline};
+use crate::error::DataError;
+use crate::lines::Lines;
+use crate::special;
+
+/// Lines that are split into words at a time; part of the result when rare words are dropped, so not tunable.
+const LINES_PER_CHUNK: usize = 16_384;
+/// Distinct words that are counted at most, which bounds memory; the rarest are dropped.
+const MAX_COUNTED: usize = 1_000_000;
+/// Distinct words that are trained on at most. The trainers need about a kibibyte for each, and words beyond these are
+/// too rare to shape a vocabulary.
+const MAX_TRAINED: usize = 250_000;
+/// Longer words are no words but noise, on which training would spend quadratic time.
+const MAX_WORD_CHARS: usize = 256;
+/// Occurrences over all words, at most: the library counts pairs in 32 bits.
+const MAX_OCCURRENCES: u64 = 1 << 29;
+/// A pair of symbols that was seen once is not worth a token.
+const MIN_PAIR_COUNT: u64 = 2;
+/// By how much the library's unigram trainer tells the scores of rare characters apart.
+const RARE_CHARACTER_STEP: f64 = 0.0001;
+
+/// Trains the configured kind of tokenizer on `lines`.
+pub(super) fn learn(
+    config: &TokenizerConfig,
+    lines: impl Iterator<Item = Result<String, DataError>>,
+    progress: &mut Progress,
+) -> Result<HuggingFaceTokenizer, DataError> {
+    let name = config.kind.name();
+    let mut tokenizer = pipeline::assemble(config, empty_model().map_err(failed(name))?).map_err(failed(name))?;
+    let words = count_words(&tokenizer, lines, config, progress)?;
+    if words.is_empty() {
+        return Err(DataError::Tokenizer { name: name.to_owned(), problem: "the text has no words".to_owned() });
+    }
+    progress(Stage::LearningVocabulary, config.vocab_size as u64);
+    tokenizer.with_model(match config.kind {
+        Kind::Bpe => byte_level_bpe(config, words).map_err(failed(name))?,
+        Kind::WordBpe => word_bpe(config, words).map_err(failed(name))?,
+        Kind::Unigram => unigram(config, words).map_err(failed(name))?,
+        Kind::Word | Kind::Char | Kind::Whitespace => {
+            let kept = words.into_iter().map(|(word, _)| word).take(config.vocab_size - special::TOKENS.len());
+            word_level(kept).map_err(failed(name))?
+        }
+    });
+    tokenizer.add_special_tokens(pipeline::special_tokens()).map_err(failed(name))?;
+    Ok(tokenizer)
+}
+
+/// Makes the `whitespace` tokenizer whose tokens are listed in the file `vocab`.
+pub(super) fn from_file(config: &TokenizerConfig, vocab: &Path) -> Result<HuggingFaceTokenizer, DataError> {
+    let name = vocab.display().to_string();
+    let mut tokens = Vec::new();
+    for line in Lines::open(vocab)? {
+        // Published vocabularies carry a count or an id in a second column; a token itself holds no whitespace.
+        tokens.extend(line?.split_whitespace().next().map(str::to_owned));
+    }
+    if tokens.is_empty() {
+        return Err(DataError::Empty { path: vocab.to_owned() });
+    }
+    let model = word_level(tokens.into_iter()).map_err(failed(&name))?;
+    pipeline::assemble(config, model).map_err(failed(&name))
+}
+
+/// Makes a tokenizer for which each of `tokens` is a whole text.
+pub(super) fn of_whole_texts(tokens: impl Iterator<Item = String>) -> Result<HuggingFaceTokenizer, DataError> {
+    let mut tokenizer = HuggingFaceTokenizer::new(word_level(tokens).map_err(failed("labels"))?);
+    tokenizer.add_special_tokens(pipeline::special_tokens()).map_err(failed("labels"))?;
+    Ok(tokenizer)
+}
+
+/// Makes a tokenizer of texts whose characters are `tokens`.
+pub(super) fn of_characters(tokens: impl Iterator<Item = String>) -> Result<HuggingFaceTokenizer, DataError> {
+    let config = TokenizerConfig { kind: Kind::Char, normalization: Normalization::None, ..TokenizerConfig::default() };
+    let model = word_level(tokens).map_err(failed("bytes"))?;
+    pipeline::assemble(&config, model).map_err(failed("bytes"))
+}
+
+/// Counts the words of `lines` on all cores; the most frequent come first, equals in the order of their characters.
+fn count_words(
+    tokenizer: &HuggingFaceTokenizer,
+    lines: impl Iterator<Item = Result<String, DataError>>,
+    config: &TokenizerConfig,
+    progress: &mut Progress,
+) -> Result<Vec<(String, u64)>, DataError> {
+    let mut counts: HashMap<String, u64> = HashMap::new();
+    let mut lines = lines.peekable();
+    let mut read = 0;
+    while lines.peek().is_some() {
+        let chunk: Vec<String> = lines.by_ref().take(LINES_PER_CHUNK).collect::<Result<_, _>>()?;
+        read += chunk.len() as u64;
+        let of_chunk = chunk
+            .par_iter()
+            .try_fold(HashMap::new, |mut counts, line| {
+                for word in pipeline::words(tokenizer, line)? {
+                    *counts.entry(word).or_insert(0) += 1;
+                }
+                Ok(counts)
+            })
+            .try_reduce(HashMap::new, |left, right| Ok(add(left, right)))
+            .map_err(failed(config.kind.name()))?;
+        counts = add(counts, of_chunk);
+        drop_rare(&mut counts);
+        progress(Stage::CountingWords, read);
+    }
+    let mut words: Vec<_> = counts.into_iter().filter(|(word, _)| word.chars().count() <= MAX_WORD_CHARS).collect();
+    words.sort_unstable_by(|(left, left_count), (right, right_count)| {
+        right_count.cmp(left_count).then_with(|| left.cmp(right))
+    });
+    words.truncate(MAX_TRAINED.max(config.vocab_size));
+    Ok(words)
+}
+
+fn add(mut left: HashMap<String, u64>, mut right: HashMap<String, u64>) -> HashMap<String, u64> {
+    if left.len() < right.len() {
+        std::mem::swap(&mut left, &mut right);
+    }
+    for (word, count) in right {
+        *left.entry(word).or_insert(0) += count;
+    }
+    left
+}
+
+fn drop_rare(counts: &mut HashMap<String, u64>) {
+    let mut rare = 1;
+    while counts.len() > MAX_COUNTED {
+        counts.retain(|_, count| *count > rare);
+        rare += 1;
+    }
+}
+
+fn byte_level_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
+    // All 256 bytes are in the vocabulary, whether the text has them or not: this is what makes any text encodable.
+    let trainer = BpeTrainer::builder()
+        .show_progress(false)
+        .vocab_size(config.vocab_size)
+        .min_frequency(MIN_PAIR_COUNT)
+        .special_tokens(pipeline::special_tokens())
+        .initial_alphabet(ByteLevel::alphabet().into_iter().collect())
+        .build();
+    learn_merges(&trainer, BPE::builder().build()?, words)
+}
+
+fn word_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
+    // The trainer numbers the characters that end words in the order of a randomized hash map. Named in advance they
+    // get the same ids every time; and with all of them named, no known character is unknown at the end of a word.
+    let characters: BTreeSet<char> = words.iter().flat_map(|(word, _)| word.chars()).collect();
+    let endings = characters.iter().map(|character| format!("{character}{}", pipeline::END_OF_WORD));
+    let first = pipeline::special_tokens().into_iter().chain(endings.map(|token| AddedToken::from(token, false)));
+    let trainer = BpeTrainer::builder()
+        .show_progress(false)
+        .vocab_size(config.vocab_size)
+        .min_frequency(MIN_PAIR_COUNT)
+        .special_tokens(first.collect())
+        .end_of_word_suffix(pipeline::END_OF_WORD.to_owned())
+        .build();
+    let model = BPE::builder()
+        .unk_token(special::UNK.to_owned())
+        .end_of_word_suffix(pipeline::END_OF_WORD.to_owned())
+        .build()?;
+    learn_merges(&trainer, model, words)
+}
+
+fn learn_merges(trainer: &BpeTrainer, mut model: BPE, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
+    let occurrences: u64 = words.iter().map(|(_, count)| count).sum();
+    let divisor = occurrences.div_ceil(MAX_OCCURRENCES);
+    let words = words.into_iter().map(|(word, count)| (word.into(), count.div_ceil(divisor))).collect();
+    trainer.do_train(&words, &mut model)?;
+    Ok(model.into())
+}
+
+fn unigram(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
+    let trainer = UnigramTrainer::builder()
+        .show_progress(false)
+        .vocab_size(config.vocab_size as u32)
+        .special_tokens(pipeline::special_tokens())
+        .unk_token(Some(special::UNK.to_owned()))
+        .build()?;
+    let words: Vec<_> =
+        words.into_iter().map(|(word, count)| (word, u32::try_from(count).unwrap_or(u32::MAX))).collect();
+    let mut model = Unigram::default();
+    // On several threads the expected counts would be summed in a changing order.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    pool.install(|| trainer.do_train(words, &mut model))?;
+    let pieces = in_fixed_order(model.iter().cloned().collect());
+    Ok(Unigram::from(pieces, Some(3), false)?.into())
+}
+
+/// Undoes the randomness with which the trainer orders pieces of equal score and scores characters too rare to be kept.
+///
+/// It gives such characters the lowest score plus a multiple of a small step, in the order of a randomized hash map.
+/// Here the same scores are dealt out again in the order of the characters.
+fn in_fixed_order(mut pieces: Vec<(String, f64)>) -> Vec<(String, f64)> {
+    let mut learned = pieces.split_off(special::TOKENS.len());
+    let is_character = |piece: &(String, f64)| piece.0.chars().nth(1).is_none();
+    let characters = learned.iter().filter(|piece| is_character(piece)).count();
+    let lowest = learned.iter().filter(|piece| is_character(piece)).map(|piece| piece.1).fold(f64::INFINITY, f64::min);
+    let ceiling = lowest + RARE_CHARACTER_STEP * characters as f64;
+    let mut rare: Vec<&mut (String, f64)> =
+        learned.iter_mut().filter(|piece| is_character(piece) && piece.1 <= ceiling).collect();
+    let mut scores: Vec<f64> = rare.iter().map(|piece| piece.1).collect();
+    scores.sort_unstable_by(f64::total_cmp);
+    rare.sort_unstable_by(|left, right| left.0.cmp(&right.0));
+    for (piece, score) in rare.into_iter().zip(scores) {
+        piece.1 = score;
+    }
+    learned.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+    pieces.extend(learned);
+    pieces
+}
+
+/// Numbers the special tokens and then `tokens`, each once.
+fn word_level(tokens: impl Iterator<Item = String>) -> tokenizers::Result<ModelWrapper> {
+    let mut seen = HashSet::new();
+    let all = special::TOKENS.iter().map(|&token| token.to_owned()).chain(tokens);
+    let distinct: Vec<String> = all.filter(|token| seen.insert(token.clone())).collect();
+    let vocab = distinct.into_iter().zip(0..).collect();
+    Ok(WordLevel::builder().vocab(vocab).unk_token(special::UNK.to_owned()).build()?.into())
+}
+
+fn empty_model() -> tokenizers::Result<ModelWrapper> {
+    word_level(std::iter::empty())
+}
