@@ -3,6 +3,7 @@
 mod arch;
 mod preset;
 mod shape;
+mod shapes;
 mod task;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,8 @@ use crate::recurrent::attention::Score;
 pub use arch::*;
 pub use preset::Preset;
 use preset::Sizes;
+pub use shape::ModelShape;
+pub use shapes::*;
 pub use task::Task;
 
 /// The non-linearity inside the feed-forward block.

@@ -13,7 +13,6 @@ use crate::random::Random;
 #[derive(Debug)]
 pub struct ParamInit {
     device: Device,
-    on_host: bool,
     precision: Precision,
     /// None where all values are zeros.
     seed: Option<u64>,
@@ -29,8 +28,7 @@ impl ParamInit {
     /// Starts at parameter 0 of a model whose values come from elsewhere: until then they are zeros, which take no time to
     /// draw.
     pub fn zeros(device: &Device) -> Self {
-        let on_host = device.memory_pool_usage().is_none();
-        Self { device: device.clone(), on_host, precision: Precision::F32, seed: None, next_id: 0 }
+        Self { device: device.clone(), precision: Precision::F32, seed: None, next_id: 0 }
     }
 
     /// The same for layers that compute their products in another precision.
@@ -47,13 +45,6 @@ impl ParamInit {
     /// The device that parameters are made on.
     pub fn device(&self) -> &Device {
         &self.device
-    }
-
-    /// Whether the device computes in host memory, so that reading from it costs nothing.
-    ///
-    /// Asked once: a GPU would have to finish its work to answer.
-    pub fn on_host(&self) -> bool {
-        self.on_host
     }
 
     /// Uniform in `±sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, 2010, equation 16).

@@ -1,43 +1,66 @@
 //! Models on Burn, the encoder-decoder Transformer first of all: ids to logits, to a loss, or to hypotheses.
 //!
-//! Model code is the same on every backend; the [`burn::tensor::Device`] it is built on decides where it runs.
+//! Model code is the same on every backend; the [`burn::tensor::Device`] that a model is built on decides where it runs.
+//! There are two ways in: a [`ModelConfig`] chooses a built-in [`Model`], and the traits of [`architecture`] admit a model
+//! of one's own.
+//!
+//! ```
+//! use burn::tensor::{Device, Int, Tensor};
+//! use polyglow_model::{ModelConfig, Preset, Vocabulary};
+//!
+//! let config = ModelConfig { preset: Some(Preset::Tiny), d_model: Some(16), ..ModelConfig::default() };
+//! let vocabulary =
+//!     Vocabulary { src_size: 20, tgt_size: 20, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8, image: None };
+//! let device = Device::flex().autodiff();
+//! let model = config.shape(vocabulary)?.init(7, &device);
+//!
+//! let src = Tensor::<2, Int>::from_data([[5, 6, 2]], &device);
+//! let tgt_in = Tensor::<2, Int>::from_data([[1, 8, 9]], &device);
+//! let tgt_out = Tensor::<1, Int>::from_data([8, 9, 2], &device);
+//! assert_eq!(model.forward(src.clone(), tgt_in.clone()).dims(), [3, 20]);
+//! let loss = model.loss(src, tgt_in, tgt_out, 0.1);
+//! let gradients = loss.loss_sum.backward();
+//! # let _ = gradients;
+//! # Ok::<(), polyglow_model::ModelError>(())
+//! ```
 
+pub mod architecture;
+mod architectures;
 mod config;
 mod ensemble;
 mod error;
-
-pub mod attention;
-pub mod cache;
-pub mod decoder;
-pub mod dropout;
-pub mod embedding;
-pub mod encoder;
-pub mod feed_forward;
+mod host;
 pub mod init;
-pub mod layer_norm;
-pub mod linear;
+mod inputs;
+mod layers;
 pub mod loss;
-pub mod mask;
 mod model;
 pub mod parameter;
-pub mod pooling;
-pub mod position;
-mod precision;
 mod prediction;
 pub mod quantization;
 pub mod random;
-pub mod recurrent;
-pub mod residual;
 pub mod search;
-pub mod weight;
+mod side;
+mod stacks;
 
+pub use architecture::{Generate, Inspect, Predict};
+pub use architectures::*;
+pub use attention::AttentionMaps;
 pub use config::*;
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
+pub use host::computes_on_host;
+pub use inputs::{Image, Inputs, Pair, Text, Words};
+use layers::precision;
+pub use layers::{
+    attention, dropout, embedding, feed_forward, layer_norm, linear, mask, pooling, position, residual, weight,
+};
 pub use loss::{LossOutput, alignment_loss, cross_entropy};
-pub use model::*;
+pub use model::{Cache, Model};
 pub use precision::Precision;
 pub use prediction::{Prediction, Projection};
+pub use side::Side;
+pub use stacks::{cache, decoder, encoder, recurrent};
 
 /// The device of the unit tests.
 #[cfg(test)]

@@ -1,55 +1,51 @@
-//! Models of all architectures: the one place where they differ for whoever trains, translates and looks inside.
-//!
-//! An architecture is a file in `model/` that implements [`Architecture`], and a variant of [`Model`].
+//! A model of any built-in architecture: the choice that a config file makes, on top of the traits of
+//! [`crate::architecture`].
 
-mod encoder_only;
-mod lm;
-mod rnn;
-mod rnn_lm;
-mod skip_gram;
-mod states;
-mod transformer;
-mod vit;
+mod dispatch;
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
-use crate::attention::Watch;
+use crate::architecture::{Generate, Inspect, Predict};
+use crate::architectures::{
+    EncoderOnly, LanguageModel, RecurrentLanguageModel, Rnn, RnnCache, SkipGramModel, States, TextCache, Transformer,
+    Vit,
+};
+use crate::attention::AttentionMaps;
 use crate::cache::DecoderCache;
-use crate::config::{ModelShape, Task, Vocabulary};
+use crate::config::{ModelShape, NUM_BYTES, Task, Vocabulary};
 use crate::embedding::Embedding;
+use crate::host::computes_on_host;
+use crate::init::ParamInit;
+use crate::inputs::{Image, Inputs, Pair, Text, Words};
 use crate::loss::LossOutput;
 use crate::prediction::Prediction;
+use crate::side::Side;
+use crate::weight::Weight;
 
-pub use encoder_only::EncoderOnly;
-pub use lm::{LanguageModel, TextCache};
-pub use rnn::{Rnn, RnnCache};
-pub use rnn_lm::{RecurrentLanguageModel, States};
-pub use skip_gram::SkipGramModel;
-pub use states::Side;
-pub use transformer::{AttentionMaps, Memory, Transformer};
-pub use vit::Vit;
-
-/// A model of any architecture, from ids to scores of the next token.
+/// A model of any built-in architecture.
+///
+/// It implements [`Predict`] and [`Inspect`] for [`Inputs`], and [`Generate`]. The methods that take `src` and `tgt_in` turn
+/// them into the inputs of the architecture, whatever that reads.
 #[derive(Module, Debug)]
 pub enum Model {
-    /// The encoder-decoder Transformer.
+    /// The encoder-decoder Transformer; reads [`Pair`].
     Transformer(Transformer),
-    /// The recurrent encoder-decoder.
+    /// The recurrent encoder-decoder; reads [`Pair`].
     Rnn(Rnn),
-    /// The decoder-only Transformer, which takes no notice of a source.
+    /// The decoder-only Transformer; reads [`Text`].
     Lm(LanguageModel),
-    /// The recurrent language model, which takes no notice of a source.
+    /// The recurrent language model; reads [`Text`].
     RnnLm(RecurrentLanguageModel),
-    /// Word vectors, whose sources are words and whose targets are those that may stand beside them.
+    /// Word vectors; reads [`Words`].
     SkipGram(SkipGramModel),
-    /// The encoder of text with a head, which takes no notice of a target.
+    /// The encoder of text with a head; reads [`Text`].
     Encoder(EncoderOnly),
-    /// The Vision Transformer, which takes no notice of a target.
+    /// The Vision Transformer; reads [`Image`].
     Vit(Vit),
 }
 
-/// What [`Model::advance`] keeps between positions.
+/// What a [`Model`] keeps between positions.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each member of an ensemble")]
 pub enum Cache {
@@ -63,67 +59,31 @@ pub enum Cache {
     RnnLm(States),
 }
 
-/// What an architecture has to offer. A default is the answer of one that has no such thing.
-pub(crate) trait Architecture {
-    /// The shape it was built with.
-    fn shape(&self) -> ModelShape;
-
-    /// Whether it lives in host memory.
-    fn on_host(&self) -> bool;
-
-    /// As [`Model::embedding`].
-    fn embedding(&self, side: Side) -> &Embedding;
-
-    /// The states of [`Model::states`], without the vectors before the lowest layer.
-    fn states(&self, _: Tensor<2, Int>) -> Vec<Tensor<3>> {
-        Vec::new()
-    }
-
-    /// What [`Model::forward`] makes scores of.
-    fn predict(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Prediction<'_>;
-
-    /// As [`Model::predict_aligned`].
-    fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Option<Tensor<3>>) {
-        (self.predict(src, tgt_in), None)
-    }
-
-    /// As [`Model::attention`].
-    fn attention(&self, _: Tensor<2, Int>, _: Tensor<2, Int>) -> AttentionMaps {
-        AttentionMaps::default()
-    }
-
-    /// As [`Model::cross_attention`].
-    fn cross_attention(&self, _: Tensor<2, Int>, _: Tensor<2, Int>) -> Vec<Tensor<3>> {
-        Vec::new()
-    }
-
-    /// As [`Model::start`].
-    fn start(&self, _: Tensor<2, Int>) -> Cache {
-        panic!("this architecture writes no text")
-    }
-
-    /// As [`Model::advance`].
-    fn advance(&self, _: Tensor<2, Int>, _: &mut Cache) -> Tensor<2> {
-        panic!("this architecture writes no text")
-    }
-}
-
 impl Model {
-    fn architecture(&self) -> &dyn Architecture {
-        match self {
-            Self::Transformer(model) => model,
-            Self::Rnn(model) => model,
-            Self::Lm(model) => model,
-            Self::RnnLm(model) => model,
-            Self::SkipGram(model) => model,
-            Self::Encoder(model) => model,
-            Self::Vit(model) => model,
+    /// A model of this shape with initial values of one kind.
+    pub(crate) fn build(shape: &ModelShape, init: ParamInit) -> Self {
+        match shape {
+            ModelShape::Transformer(shape) => Self::Transformer(Transformer::build(shape, init)),
+            ModelShape::Rnn(shape) => Self::Rnn(Rnn::build(shape, init)),
+            ModelShape::Lm(shape) => Self::Lm(LanguageModel::build(shape, init)),
+            ModelShape::RnnLm(shape) => Self::RnnLm(RecurrentLanguageModel::build(shape, init)),
+            ModelShape::SkipGram(shape) => Self::SkipGram(SkipGramModel::build(shape, init)),
+            ModelShape::Encoder(shape) => Self::Encoder(EncoderOnly::build(shape, init)),
+            ModelShape::Vit(shape) => Self::Vit(Vit::build(shape, init)),
         }
     }
 
     /// The shape it was built with.
     pub fn shape(&self) -> ModelShape {
-        self.architecture().shape()
+        match self {
+            Self::Transformer(model) => ModelShape::Transformer(model.shape().clone()),
+            Self::Rnn(model) => ModelShape::Rnn(model.shape().clone()),
+            Self::Lm(model) => ModelShape::Lm(model.shape().clone()),
+            Self::RnnLm(model) => ModelShape::RnnLm(model.shape().clone()),
+            Self::SkipGram(model) => ModelShape::SkipGram(*model.shape()),
+            Self::Encoder(model) => ModelShape::Encoder(model.shape().clone()),
+            Self::Vit(model) => ModelShape::Vit(model.shape().clone()),
+        }
     }
 
     /// What the data decided about it.
@@ -136,19 +96,34 @@ impl Model {
         self.shape().task()
     }
 
-    /// Whether it lives in host memory.
+    /// Whether it computes in host memory; see [`computes_on_host`].
     pub fn on_host(&self) -> bool {
-        self.architecture().on_host()
+        self.devices().first().is_some_and(computes_on_host)
     }
 
-    /// Scores of the next token at every target position at once (teacher forcing); of word vectors those of the two
-    /// classes *drawn* and *real* for each candidate; of labels, of which each row has one (`tgt_len` 1); or of hidden tokens,
-    /// at every source position (`tgt_len` is `src_len`).
+    /// The inputs of this architecture from a source and a target: language models read the target, encoders the source,
+    /// and a Vision Transformer a source whose ids of bytes begin 256 before the end of its vocabulary.
+    fn inputs(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Inputs {
+        match self {
+            Self::Transformer(_) | Self::Rnn(_) => Pair { src, tgt_in }.into(),
+            Self::Lm(_) | Self::RnnLm(_) => Text { ids: tgt_in }.into(),
+            Self::SkipGram(_) => Words { centers: src, candidates: tgt_in }.into(),
+            Self::Encoder(_) => Text { ids: src }.into(),
+            Self::Vit(model) => {
+                let first_byte = model.shape().stack.src_vocab_size - NUM_BYTES;
+                Image { pixels: src - first_byte as i32 }.into()
+            }
+        }
+    }
+
+    /// Scores of the next token at every target position at once (teacher forcing). For word vectors, those of the two
+    /// classes *drawn* and *real* for each candidate; for labels, one row per text or image; for hidden tokens, one row per
+    /// source position.
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
-        self.architecture().predict(src, tgt_in).logits()
+        self.predict(self.inputs(src, tgt_in)).logits()
     }
 
     /// Cross-entropy of [`Self::forward`], for less memory.
@@ -162,73 +137,94 @@ impl Model {
         targets: Tensor<1, Int>,
         label_smoothing: f64,
     ) -> LossOutput {
-        self.architecture().predict(src, tgt_in).loss(targets, label_smoothing, self.vocabulary().tgt_pad_id)
+        self.predict(self.inputs(src, tgt_in)).loss(targets, label_smoothing, self.vocabulary().tgt_pad_id)
     }
 
-    /// What [`Self::forward`] scores tokens by, and where the highest layer looks in the source, averaged over heads; none
-    /// without attention.
+    /// [`Predict::predict_aligned`] from a source and a target.
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; the weights: `[batch, tgt_len, src_len]`
     pub fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Option<Tensor<3>>) {
-        self.architecture().predict_aligned(src, tgt_in)
+        Predict::predict_aligned(self, self.inputs(src, tgt_in))
     }
 
-    /// The weights of every attention in [`Self::forward`]. The query at a target position is the one that predicts the
-    /// token after it.
+    /// [`Inspect::attention`] from a source and a target.
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`
     pub fn attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> AttentionMaps {
-        self.architecture().attention(src, tgt_in)
+        Inspect::attention(self, self.inputs(src, tgt_in))
     }
 
-    /// The weights of every layer's attention to the source in [`Self::forward`], from the lowest, averaged over heads.
+    /// [`Inspect::cross_attention`] from a source and a target.
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch, tgt_len, src_len]` each
     pub fn cross_attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Vec<Tensor<3>> {
-        self.architecture().cross_attention(src, tgt_in)
+        Inspect::cross_attention(self, self.inputs(src, tgt_in))
     }
 
-    /// Reads the source, to [`Self::advance`] from.
-    ///
-    /// # Shapes
-    /// - `src`: `[rows, src_len]`, of which a language model only looks at the number of rows
+    /// [`Generate::start`].
     ///
     /// # Panics
-    /// It is for word vectors, labels or hidden tokens, and writes no text.
+    /// If the architecture writes no text.
     pub fn start(&self, src: Tensor<2, Int>) -> Cache {
-        self.architecture().start(src)
+        Generate::start(self, src)
     }
 
-    /// Scores of the next token after one more token in every row; equal to the last position of [`Self::forward`].
-    ///
-    /// # Shapes
-    /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, tgt_vocab_size]`
+    /// [`Generate::advance`].
     ///
     /// # Panics
-    /// The cache is another architecture's, or it writes no text.
+    /// If the cache belongs to another architecture.
     pub fn advance(&self, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2> {
-        self.architecture().advance(ids, cache)
+        Generate::advance(self, ids, cache)
     }
-}
 
-/// The weights that an encoder shows while it runs.
-fn of_encoder(run: impl FnOnce(Watch<'_>) -> Tensor<2>) -> AttentionMaps {
-    let mut encoder = Vec::new();
-    run(Some(&mut |_, weights| encoder.push(weights)));
-    AttentionMaps { encoder, ..AttentionMaps::default() }
-}
-
-impl Cache {
-    /// Keeps the given rows, in the given order; a row may be named several times (a beam that splits) or not at all.
-    pub fn select(&mut self, rows: &[usize], device: &Device) {
-        match self {
-            Self::Transformer(cache) => cache.select(rows),
-            Self::Rnn(cache) => cache.select(rows),
-            Self::Lm(cache) => cache.select(rows, device),
-            Self::RnnLm(states) => rnn_lm::select(states, rows, device),
+    /// The side that it reads before it predicts anything, or as it predicts if there is only one.
+    pub fn reading_side(&self) -> Side {
+        match self.task() {
+            Task::Translation | Task::Labels | Task::Images => Side::Src,
+            Task::Language | Task::Words | Task::Masked => Side::Tgt,
         }
+    }
+
+    /// The vectors of a side's tokens; the same for both sides if the model has one.
+    ///
+    /// # Panics
+    /// If it reads images, which have no tokens.
+    pub fn embedding(&self, side: Side) -> &Embedding {
+        Inspect::embedding(self, side).expect("images have no tokens")
+    }
+
+    /// The vector of every token of a side.
+    ///
+    /// # Shapes
+    /// - output: `[vocab_size, d_model]`, on `device`
+    ///
+    /// # Panics
+    /// As [`Self::embedding`].
+    pub fn vectors(&self, side: Side, device: &Device) -> Tensor<2> {
+        let embedding = self.embedding(side);
+        if let Weight::Float(weight) = &embedding.weight {
+            return weight.val();
+        }
+        let Vocabulary { src_size, tgt_size, .. } = self.vocabulary();
+        let vocab_size = if side == Side::Src { src_size } else { tgt_size };
+        let ids = Tensor::<1, Int>::from_data(&(0..vocab_size as i32).collect::<Vec<_>>()[..], device);
+        embedding.rows(ids.unsqueeze()).squeeze_dim(0)
+    }
+
+    /// What stands at each position of a text on [`Self::reading_side`]: first the token's own vector, which knows neither
+    /// place nor context, then the state after each layer, from the lowest ([`Inspect::states`]). The layers of an
+    /// encoder-decoder are those of its encoder.
+    ///
+    /// # Shapes
+    /// - `ids`: `[batch, len]`, with padding behind; output: `[batch, len, d_model]` each
+    ///
+    /// # Panics
+    /// As [`Self::embedding`].
+    pub fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        let embedded = self.embedding(self.reading_side()).forward(ids.clone());
+        [vec![embedded], Inspect::states(self, ids)].concat()
     }
 }

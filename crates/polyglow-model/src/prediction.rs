@@ -26,7 +26,7 @@ pub enum Prediction<'a> {
 
 impl<'a> Projection<'a> {
     /// The output projection of a model, which is tied to `embedding` where there is no `output`.
-    pub(crate) fn new(output: Option<&'a Linear>, embedding: &'a Embedding) -> Self {
+    pub fn new(output: Option<&'a Linear>, embedding: &'a Embedding) -> Self {
         output.map_or(Self::Tied(embedding), Self::Own)
     }
 
@@ -34,7 +34,7 @@ impl<'a> Projection<'a> {
     ///
     /// # Shapes
     /// - `hidden`: `[rows, d_model]`
-    pub(crate) fn of(self, hidden: Tensor<2>) -> Prediction<'a> {
+    pub fn of(self, hidden: Tensor<2>) -> Prediction<'a> {
         Prediction::Hidden(hidden, self)
     }
 

@@ -3,10 +3,11 @@
 use burn::module::Param;
 use burn::tensor::Tensor;
 
+use crate::architectures::Transformer;
 use crate::attention::SelfAttention;
 use crate::feed_forward::FeedForward;
 use crate::linear::Linear;
-use crate::model::{Model, Transformer};
+use crate::model::Model;
 use crate::weight::Weight;
 
 pub use polyglow_kernels::{Int8Matrix, Int8Weights, Layout, MOST_INT8_INPUTS, has_int8_kernels};

@@ -1,26 +1,11 @@
-//! The architectures: their names, which keys they fill, and the complete shapes that come out.
+//! The built-in architectures: their names, which keys they fill, and which they refuse.
 //!
-//! Whoever adds one begins here: a variant of [`Arch`] and one of [`ModelShape`], and the compiler asks for the rest.
-
-mod encoder;
-mod lm;
-mod rnn;
-mod rnn_lm;
-mod skip_gram;
-mod transformer;
+//! To add one, begin here with a variant of [`Arch`] and one of [`ModelShape`]; the compiler asks for the rest.
 
 use serde::{Deserialize, Serialize};
 
-use super::shape::Shape;
-use super::{ModelConfig, Preset, Sizes, Task, TieEmbeddings, Vocabulary};
+use super::{Head, ModelConfig, ModelShape, Preset, Sizes, Task, TieEmbeddings, Vocabulary};
 use crate::error::ModelError;
-
-pub use encoder::{EncoderConfig, Head, ImageShape, Pooling, VitConfig};
-pub use lm::LmConfig;
-pub use rnn::RnnConfig;
-pub use rnn_lm::RnnLmConfig;
-pub use skip_gram::SkipGramConfig;
-pub use transformer::TransformerConfig;
 
 /// The architectures that can be trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,52 +179,5 @@ impl ModelConfig {
             return Ok(());
         }
         Err(ModelError::Foreign { keys: foreign.join("`, `"), arch: self.arch.name() })
-    }
-}
-
-/// The complete shape of a model.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ModelShape {
-    /// Of an encoder-decoder Transformer.
-    Transformer(TransformerConfig),
-    /// Of a recurrent encoder-decoder.
-    Rnn(RnnConfig),
-    /// Of a decoder-only Transformer.
-    Lm(LmConfig),
-    /// Of a recurrent language model.
-    RnnLm(RnnLmConfig),
-    /// Of word vectors.
-    SkipGram(SkipGramConfig),
-    /// Of an encoder of text with a head.
-    Encoder(EncoderConfig),
-    /// Of a Vision Transformer.
-    Vit(VitConfig),
-}
-
-impl ModelShape {
-    /// What it can tell, and make.
-    pub(super) fn shape(&self) -> &dyn Shape {
-        match self {
-            Self::Transformer(shape) => shape,
-            Self::Rnn(shape) => shape,
-            Self::Lm(shape) => shape,
-            Self::RnnLm(shape) => shape,
-            Self::SkipGram(shape) => shape,
-            Self::Encoder(shape) => shape,
-            Self::Vit(shape) => shape,
-        }
-    }
-
-    /// The same, to change it.
-    pub(super) fn shape_mut(&mut self) -> &mut dyn Shape {
-        match self {
-            Self::Transformer(shape) => shape,
-            Self::Rnn(shape) => shape,
-            Self::Lm(shape) => shape,
-            Self::RnnLm(shape) => shape,
-            Self::SkipGram(shape) => shape,
-            Self::Encoder(shape) => shape,
-            Self::Vit(shape) => shape,
-        }
     }
 }

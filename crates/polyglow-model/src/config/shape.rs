@@ -1,61 +1,60 @@
-//! Complete shapes: what a model is before it has weights.
+//! The shape of a built-in model: everything about it but its weights.
 
 use burn::tensor::Device;
 
-use super::{ModelShape, Task, Vocabulary};
+use super::{
+    EncoderShape, Head, LmShape, RnnLmShape, RnnShape, SkipGramShape, Task, TransformerShape, VitShape, Vocabulary,
+};
 use crate::attention::AttentionKind;
 use crate::init::ParamInit;
 use crate::model::Model;
 use crate::precision::Precision;
+use crate::recurrent::attention::Score;
 
-/// What every shape can tell, and make. A default is the answer of one that has no such thing.
-pub(crate) trait Shape {
-    /// A model of this shape.
-    fn build(&self, init: ParamInit) -> Model;
+/// The shape of a built-in model, with nothing left open. [`super::ModelConfig::shape`] makes it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ModelShape {
+    /// Of an encoder-decoder Transformer.
+    Transformer(TransformerShape),
+    /// Of a recurrent encoder-decoder.
+    Rnn(RnnShape),
+    /// Of a decoder-only Transformer.
+    Lm(LmShape),
+    /// Of a recurrent language model.
+    RnnLm(RnnLmShape),
+    /// Of word vectors.
+    SkipGram(SkipGramShape),
+    /// Of an encoder of text with a head.
+    Encoder(EncoderShape),
+    /// Of a Vision Transformer.
+    Vit(VitShape),
+}
 
-    /// As [`ModelShape::task`].
-    fn task(&self) -> Task;
-
-    /// As [`ModelShape::d_model`].
-    fn d_model(&self) -> usize;
-
-    /// As [`ModelShape::vocabulary`].
-    fn vocabulary(&self) -> Vocabulary;
-
-    /// The longest sequence, in tokens with the end mark.
-    fn max_len(&mut self) -> &mut usize;
-
-    /// In what products are computed; none where there are no matrix products.
-    fn precision(&mut self) -> Option<&mut Precision>;
-
-    /// As [`ModelShape::attention`].
-    fn attention(&self, _: AttentionKind) -> (usize, usize) {
-        (0, 0)
-    }
-
-    /// As [`ModelShape::forward_flops`].
-    fn forward_flops(&self, batch: [usize; 3]) -> f64;
-
-    /// As [`ModelShape::activations`].
-    fn activations(&self, batch: [usize; 3], kernels: bool) -> u64;
+/// What shapes are built around. Several architectures have the same layers.
+enum Stack<'a> {
+    Transformer(&'a mut TransformerShape),
+    Rnn(&'a mut RnnShape),
+    Words(&'a mut SkipGramShape),
 }
 
 impl ModelShape {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
     pub fn init(&self, seed: u64, device: &Device) -> Model {
-        self.shape().build(ParamInit::new(seed, device))
+        Model::build(self, ParamInit::new(seed, device))
     }
 
-    /// A model whose parameters are zeros, until they are replaced by those of a file.
+    /// A model whose parameters are zeros, to be replaced by those of a file.
     pub fn blank(&self, device: &Device) -> Model {
-        self.shape().build(ParamInit::zeros(device))
+        Model::build(self, ParamInit::zeros(device))
     }
 
-    /// The same shape with products in another precision.
+    /// The same shape with products in another precision; word vectors have none.
     #[must_use]
     pub fn with_precision(mut self, precision: Precision) -> Self {
-        if let Some(own) = self.shape_mut().precision() {
-            *own = precision;
+        match self.stack_mut() {
+            Stack::Transformer(stack) => stack.precision = precision,
+            Stack::Rnn(stack) => stack.precision = precision,
+            Stack::Words(_) => {}
         }
         self
     }
@@ -63,29 +62,77 @@ impl ModelShape {
     /// The same shape for sequences of at least this length, in tokens with the end mark.
     #[must_use]
     pub fn with_room_for(mut self, len: usize) -> Self {
-        let max_len = self.shape_mut().max_len();
+        let max_len = match self.stack_mut() {
+            Stack::Transformer(stack) => &mut stack.max_len,
+            Stack::Rnn(stack) => &mut stack.vocabulary.max_len,
+            Stack::Words(shape) => &mut shape.vocabulary.max_len,
+        };
         *max_len = len.max(*max_len);
         self
     }
 
+    fn stack_mut(&mut self) -> Stack<'_> {
+        match self {
+            Self::Transformer(stack)
+            | Self::Lm(LmShape { stack })
+            | Self::Encoder(EncoderShape { stack, .. })
+            | Self::Vit(VitShape { stack, .. }) => Stack::Transformer(stack),
+            Self::Rnn(stack) | Self::RnnLm(RnnLmShape { stack }) => Stack::Rnn(stack),
+            Self::SkipGram(shape) => Stack::Words(shape),
+        }
+    }
+
     /// What its models are for.
     pub fn task(&self) -> Task {
-        self.shape().task()
+        match self {
+            Self::Transformer(_) | Self::Rnn(_) => Task::Translation,
+            Self::Lm(_) | Self::RnnLm(_) => Task::Language,
+            Self::SkipGram(_) => Task::Words,
+            Self::Encoder(EncoderShape { head: Head::Classification, .. }) => Task::Labels,
+            Self::Encoder(EncoderShape { head: Head::MaskedLm, .. }) => Task::Masked,
+            Self::Vit(_) => Task::Images,
+        }
     }
 
     /// Width of every hidden state.
     pub fn d_model(&self) -> usize {
-        self.shape().d_model()
+        match self {
+            Self::Transformer(stack)
+            | Self::Lm(LmShape { stack })
+            | Self::Encoder(EncoderShape { stack, .. })
+            | Self::Vit(VitShape { stack, .. }) => stack.d_model,
+            Self::Rnn(stack) | Self::RnnLm(RnnLmShape { stack }) => stack.d_model,
+            Self::SkipGram(shape) => shape.d_model,
+        }
     }
 
     /// What the data decided.
     pub fn vocabulary(&self) -> Vocabulary {
-        self.shape().vocabulary()
+        match self {
+            Self::Transformer(stack) | Self::Lm(LmShape { stack }) | Self::Encoder(EncoderShape { stack, .. }) => {
+                stack.vocabulary()
+            }
+            Self::Vit(VitShape { stack, image, .. }) => Vocabulary { image: Some(*image), ..stack.vocabulary() },
+            Self::Rnn(stack) | Self::RnnLm(RnnLmShape { stack }) => stack.vocabulary,
+            Self::SkipGram(shape) => shape.vocabulary,
+        }
     }
 
-    /// How many layers and heads have weights of a kind.
+    /// How many layers and heads have attention weights of a kind; zeros if none.
     pub fn attention(&self, kind: AttentionKind) -> (usize, usize) {
-        self.shape().attention(kind)
+        match (self, kind) {
+            (
+                Self::Transformer(stack)
+                | Self::Encoder(EncoderShape { stack, .. })
+                | Self::Vit(VitShape { stack, .. }),
+                AttentionKind::Encoder,
+            ) => (stack.num_encoder_layers, stack.num_heads),
+            (Self::Transformer(stack), _) | (Self::Lm(LmShape { stack }), AttentionKind::Decoder) => {
+                (stack.num_decoder_layers, stack.num_heads)
+            }
+            (Self::Rnn(shape), AttentionKind::Cross) if shape.attention != Score::None => (1, 1),
+            _ => (0, 0),
+        }
     }
 
     /// Floating-point operations of the matrix products of a forward pass: two for each number that is multiplied.
@@ -93,7 +140,15 @@ impl ModelShape {
     /// # Shapes
     /// - `batch`: rows, source positions, target positions
     pub fn forward_flops(&self, batch: [usize; 3]) -> f64 {
-        self.shape().forward_flops(batch)
+        match self {
+            Self::Transformer(shape) => shape.forward_flops(batch),
+            Self::Rnn(shape) => shape.forward_flops(batch),
+            Self::Lm(shape) => shape.forward_flops(batch),
+            Self::RnnLm(RnnLmShape { stack }) => stack.forward_flops([batch[0], 0, batch[2]]),
+            Self::SkipGram(shape) => shape.forward_flops(batch),
+            Self::Encoder(shape) => shape.forward_flops(batch),
+            Self::Vit(shape) => shape.forward_flops(batch),
+        }
     }
 
     /// About how many numbers a forward pass keeps for the backward pass, with the kernels of polyglow-kernels or without.
@@ -101,6 +156,15 @@ impl ModelShape {
     /// # Shapes
     /// - `batch`: rows, source positions, target positions
     pub fn activations(&self, batch: [usize; 3], kernels: bool) -> u64 {
-        self.shape().activations(batch, kernels)
+        let text = [batch[0], 0, batch[2]];
+        match self {
+            Self::Transformer(shape) => shape.activations(batch, kernels),
+            Self::Rnn(shape) => shape.activations(batch, kernels),
+            Self::Lm(LmShape { stack }) => stack.activations(text, kernels),
+            Self::RnnLm(RnnLmShape { stack }) => stack.activations(text, kernels),
+            Self::SkipGram(shape) => shape.activations(batch),
+            Self::Encoder(shape) => shape.activations(batch, kernels),
+            Self::Vit(shape) => shape.activations(batch, kernels),
+        }
     }
 }

@@ -5,7 +5,7 @@ use polyglow_kernels::log_sum_exp;
 use rayon::prelude::*;
 
 use super::{Candidate, NextToken};
-use crate::{Cache, Model, mean_of_probabilities};
+use crate::{Generate, Model, computes_on_host, mean_of_probabilities};
 
 /// Of how many tokens of a vocabulary a row is read whole: sorting more than this share of it is no gain.
 const WHOLE: usize = 4;
@@ -14,21 +14,23 @@ const CHUNK: usize = 64;
 /// Numbers below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
 
-/// One model, or several that decide together, in the middle of translating some rows.
+/// One model, or several that decide together, in the middle of writing some rows.
 #[derive(Debug)]
-pub struct Incremental<'a> {
-    members: Vec<Member<'a>>,
+pub struct Incremental<'a, M: Generate = Model> {
+    members: Vec<Member<'a, M>>,
     forbidden: Vec<u32>,
+    /// Whether all members compute in host memory.
+    on_host: bool,
 }
 
 #[derive(Debug)]
-struct Member<'a> {
-    model: &'a Model,
-    cache: Cache,
+struct Member<'a, M: Generate> {
+    model: &'a M,
+    cache: M::Cache,
     device: Device,
 }
 
-impl<'a> Incremental<'a> {
+impl<'a, M: Generate> Incremental<'a, M> {
     /// Reads the source; `forbidden` ids never come next.
     ///
     /// Each member reads its own source ids, as tokenizers may differ there; all write the same target vocabulary. The
@@ -36,12 +38,14 @@ impl<'a> Incremental<'a> {
     ///
     /// # Shapes
     /// - the source of each: `[rows, src_len]`, each row with its end mark and padding behind
-    pub fn new(members: impl IntoIterator<Item = (&'a Model, Tensor<2, Int>)>, forbidden: &[u32]) -> Self {
-        let read = |(model, src): (&'a Model, Tensor<2, Int>)| {
+    pub fn new(members: impl IntoIterator<Item = (&'a M, Tensor<2, Int>)>, forbidden: &[u32]) -> Self {
+        let read = |(model, src): (&'a M, Tensor<2, Int>)| {
             let device = src.device();
             Member { model, cache: model.start(src), device }
         };
-        Self { members: members.into_iter().map(read).collect(), forbidden: forbidden.to_vec() }
+        let members: Vec<_> = members.into_iter().map(read).collect();
+        let on_host = members.iter().all(|member| computes_on_host(&member.device));
+        Self { members, forbidden: forbidden.to_vec(), on_host }
     }
 
     /// Scores of the next token, whose softmax is its probability.
@@ -50,7 +54,7 @@ impl<'a> Incremental<'a> {
     /// - output: `[rows, vocab_size]`
     fn logits(&mut self, newest: &[u32]) -> Tensor<2> {
         let newest: Vec<i32> = newest.iter().map(|&id| id as i32).collect();
-        let advance = |Member { model, cache, device }: &mut Member<'a>| {
+        let advance = |Member { model, cache, device }: &mut Member<'a, M>| {
             let ids = TensorData::new(newest.clone(), [newest.len(), 1]);
             model.advance(Tensor::<2, Int>::from_data(ids, &*device), cache)
         };
@@ -61,13 +65,12 @@ impl<'a> Incremental<'a> {
     }
 }
 
-impl NextToken for Incremental<'_> {
+impl<M: Generate> NextToken for Incremental<'_, M> {
     fn advance(&mut self, newest: &[u32], count: usize, wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>> {
         let logits = self.logits(newest);
         let [_, vocab_size] = logits.dims();
         let count = count.min(vocab_size);
-        let on_host = self.members.iter().all(|member| member.model.on_host());
-        if on_host || count * WHOLE > vocab_size {
+        if self.on_host || count * WHOLE > vocab_size {
             best_on_host(logits, count, wanted, &self.forbidden)
         } else {
             best_on_device(logits, count, wanted, &self.forbidden)
@@ -76,7 +79,7 @@ impl NextToken for Incremental<'_> {
 
     fn select(&mut self, rows: &[usize]) {
         for member in &mut self.members {
-            member.cache.select(rows, &member.device);
+            M::select(&mut member.cache, rows, &member.device);
         }
     }
 }

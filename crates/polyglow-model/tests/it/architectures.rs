@@ -5,7 +5,7 @@ use burn::tensor::{Device, Int, Tensor};
 use polyglow_model::recurrent::Cell;
 use polyglow_model::recurrent::attention::Score;
 use polyglow_model::{
-    Activation, Arch, Head, Model, ModelConfig, ModelShape, Norm, Position, TieEmbeddings, Vocabulary,
+    Activation, Arch, Generate, Head, Model, ModelConfig, ModelShape, Norm, Position, TieEmbeddings, Vocabulary,
 };
 use serde_json::json;
 
@@ -148,7 +148,7 @@ fn one_position_at_a_time_gives_what_all_at_once_give() {
             let newest = Tensor::<1, Int>::from_data(newest, &device).reshape([newest.len(), 1]);
             steps.push(model.advance(newest, &mut cache));
             if position == 0 {
-                cache.select(&[0, 1, 1], &device);
+                Model::select(&mut cache, &[0, 1, 1], &device);
             }
         }
         let together = src.select(0, Tensor::from_data([0, 1, 1], &device));

@@ -2,7 +2,8 @@
 
 use burn::tensor::{Device, Int, Tensor};
 use polyglow_model::{
-    Activation, Arch, Head, ImageShape, Model, ModelConfig, ModelShape, Norm, Pooling, Position, Task, Vocabulary,
+    Activation, Arch, Head, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm, Pooling, Position, Predict,
+    Task, Text, Vocabulary,
 };
 use serde::Deserialize;
 
@@ -159,9 +160,9 @@ fn the_states_of_the_highest_layer_give_the_logits() {
         let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device);
         let states = model.states(src.clone());
         assert_eq!((states.len(), states[1].dims()), (2, [2, 4, 8]));
-        if model.config().head == Head::MaskedLm {
+        if model.shape().head == Head::MaskedLm {
             let logits = model.embedding.logits(states[1].clone().flatten(0, 1));
-            assert!(distance(&values(logits), &values(model.forward(src, None))) < 1e-6, "{shape:?}");
+            assert!(distance(&values(logits), &values(model.predict(Text { ids: src }).logits())) < 1e-6, "{shape:?}");
         }
     }
 }

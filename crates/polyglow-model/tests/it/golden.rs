@@ -6,7 +6,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use polyglow_model::parameter::{self, ParamPath};
 use polyglow_model::{
-    Activation, Norm, Position, Precision, TieEmbeddings, Transformer, TransformerConfig, cross_entropy,
+    Activation, Norm, Position, Precision, TieEmbeddings, Transformer, TransformerShape, cross_entropy,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -73,7 +73,7 @@ impl Case<CaseConfig> {
     /// The model of this case with PyTorch's weights.
     fn model(&self, device: &Device) -> Transformer {
         let config = &self.config;
-        let config = TransformerConfig {
+        let config = TransformerShape {
             src_vocab_size: config.src_vocab,
             tgt_vocab_size: config.tgt_vocab,
             src_pad_id: self.pad_id,

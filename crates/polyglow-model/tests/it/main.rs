@@ -11,7 +11,7 @@ mod sizes;
 mod skip_gram;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use polyglow_model::{Activation, Norm, Position, Precision, TieEmbeddings, TransformerConfig};
+use polyglow_model::{Activation, Norm, Position, Precision, TieEmbeddings, TransformerShape};
 
 /// The backend that all tests but those of `backends` run on.
 fn device() -> Device {
@@ -19,8 +19,8 @@ fn device() -> Device {
 }
 
 /// A model small enough to check by eye, with every size different.
-fn small_config() -> TransformerConfig {
-    TransformerConfig {
+fn small_config() -> TransformerShape {
+    TransformerShape {
         src_vocab_size: 11,
         tgt_vocab_size: 13,
         src_pad_id: 0,
@@ -43,17 +43,17 @@ fn small_config() -> TransformerConfig {
 }
 
 /// Every variant of the model that changes its computation.
-fn variants() -> Vec<TransformerConfig> {
+fn variants() -> Vec<TransformerShape> {
     let small = small_config();
     vec![
         small.clone(),
-        TransformerConfig {
+        TransformerShape {
             norm: Norm::Pre,
             activation: Activation::Gelu,
             position: Position::Learned,
             ..small.clone()
         },
-        TransformerConfig {
+        TransformerShape {
             norm: Norm::Pre,
             activation: Activation::Swiglu,
             position: Position::Rotary,

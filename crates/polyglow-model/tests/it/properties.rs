@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, s};
 use polyglow_model::encoder::Encoder;
 use polyglow_model::init::ParamInit;
 use polyglow_model::mask::padding_mask;
-use polyglow_model::{Position, Transformer, TransformerConfig, cross_entropy};
+use polyglow_model::{Generate, Inspect, Pair, Position, Transformer, TransformerShape, cross_entropy};
 
 use crate::{device, distance, ids, small_config, values, variants};
 
@@ -25,7 +25,7 @@ fn the_future_does_not_change_the_past() {
 #[test]
 fn only_a_model_without_positions_takes_no_notice_of_the_order_of_the_source() {
     let device = device();
-    let without = TransformerConfig { position: Position::None, ..small_config() };
+    let without = TransformerShape { position: Position::None, ..small_config() };
     for config in variants().into_iter().chain([without]) {
         let model = Transformer::new(&config, 3, &device);
         let logits = |src| values(model.forward(src, ids([[1, 7, 8]], &device)));
@@ -61,7 +61,7 @@ fn advancing_one_by_one_equals_teacher_forcing() {
         let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);
         let tgt = ids([[1, 7, 8, 9, 3], [1, 10, 11, 12, 4]], &device);
         let all: Tensor<3> = model.forward(src.clone(), tgt.clone()).reshape([2, 5, -1]);
-        let mut cache = model.start(&model.encode(src));
+        let mut cache = model.start(src);
         for position in 0..5 {
             let step = model.advance(tgt.clone().narrow(1, position, 1), &mut cache);
             let expected = all.clone().narrow(1, position, 1).squeeze_dim::<2>(1);
@@ -74,8 +74,8 @@ fn advancing_one_by_one_equals_teacher_forcing() {
 fn selected_cache_rows_go_on_as_themselves() {
     let device = device();
     let model = Transformer::new(&small_config(), 5, &device);
-    let memory = model.encode(ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device));
-    let mut cache = model.start(&memory);
+    let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);
+    let mut cache = model.start(src.clone());
     model.advance(ids([[1], [1]], &device), &mut cache);
     let mut swapped = cache.clone();
     swapped.select(&[1, 0, 1]);
@@ -94,7 +94,7 @@ fn selected_cache_rows_go_on_as_themselves() {
     let second = values(model.advance(ids([[8], [9]], &device), &mut alone));
     assert!(distance(&second[..width], &both[3 * width..]) < 1e-6);
     assert!(distance(&second[width..], &both[2 * width..3 * width]) < 1e-6);
-    let mut one = model.start(&memory);
+    let mut one = model.start(src);
     model.advance(ids([[1], [1]], &device), &mut one);
     model.advance(ids([[8], [9]], &device), &mut one);
     one.select(&[0]);
@@ -141,7 +141,7 @@ fn attention_weights_sum_to_one_and_are_zero_where_it_is_forbidden() {
     for config in variants() {
         let model = Transformer::new(&config, 3, &device);
         let (src, tgt) = (ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device), ids([[1, 7, 8], [1, 9, 3]], &device));
-        let maps = model.attention(src, tgt);
+        let maps = model.attention(Pair { src, tgt_in: tgt });
         let kinds = [
             (&maps.encoder, config.num_encoder_layers, 4, 4),
             (&maps.decoder, config.num_decoder_layers, 3, 3),

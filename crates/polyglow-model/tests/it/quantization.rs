@@ -5,12 +5,12 @@ use std::convert::Infallible;
 use burn::tensor::{Tensor, s};
 use polyglow_model::parameter;
 use polyglow_model::quantization::{has_int8_kernels, nearest, quantize};
-use polyglow_model::{Model, ModelShape, TransformerConfig};
+use polyglow_model::{Model, ModelShape, TransformerShape};
 
 use crate::{device, distance, ids, small_config, values, variants};
 
 /// A model with matrices of 8 bits, and the one that it was made of.
-fn models(config: &TransformerConfig) -> [Model; 2] {
+fn models(config: &TransformerShape) -> [Model; 2] {
     let model = ModelShape::Transformer(config.clone()).init(5, &device());
     let int8 = quantize(model.clone(), |_, layout, weight| Ok::<_, Infallible>(nearest(layout, weight)));
     [int8.unwrap_or_else(|never| match never {}), model]

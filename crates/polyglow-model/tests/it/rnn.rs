@@ -1,9 +1,9 @@
 //! The recurrent models: values from PyTorch's GRU and LSTM (written by `scripts/golden-rnn.py`), and their attention.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use polyglow_model::recurrent::Cell;
 use polyglow_model::recurrent::attention::Score;
-use polyglow_model::{Precision, Rnn, RnnConfig, TieEmbeddings, Vocabulary};
+use polyglow_model::{Pair, Precision, Predict, Rnn, RnnShape, TieEmbeddings, Vocabulary};
 use serde::Deserialize;
 
 use crate::golden::{Case, cases, matrix};
@@ -27,8 +27,8 @@ fn golden() -> Vec<Case<CaseConfig>> {
     cases(include_str!("../golden/rnn.json"))
 }
 
-fn config(case: &CaseConfig) -> RnnConfig {
-    RnnConfig {
+fn config(case: &CaseConfig) -> RnnShape {
+    RnnShape {
         vocabulary: Vocabulary {
             src_size: case.src_vocab,
             tgt_size: case.tgt_vocab,
@@ -55,8 +55,8 @@ fn models(device: &Device) -> Vec<Rnn> {
     golden().iter().map(|case| Rnn::new(&config(&case.config), 3, device)).collect()
 }
 
-fn forward(model: &Rnn, src: Tensor<2, burn::tensor::Int>, tgt_in: Tensor<2, burn::tensor::Int>) -> Tensor<2> {
-    model.forward(src, tgt_in, None)
+fn forward(model: &Rnn, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
+    model.predict(Pair { src, tgt_in }).logits()
 }
 
 #[test]
@@ -77,15 +77,10 @@ fn logits_and_gradients_equal_pytorch() {
 fn attention_is_shown_and_keeps_to_real_words() {
     let device = device();
     for model in models(&device) {
-        let mut shown = Vec::new();
         let (src, tgt_in) = (ids([[4, 5, 2, 0], [6, 7, 8, 2]], &device), ids([[1, 7, 8], [1, 9, 10]], &device));
-        model.forward(src, tgt_in, Some(&mut |weights| shown.push(weights)));
-        if model.config().attention == Score::None {
-            assert!(shown.is_empty());
-            continue;
-        }
-        let weights = shown.remove(0);
-        assert!(shown.is_empty());
+        let (_, weights) = model.predict_aligned(Pair { src, tgt_in });
+        assert_eq!(weights.is_none(), model.shape().attention == Score::None);
+        let Some(weights) = weights else { continue };
         assert_eq!(weights.dims(), [2, 3, 4]);
         let weights = values(weights);
         for (row, weights) in weights.chunks(4).enumerate() {

@@ -1,0 +1,108 @@
+//! The encoder with a head on one screen: what a text is, or which tokens are hidden in it (Devlin et al., 2019).
+
+use burn::module::Module;
+use burn::tensor::{Bool, Int, Tensor};
+
+use crate::architecture::{Inspect, Predict};
+use crate::attention::{AttentionMaps, Watch};
+use crate::config::{EncoderShape, Head};
+use crate::dropout::Dropout;
+use crate::embedding::Embedding;
+use crate::encoder::Encoder;
+use crate::init::ParamInit;
+use crate::inputs::Text;
+use crate::linear::Linear;
+use crate::mask::{padding_mask, padding_mask_behind};
+use crate::pooling::Pool;
+use crate::position::{PositionEmbedding, Rotation};
+use crate::prediction::{Prediction, Projection};
+use crate::side::Side;
+
+/// An encoder of text with a head.
+#[derive(Module, Debug)]
+pub struct EncoderOnly {
+    /// Vectors of the tokens; the projection back to tokens, too, under a head of masked tokens.
+    pub embedding: Embedding,
+    /// Where a token stands.
+    pub position: PositionEmbedding,
+    /// How states become one.
+    pub pool: Pool,
+    /// The layers.
+    pub stack: Encoder,
+    /// From the pooled state to the labels; none under a head of masked tokens.
+    pub head: Option<Linear>,
+    dropout: Dropout,
+    #[module(skip)]
+    shape: EncoderShape,
+}
+
+impl EncoderOnly {
+    /// A model with initial values of one kind.
+    pub(crate) fn build(shape: &EncoderShape, init: ParamInit) -> Self {
+        let stack = &shape.stack;
+        let init = &mut init.with_precision(stack.precision);
+        Self {
+            embedding: Embedding::new(stack.src_vocab_size, stack.d_model, init),
+            position: PositionEmbedding::new(stack, init),
+            pool: Pool::new(shape.pooling, stack.d_model, init),
+            stack: Encoder::new(stack, stack.num_encoder_layers, init),
+            head: (shape.head == Head::Classification).then(|| Linear::new(stack.d_model, stack.tgt_vocab_size, init)),
+            dropout: Dropout::new(stack.dropout),
+            shape: shape.clone(),
+        }
+    }
+
+    /// The shape it was built with.
+    pub fn shape(&self) -> &EncoderShape {
+        &self.shape
+    }
+
+    /// Shows the attention weights to `watch`.
+    fn predict_watched(&self, Text { ids }: Text, watch: Watch<'_>) -> Prediction<'_> {
+        let (input, mask, rotation) = self.embed(ids.clone());
+        let states = self.stack.forward(input, &mask, rotation.as_ref(), watch);
+        match &self.head {
+            Some(head) => Projection::Own(head)
+                .of(self.pool.forward(states, Some(padding_mask(&ids, self.shape.stack.src_pad_id)))),
+            None => Projection::Tied(&self.embedding).of(self.pool.rest(states).flatten(0, 1)),
+        }
+    }
+
+    /// What the lowest layer is given: the input, where it may look, and how it is turned.
+    fn embed(&self, ids: Tensor<2, Int>) -> (Tensor<3>, Tensor<4, Bool>, Option<Rotation>) {
+        let EncoderShape { stack, .. } = &self.shape;
+        let mask = padding_mask_behind(&ids, stack.src_pad_id, self.pool.num_before());
+        let len = ids.dims()[1] + self.pool.num_before();
+        let rotation = Rotation::new(stack, 0, len, &ids.device());
+        let embedded = self.position.add(self.embedding.forward(ids), 0);
+        (self.dropout.forward(self.pool.prepend(embedded)), mask, rotation)
+    }
+}
+
+impl Predict<Text> for EncoderOnly {
+    /// Scores of the labels of each text, `[batch, tgt_vocab_size]`, or under a head of masked tokens those of the tokens at
+    /// each position, `[batch * len, src_vocab_size]`.
+    fn predict(&self, text: Text) -> Prediction<'_> {
+        self.predict_watched(text, None)
+    }
+}
+
+impl Inspect for EncoderOnly {
+    type Inputs = Text;
+
+    fn attention(&self, text: Text) -> AttentionMaps {
+        let mut encoder = Vec::new();
+        self.predict_watched(text, Some(&mut |_, weights| encoder.push(weights)));
+        AttentionMaps { encoder, ..AttentionMaps::default() }
+    }
+
+    fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        let (input, mask, rotation) = self.embed(ids);
+        let states = self.stack.states(input, &mask, rotation.as_ref());
+        states.into_iter().map(|states| self.pool.rest(states)).collect()
+    }
+
+    fn embedding(&self, _: Side) -> Option<&Embedding> {
+        Some(&self.embedding)
+    }
+}

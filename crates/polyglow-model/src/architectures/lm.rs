@@ -1,0 +1,143 @@
+//! The decoder-only Transformer on one screen: what comes next in a text (Radford et al., 2018).
+
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor};
+
+use crate::architecture::{Generate, Inspect, Predict};
+use crate::attention::{AttentionMaps, Watch};
+use crate::cache::{KeyValue, indices};
+use crate::config::{LmShape, TieEmbeddings};
+use crate::dropout::Dropout;
+use crate::embedding::Embedding;
+use crate::encoder::Encoder;
+use crate::init::ParamInit;
+use crate::inputs::Text;
+use crate::linear::Linear;
+use crate::mask::causal_padding_mask;
+use crate::position::{PositionEmbedding, Rotation};
+use crate::prediction::{Prediction, Projection};
+use crate::side::Side;
+
+/// A language model: layers of self-attention that see the past only.
+#[derive(Module, Debug)]
+pub struct LanguageModel {
+    /// Vectors of the tokens; the output projection too, unless that is untied.
+    pub embedding: Embedding,
+    /// The output projection, unless it is tied.
+    pub output: Option<Linear>,
+    /// Where a token stands.
+    pub position: PositionEmbedding,
+    /// Layers as those of an encoder, under a mask that hides the future.
+    pub stack: Encoder,
+    dropout: Dropout,
+    #[module(skip)]
+    shape: LmShape,
+}
+
+/// What a [`LanguageModel`] keeps between positions.
+#[derive(Clone, Debug)]
+pub struct TextCache {
+    /// Keys and values of each layer; nothing before the first position.
+    layers: Vec<Option<KeyValue>>,
+    /// Positions so far.
+    len: usize,
+    rows: usize,
+}
+
+impl LanguageModel {
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers are
+    /// the configured decoder layers.
+    pub fn new(shape: &LmShape, seed: u64, device: &Device) -> Self {
+        Self::build(shape, ParamInit::new(seed, device))
+    }
+
+    /// The same with other initial values.
+    pub(crate) fn build(shape: &LmShape, init: ParamInit) -> Self {
+        let stack = &shape.stack;
+        let init = &mut init.with_precision(stack.precision);
+        let (vocab_size, d_model) = (stack.tgt_vocab_size, stack.d_model);
+        let untied = stack.tie_embeddings == TieEmbeddings::None;
+        Self {
+            embedding: Embedding::new(vocab_size, d_model, init),
+            output: untied.then(|| Linear::without_bias(d_model, vocab_size, init)),
+            position: PositionEmbedding::new(stack, init),
+            stack: Encoder::new(stack, stack.num_decoder_layers, init),
+            dropout: Dropout::new(stack.dropout),
+            shape: shape.clone(),
+        }
+    }
+
+    /// The shape it was built with.
+    pub fn shape(&self) -> &LmShape {
+        &self.shape
+    }
+
+    /// Shows the attention weights to `watch`.
+    fn predict_watched(&self, Text { ids }: Text, watch: Watch<'_>) -> Prediction<'_> {
+        let mask = causal_padding_mask(&ids, self.shape.stack.tgt_pad_id);
+        let rotation = Rotation::new(&self.shape.stack, 0, ids.dims()[1], &ids.device());
+        self.projected(self.stack.forward(self.embed(ids), &mask, rotation.as_ref(), watch))
+    }
+
+    /// # Shapes
+    /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
+    fn embed(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        self.dropout.forward(self.position.add(self.embedding.forward(ids), 0))
+    }
+
+    /// # Shapes
+    /// - `hidden`: `[batch, len, d_model]`
+    fn projected(&self, hidden: Tensor<3>) -> Prediction<'_> {
+        Projection::new(self.output.as_ref(), &self.embedding).of(hidden.flatten(0, 1))
+    }
+}
+
+impl Predict<Text> for LanguageModel {
+    fn predict(&self, text: Text) -> Prediction<'_> {
+        self.predict_watched(text, None)
+    }
+}
+
+impl Generate for LanguageModel {
+    type Cache = TextCache;
+
+    fn start(&self, src: Tensor<2, Int>) -> TextCache {
+        TextCache { layers: vec![None; self.stack.layers.len()], len: 0, rows: src.dims()[0] }
+    }
+
+    fn advance(&self, ids: Tensor<2, Int>, cache: &mut TextCache) -> Tensor<2> {
+        let rotation = Rotation::new(&self.shape.stack, cache.len, 1, &ids.device());
+        let embedded = self.position.add(self.embedding.forward(ids), cache.len);
+        cache.len += 1;
+        self.projected(self.stack.advance(embedded, rotation.as_ref(), &mut cache.layers)).logits()
+    }
+
+    fn select(cache: &mut TextCache, rows: &[usize], device: &Device) {
+        if rows.iter().copied().eq(0..cache.rows) {
+            return;
+        }
+        let kept = indices(rows, device);
+        cache.layers.iter_mut().flatten().for_each(|layer| layer.select(&kept));
+        cache.rows = rows.len();
+    }
+}
+
+impl Inspect for LanguageModel {
+    type Inputs = Text;
+
+    fn attention(&self, text: Text) -> AttentionMaps {
+        let mut decoder = Vec::new();
+        self.predict_watched(text, Some(&mut |_, weights| decoder.push(weights)));
+        AttentionMaps { decoder, ..AttentionMaps::default() }
+    }
+
+    fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        let mask = causal_padding_mask(&ids, self.shape.stack.tgt_pad_id);
+        let rotation = Rotation::new(&self.shape.stack, 0, ids.dims()[1], &ids.device());
+        self.stack.states(self.embed(ids), &mask, rotation.as_ref())
+    }
+
+    fn embedding(&self, _: Side) -> Option<&Embedding> {
+        Some(&self.embedding)
+    }
+}

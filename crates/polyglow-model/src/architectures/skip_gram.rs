@@ -1,0 +1,64 @@
+//! Word vectors: a word tells the words beside it from others (skip-gram with negative sampling; Mikolov et al., 2013,
+//! "Distributed representations of words and phrases and their compositionality", section 2.2).
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use crate::architecture::{Inspect, Predict};
+use crate::config::SkipGramShape;
+use crate::embedding::Embedding;
+use crate::init::ParamInit;
+use crate::inputs::Words;
+use crate::prediction::Prediction;
+use crate::side::Side;
+
+/// Two vectors for each word: as the word that is looked at, and as one beside it.
+#[derive(Module, Debug)]
+pub struct SkipGramModel {
+    /// Vectors of words as centers: what is learned for.
+    pub embedding: Embedding,
+    /// Vectors of words as context.
+    pub context: Embedding,
+    #[module(skip)]
+    shape: SkipGramShape,
+}
+
+impl SkipGramModel {
+    /// A model with initial values of one kind.
+    pub(crate) fn build(shape: &SkipGramShape, mut init: ParamInit) -> Self {
+        let SkipGramShape { vocabulary, d_model } = *shape;
+        Self {
+            embedding: Embedding::new(vocabulary.tgt_size, d_model, &mut init),
+            context: Embedding::new(vocabulary.tgt_size, d_model, &mut init),
+            shape: *shape,
+        }
+    }
+
+    /// The shape it was built with.
+    pub fn shape(&self) -> &SkipGramShape {
+        &self.shape
+    }
+}
+
+impl Predict<Words> for SkipGramModel {
+    /// For each candidate the logits that it is drawn from the noise, 0, and that it stands beside the center, the product
+    /// of both vectors. So the cross-entropy over these two classes is `-log σ(center · candidate)` for class 1 and
+    /// `-log σ(-center · candidate)` for class 0 (equation 4).
+    ///
+    /// # Shapes
+    /// - scores: `[rows * count, 2]`
+    fn predict(&self, Words { centers, candidates }: Words) -> Prediction<'_> {
+        let [rows, count] = candidates.dims();
+        let product = self.embedding.rows(centers) * self.context.rows(candidates);
+        let scores = product.sum_dim(2).reshape([rows * count, 1]);
+        Prediction::Scores(Tensor::cat(vec![scores.zeros_like(), scores], 1))
+    }
+}
+
+impl Inspect for SkipGramModel {
+    type Inputs = Words;
+
+    fn embedding(&self, _: Side) -> Option<&Embedding> {
+        Some(&self.embedding)
+    }
+}

@@ -1,0 +1,219 @@
+//! The whole model on one screen: encode, forward (all positions), advance (one position).
+
+use burn::module::Module;
+use burn::tensor::{Bool, Device, Int, Tensor};
+
+use crate::architecture::{Generate, Inspect, Predict};
+use crate::attention::{AttentionKind, AttentionMaps, Watch};
+use crate::cache::DecoderCache;
+use crate::config::{TieEmbeddings, TransformerShape};
+use crate::decoder::{Decoder, DecoderInput};
+use crate::dropout::Dropout;
+use crate::embedding::Embedding;
+use crate::encoder::Encoder;
+use crate::init::ParamInit;
+use crate::inputs::Pair;
+use crate::linear::Linear;
+use crate::mask::{causal_padding_mask, padding_mask};
+use crate::position::{PositionEmbedding, Rotation};
+use crate::prediction::{Prediction, Projection};
+use crate::side::Side;
+
+/// The encoder-decoder Transformer (Vaswani et al., 2017, figure 1).
+#[derive(Module, Debug)]
+pub struct Transformer {
+    /// Vectors of the source tokens; of the target tokens too, and the output projection, when all are tied.
+    pub src_embedding: Embedding,
+    /// Vectors of the target tokens, unless all are tied; the output projection too, when the decoder's are tied.
+    pub tgt_embedding: Option<Embedding>,
+    /// The output projection, unless it is tied.
+    pub output: Option<Linear>,
+    /// Positions of the source.
+    pub src_position: PositionEmbedding,
+    /// Positions of the target.
+    pub tgt_position: PositionEmbedding,
+    /// Reads the source.
+    pub encoder: Encoder,
+    /// Writes the target.
+    pub decoder: Decoder,
+    dropout: Dropout,
+    #[module(skip)]
+    shape: TransformerShape,
+}
+
+/// What the encoder made of a batch of source sentences.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// `[batch, src_len, d_model]`.
+    pub states: Tensor<3>,
+    /// `[batch, 1, 1, src_len]`, `true` on padding.
+    pub src_pad_mask: Tensor<4, Bool>,
+}
+
+impl Transformer {
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
+    pub fn new(shape: &TransformerShape, seed: u64, device: &Device) -> Self {
+        Self::build(shape, ParamInit::new(seed, device))
+    }
+
+    /// The same with other initial values.
+    pub(crate) fn build(shape: &TransformerShape, init: ParamInit) -> Self {
+        let init = &mut init.with_precision(shape.precision);
+        let tied = shape.tie_embeddings;
+        Self {
+            src_embedding: Embedding::new(shape.src_vocab_size, shape.d_model, init),
+            tgt_embedding: (tied != TieEmbeddings::All)
+                .then(|| Embedding::new(shape.tgt_vocab_size, shape.d_model, init)),
+            output: (tied == TieEmbeddings::None)
+                .then(|| Linear::without_bias(shape.d_model, shape.tgt_vocab_size, init)),
+            src_position: PositionEmbedding::new(shape, init),
+            tgt_position: PositionEmbedding::new(shape, init),
+            encoder: Encoder::new(shape, shape.num_encoder_layers, init),
+            decoder: Decoder::new(shape, init),
+            dropout: Dropout::new(shape.dropout),
+            shape: shape.clone(),
+        }
+    }
+
+    /// The shape it was built with.
+    pub fn shape(&self) -> &TransformerShape {
+        &self.shape
+    }
+
+    /// Reads the source.
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`, ids with padding behind
+    pub fn encode(&self, src: Tensor<2, Int>) -> Memory {
+        self.encode_watched(src, None)
+    }
+
+    fn encode_watched(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
+        let src_pad_mask = padding_mask(&src, self.shape.src_pad_id);
+        let rotation = Rotation::new(&self.shape, 0, src.dims()[1], &src.device());
+        let states = self.encoder.forward(self.embed(src), &src_pad_mask, rotation.as_ref(), watch);
+        Memory { states, src_pad_mask }
+    }
+
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; output: `[batch, src_len, d_model]`
+    fn embed(&self, src: Tensor<2, Int>) -> Tensor<3> {
+        self.dropout.forward(self.src_position.add(self.src_embedding.forward(src), 0))
+    }
+
+    /// Scores of the next token at every target position at once (teacher forcing).
+    ///
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
+    pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
+        self.decode(&self.encode(src), tgt_in)
+    }
+
+    /// [`Self::forward`] from what [`Self::encode`] made of the source.
+    ///
+    /// # Shapes
+    /// - `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
+    pub fn decode(&self, memory: &Memory, tgt_in: Tensor<2, Int>) -> Tensor<2> {
+        self.decode_watched(memory, tgt_in, None).logits()
+    }
+
+    fn decode_watched(&self, memory: &Memory, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
+        let causal_mask = causal_padding_mask(&tgt_in, self.shape.tgt_pad_id);
+        let rotation = Rotation::new(&self.shape, 0, tgt_in.dims()[1], &tgt_in.device());
+        let embedded = self.tgt_position.add(self.tgt_embedding().forward(tgt_in), 0);
+        let input = DecoderInput {
+            memory: &memory.states,
+            src_pad_mask: &memory.src_pad_mask,
+            causal_mask: &causal_mask,
+            rotation: rotation.as_ref(),
+        };
+        self.projected(self.decoder.forward(self.dropout.forward(embedded), &input, watch))
+    }
+
+    fn tgt_embedding(&self) -> &Embedding {
+        self.tgt_embedding.as_ref().unwrap_or(&self.src_embedding)
+    }
+
+    /// # Shapes
+    /// - `hidden`: `[batch, len, d_model]`
+    fn projected(&self, hidden: Tensor<3>) -> Prediction<'_> {
+        Projection::new(self.output.as_ref(), self.tgt_embedding()).of(hidden.flatten(0, 1))
+    }
+}
+
+impl Predict<Pair> for Transformer {
+    fn predict(&self, Pair { src, tgt_in }: Pair) -> Prediction<'_> {
+        self.decode_watched(&self.encode(src), tgt_in, None)
+    }
+
+    /// The attention of the highest layer, averaged over heads.
+    fn predict_aligned(&self, Pair { src, tgt_in }: Pair) -> (Prediction<'_>, Option<Tensor<3>>) {
+        let mut highest = None;
+        let mut watch = |kind, weights: Tensor<4>| {
+            if kind == AttentionKind::Cross {
+                highest = Some(weights);
+            }
+        };
+        let prediction = self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
+        (prediction, highest.map(|weights: Tensor<4>| weights.mean_dim(1).squeeze_dim(1)))
+    }
+}
+
+impl Generate for Transformer {
+    type Cache = DecoderCache;
+
+    fn start(&self, src: Tensor<2, Int>) -> DecoderCache {
+        let Memory { states, src_pad_mask } = self.encode(src);
+        self.decoder.start(&states, &src_pad_mask)
+    }
+
+    fn advance(&self, ids: Tensor<2, Int>, cache: &mut DecoderCache) -> Tensor<2> {
+        let rotation = Rotation::new(&self.shape, cache.len, 1, &ids.device());
+        let embedded = self.tgt_position.add(self.tgt_embedding().forward(ids), cache.len);
+        self.projected(self.decoder.advance(embedded, rotation.as_ref(), cache)).logits()
+    }
+
+    fn select(cache: &mut DecoderCache, rows: &[usize], _: &Device) {
+        cache.select(rows);
+    }
+}
+
+impl Inspect for Transformer {
+    type Inputs = Pair;
+
+    fn attention(&self, Pair { src, tgt_in }: Pair) -> AttentionMaps {
+        let mut maps = AttentionMaps::default();
+        let mut watch = |kind, weights| match kind {
+            AttentionKind::Encoder => maps.encoder.push(weights),
+            AttentionKind::Decoder => maps.decoder.push(weights),
+            AttentionKind::Cross => maps.cross.push(weights),
+        };
+        let memory = self.encode_watched(src, Some(&mut watch));
+        self.decode_watched(&memory, tgt_in, Some(&mut watch));
+        maps
+    }
+
+    fn cross_attention(&self, Pair { src, tgt_in }: Pair) -> Vec<Tensor<3>> {
+        let mut layers = Vec::new();
+        let mut watch = |kind, weights: Tensor<4>| {
+            if kind == AttentionKind::Cross {
+                layers.push(weights.mean_dim(1).squeeze_dim(1));
+            }
+        };
+        self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
+        layers
+    }
+
+    fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        let mask = padding_mask(&ids, self.shape.src_pad_id);
+        let rotation = Rotation::new(&self.shape, 0, ids.dims()[1], &ids.device());
+        self.encoder.states(self.embed(ids), &mask, rotation.as_ref())
+    }
+
+    fn embedding(&self, side: Side) -> Option<&Embedding> {
+        Some(match side {
+            Side::Src => &self.src_embedding,
+            Side::Tgt => self.tgt_embedding(),
+        })
+    }
+}

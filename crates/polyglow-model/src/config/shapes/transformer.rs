@@ -1,0 +1,170 @@
+//! The complete shape of a Transformer.
+
+use crate::config::{
+    Activation, DEEPEST, ModelConfig, Norm, Position, Sizes, TieEmbeddings, Vocabulary, WIDEST, check_dropout,
+    check_size,
+};
+use crate::error::ModelError;
+use crate::precision::Precision;
+use crate::prediction::loss_numbers;
+
+/// A model's shape with nothing left open: what [`crate::Transformer::new`] builds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransformerShape {
+    /// Number of source token ids.
+    pub src_vocab_size: usize,
+    /// Number of target token ids.
+    pub tgt_vocab_size: usize,
+    /// The id that fills up short source rows; never attended to.
+    pub src_pad_id: u32,
+    /// The id that fills up short target rows; never attended to, and no target.
+    pub tgt_pad_id: u32,
+    /// Longest sequence with its end mark, in tokens; learned positions end here.
+    pub max_len: usize,
+    /// Width of every hidden state.
+    pub d_model: usize,
+    /// Width inside the feed-forward block.
+    pub d_ff: usize,
+    /// Attention heads.
+    pub num_heads: usize,
+    /// Layers of the encoder.
+    pub num_encoder_layers: usize,
+    /// Layers of the decoder.
+    pub num_decoder_layers: usize,
+    /// Dropout on sublayer outputs and embeddings, a probability.
+    pub dropout: f64,
+    /// Dropout on attention weights, a probability.
+    pub attention_dropout: f64,
+    /// Dropout after the feed-forward activation, a probability.
+    pub activation_dropout: f64,
+    /// Feed-forward non-linearity.
+    pub activation: Activation,
+    /// Place of layer normalization.
+    pub norm: Norm,
+    /// How positions enter.
+    pub position: Position,
+    /// Shared embedding matrices.
+    pub tie_embeddings: TieEmbeddings,
+    /// In what matrix products are computed while the model is trained.
+    pub precision: Precision,
+}
+
+impl ModelConfig {
+    /// The complete shape of a Transformer for the given vocabularies; products are f32.
+    ///
+    /// # Errors
+    /// [`ModelError::Config`] for a size of zero or beyond reason, heads that do not divide the width, a dropout
+    /// outside `[0, 1)`.
+    pub fn transformer(&self, vocabulary: Vocabulary) -> Result<TransformerShape, ModelError> {
+        let Sizes { num_layers, d_model, d_ff, num_heads, dropout } = self.sizes();
+        let config = TransformerShape {
+            src_vocab_size: vocabulary.src_size,
+            tgt_vocab_size: vocabulary.tgt_size,
+            src_pad_id: vocabulary.src_pad_id,
+            tgt_pad_id: vocabulary.tgt_pad_id,
+            max_len: vocabulary.max_len,
+            d_model: self.d_model.unwrap_or(d_model),
+            d_ff: self.d_ff.unwrap_or(d_ff),
+            num_heads: self.num_heads.unwrap_or(num_heads),
+            num_encoder_layers: self.num_encoder_layers.unwrap_or(num_layers),
+            num_decoder_layers: self.num_decoder_layers.unwrap_or(num_layers),
+            dropout: self.dropout.unwrap_or(dropout),
+            attention_dropout: self.attention_dropout,
+            activation_dropout: self.activation_dropout,
+            activation: self.activation,
+            norm: self.norm,
+            position: self.position,
+            tie_embeddings: self.tie_embeddings,
+            precision: Precision::F32,
+        };
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+impl TransformerShape {
+    fn validate(&self) -> Result<(), ModelError> {
+        check_size("model.d_model", self.d_model, WIDEST)?;
+        check_size("model.d_ff", self.d_ff, 4 * WIDEST)?;
+        check_size("model.num_heads", self.num_heads, self.d_model)?;
+        check_size("model.num_encoder_layers", self.num_encoder_layers, DEEPEST)?;
+        check_size("model.num_decoder_layers", self.num_decoder_layers, DEEPEST)?;
+        check_dropout("model.dropout", self.dropout)?;
+        check_dropout("model.attention_dropout", self.attention_dropout)?;
+        check_dropout("model.activation_dropout", self.activation_dropout)?;
+        if !self.d_model.is_multiple_of(self.num_heads) {
+            let reason = format!("must divide `model.d_model = {}`", self.d_model);
+            return Err(ModelError::config("model.num_heads", self.num_heads, reason));
+        }
+        if !self.d_model.is_multiple_of(2) && self.position == Position::Sinusoidal {
+            return Err(ModelError::config("model.d_model", self.d_model, "must be even for sinusoidal positions"));
+        }
+        if !self.head_dim().is_multiple_of(2) && self.position == Position::Rotary {
+            let reason = format!("leaves {} numbers a head, which must be even for rotary positions", self.head_dim());
+            return Err(ModelError::config("model.num_heads", self.num_heads, reason));
+        }
+        Ok(())
+    }
+
+    /// What the data decided.
+    pub fn vocabulary(&self) -> Vocabulary {
+        Vocabulary {
+            src_size: self.src_vocab_size,
+            tgt_size: self.tgt_vocab_size,
+            shared: self.tie_embeddings == TieEmbeddings::All,
+            src_pad_id: self.src_pad_id,
+            tgt_pad_id: self.tgt_pad_id,
+            max_len: self.max_len,
+            image: None,
+        }
+    }
+
+    /// Width of one attention head: `d_model / num_heads`.
+    pub fn head_dim(&self) -> usize {
+        self.d_model / self.num_heads
+    }
+
+    /// Attention counts as a full rectangle, masked places included.
+    pub(crate) fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
+        let [src_len, tgt_len] = [src_len, tgt_len].map(|len| len as f64);
+        let [src, tgt] = [src_len, tgt_len].map(|len| rows as f64 * len);
+        let (d_model, vocab_size) = (self.d_model as f64, self.tgt_vocab_size as f64);
+        let inner = if self.activation == Activation::Swiglu { 3.0 } else { 2.0 } * self.d_ff as f64 * d_model;
+        let square = d_model * d_model;
+        let encoder = src * (4.0 * square + inner + 2.0 * d_model * src_len);
+        let decoder = tgt * (6.0 * square + inner + 2.0 * d_model * (tgt_len + src_len)) + src * 2.0 * square;
+        let layers = self.num_encoder_layers as f64 * encoder + self.num_decoder_layers as f64 * decoder;
+        2.0 * (layers + tgt * d_model * vocab_size)
+    }
+
+    /// Numbers that a forward pass over `rows` sentences keeps for the backward pass, with the kernels of
+    /// polyglow-kernels or without.
+    ///
+    /// With kernels: per position 8 `d_model` in an encoder layer and 12 in a decoder layer (inputs of projections,
+    /// queries, keys, values, standardized sums); `d_ff`, or 2 of it with GELU and 4 with SwiGLU; an attention weight per
+    /// head and key; and in the loss the target vocabulary for some hundred positions. Without: 12 and 19 `d_model`, and
+    /// one more for each dropout mask; 2 or 4 `d_ff`; 2 attention weights; and 3 times the vocabulary at every position. To
+    /// both come 2 `d_model` in the embedding.
+    pub(crate) fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
+        let count = |number: usize| number as u64;
+        let (src, tgt, src_len, tgt_len) =
+            (count(rows * src_len), count(rows * tgt_len), count(src_len), count(tgt_len));
+        let (d_model, d_ff, num_heads) = (count(self.d_model), count(self.d_ff), count(self.num_heads));
+        let mask = if self.dropout > 0.0 && !kernels { d_model } else { 0 };
+        let hidden = d_ff
+            * match self.activation {
+                Activation::Relu if kernels => 1,
+                Activation::Gelu if kernels => 2,
+                Activation::Relu | Activation::Gelu if !kernels => 2,
+                _ => 4,
+            };
+        let heads = num_heads * if kernels { 1 } else { 2 + u64::from(self.attention_dropout > 0.0) };
+        let [of_encoder, of_decoder] = if kernels { [8, 12] } else { [12, 19] };
+        let encoder = src * (of_encoder * d_model + 2 * mask + hidden + heads * src_len);
+        let decoder =
+            tgt * (of_decoder * d_model + 3 * mask + hidden + heads * (tgt_len + src_len)) + 2 * src * d_model;
+        let embeddings = (src + tgt) * (2 * d_model + mask);
+        let loss = loss_numbers(tgt, self.tgt_vocab_size, kernels);
+        count(self.num_encoder_layers) * encoder + count(self.num_decoder_layers) * decoder + embeddings + loss
+    }
+}

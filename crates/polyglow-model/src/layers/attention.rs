@@ -1,0 +1,301 @@
+//! Scaled dot-product attention over several heads (Vaswani et al., 2017, section 3.2).
+
+mod watch;
+
+use burn::module::Module;
+use burn::tensor::{Bool, Tensor, activation::softmax};
+use polyglow_kernels::FORBIDDEN;
+
+use crate::cache::KeyValue;
+use crate::config::TransformerShape;
+use crate::dropout::Dropout;
+use crate::init::ParamInit;
+use crate::linear::Linear;
+use crate::position::Rotation;
+use crate::precision::Precision;
+
+pub(crate) use watch::reborrow;
+pub use watch::{AttentionKind, AttentionMaps, Watch};
+
+/// `softmax(query keyᵀ / sqrt(head_dim)) value` for each head, keeping to what `mask` leaves open.
+///
+/// # Shapes
+/// - `query`: `[batch, num_heads, query_len, head_dim]`; `key`, `value`: `[batch, num_heads, key_len, head_dim]`
+/// - `mask`: broadcast to `[batch, num_heads, query_len, key_len]`, `true` where attention is forbidden; none where
+///   everything is open, as for the newest position of a search
+/// - output: as `query`, and the weights `[batch, num_heads, query_len, key_len]`
+pub fn attend(
+    query: Tensor<4>,
+    key: Tensor<4>,
+    value: Tensor<4>,
+    mask: Option<&Tensor<4, Bool>>,
+    dropout: &Dropout,
+    precision: Precision,
+) -> (Tensor<4>, Tensor<4>) {
+    let [batch, num_heads, query_len, head_dim] = query.dims();
+    let key_len = key.dims()[2];
+    // Scaling the query touches head_dim numbers a position, scaling the scores key_len.
+    let mut scores = precision.product(query * (head_dim as f64).powf(-0.5), key.transpose());
+    if let Some(mask) = mask {
+        scores = scores.mask_fill(mask.clone().expand([batch, num_heads, query_len, key_len]), FORBIDDEN);
+    }
+    let weights = softmax(scores, 3);
+    (precision.product(dropout.forward(weights.clone()), value), weights)
+}
+
+/// Lets every position look at the positions of its own sequence that `mask` leaves open.
+#[derive(Module, Debug)]
+pub struct SelfAttention {
+    /// Queries, keys and values in one matrix, `[d_model, 3 * d_model]`.
+    pub qkv: Linear,
+    /// Mixes the heads.
+    pub output: Linear,
+    dropout: Dropout,
+    num_heads: usize,
+    #[module(skip)]
+    precision: Precision,
+}
+
+impl SelfAttention {
+    /// A layer with the configured heads.
+    pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
+        Self {
+            qkv: Linear::fused(shape.d_model, shape.d_model, 3, init),
+            output: Linear::new(shape.d_model, shape.d_model, init),
+            dropout: Dropout::new(shape.attention_dropout),
+            num_heads: shape.num_heads,
+            precision: init.precision(),
+        }
+    }
+
+    /// All positions at once; shows the weights, which are of this kind, to `watch`.
+    ///
+    /// # Shapes
+    /// - `input`: `[batch, len, d_model]`; output: as `input`
+    /// - `mask`: broadcast to `[batch, num_heads, len, len]`
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        mask: &Tensor<4, Bool>,
+        rotation: Option<&Rotation>,
+        kind: AttentionKind,
+        watch: Watch<'_>,
+    ) -> Tensor<3> {
+        let qkv = self.qkv.forward(input);
+        if watch.is_none() && rotation.is_none() && !self.precision.rounds(&qkv) {
+            let dropped = self.dropout.draw(&qkv);
+            if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped) {
+                return self.output.forward(context);
+            }
+        }
+        let [query, key, value] = self.split(&qkv, rotation);
+        let (context, weights) = attend(query, key, value, Some(mask), &self.dropout, self.precision);
+        if let Some(watch) = watch {
+            watch(kind, weights);
+        }
+        self.output.forward(join_heads(context))
+    }
+
+    /// One more position, which may look at itself and at all of `past`; its key and value are added there.
+    ///
+    /// # Shapes
+    /// - `input`: `[rows, 1, d_model]`; output: as `input`
+    pub fn advance(&self, input: Tensor<3>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<3> {
+        let qkv = self.qkv.forward(input);
+        // Rotation is by head, so rotated keys are kept by head.
+        let (query, newest) = if rotation.is_none() && polyglow_kernels::caches_side_by_side(&qkv) {
+            let d_model = qkv.dims()[2] / 3;
+            let newest = KeyValue::SideBySide(qkv.clone().narrow(2, d_model, 2 * d_model));
+            (Query::SideBySide(qkv), newest)
+        } else {
+            let [query, key, value] = self.split(&qkv, rotation);
+            (Query::Heads(query), KeyValue::Heads { key, value })
+        };
+        let all = match past.take() {
+            Some(past) => past.append(newest),
+            None => newest,
+        };
+        let context = attend_cached(query, &all, None, self.num_heads, &self.dropout);
+        *past = Some(all);
+        self.output.forward(context)
+    }
+
+    /// Queries, keys and values by head, the first two rotated where positions are rotary.
+    fn split(&self, qkv: &Tensor<3>, rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
+        let [query, key, value] = split_heads(qkv, self.num_heads);
+        match rotation {
+            Some(rotation) => [rotation.apply(query), rotation.apply(key), value],
+            None => [query, key, value],
+        }
+    }
+}
+
+/// Lets every target position look at the encoder's output.
+#[derive(Module, Debug)]
+pub struct CrossAttention {
+    /// Queries, from the target side.
+    pub query: Linear,
+    /// Keys and values of the encoder's output in one matrix, `[d_model, 2 * d_model]`.
+    pub key_value: Linear,
+    /// Mixes the heads.
+    pub output: Linear,
+    dropout: Dropout,
+    num_heads: usize,
+    #[module(skip)]
+    precision: Precision,
+}
+
+impl CrossAttention {
+    /// A layer with the configured heads.
+    pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
+        Self {
+            query: Linear::new(shape.d_model, shape.d_model, init),
+            key_value: Linear::fused(shape.d_model, shape.d_model, 2, init),
+            output: Linear::new(shape.d_model, shape.d_model, init),
+            dropout: Dropout::new(shape.attention_dropout),
+            num_heads: shape.num_heads,
+            precision: init.precision(),
+        }
+    }
+
+    /// Keys and values of the encoder's output, the same for every target position.
+    ///
+    /// # Shapes
+    /// - `memory`: `[batch, src_len, d_model]`
+    pub fn key_value(&self, memory: Tensor<3>) -> KeyValue {
+        let key_value = self.key_value.forward(memory);
+        if polyglow_kernels::caches_side_by_side(&key_value) {
+            return KeyValue::SideBySide(key_value);
+        }
+        let [key, value] = split_heads(&key_value, self.num_heads);
+        KeyValue::Heads { key, value }
+    }
+
+    /// Attends from each target position to the encoder's output; shows the weights to `watch`.
+    ///
+    /// # Shapes
+    /// - `input`: `[batch, tgt_len, d_model]`; `memory`: `[batch, src_len, d_model]`; output: as `input`
+    /// - `mask`: `[batch, 1, 1, src_len]`
+    pub fn forward(&self, input: Tensor<3>, memory: Tensor<3>, mask: &Tensor<4, Bool>, watch: Watch<'_>) -> Tensor<3> {
+        let (query, key_value) = (self.query.forward(input), self.key_value.forward(memory));
+        if watch.is_none() && !self.precision.rounds(&query) {
+            let (heads, dropped) = (self.num_heads, self.dropout.draw(&query));
+            if let Some(context) = polyglow_kernels::cross_attention(&query, &key_value, mask, heads, dropped) {
+                return self.output.forward(context);
+            }
+        }
+        let ([query], [key, value]) = (split_heads(&query, self.num_heads), split_heads(&key_value, self.num_heads));
+        let (context, weights) = attend(query, key, value, Some(mask), &self.dropout, self.precision);
+        if let Some(watch) = watch {
+            watch(AttentionKind::Cross, weights);
+        }
+        self.output.forward(join_heads(context))
+    }
+
+    /// The same from keys and values that were computed before.
+    ///
+    /// # Shapes
+    /// - `input`: `[batch, tgt_len, d_model]`; output: as `input`
+    /// - `mask`: `[batch, 1, 1, src_len]`
+    pub fn advance(&self, input: Tensor<3>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> Tensor<3> {
+        let query = self.query.forward(input);
+        let query = match memory {
+            KeyValue::SideBySide(_) => Query::SideBySide(query),
+            KeyValue::Heads { .. } => {
+                let [query] = split_heads(&query, self.num_heads);
+                Query::Heads(query)
+            }
+        };
+        self.output.forward(attend_cached(query, memory, Some(mask), self.num_heads, &self.dropout))
+    }
+}
+
+/// The newest queries, in the form of the cache that they look at.
+enum Query {
+    /// `[rows, num_heads, len, head_dim]`.
+    Heads(Tensor<4>),
+    /// `[rows, len, width]`, of which the first `d_model` numbers count.
+    SideBySide(Tensor<3>),
+}
+
+/// [`attend`] to what is cached.
+///
+/// # Shapes
+/// - output: `[rows, len, d_model]`
+fn attend_cached(
+    query: Query,
+    cache: &KeyValue,
+    mask: Option<&Tensor<4, Bool>>,
+    num_heads: usize,
+    dropout: &Dropout,
+) -> Tensor<3> {
+    match (query, cache) {
+        (Query::Heads(query), KeyValue::Heads { key, value }) => {
+            // A search learns nothing, so no product of it is rounded.
+            join_heads(attend(query, key.clone(), value.clone(), mask, dropout, Precision::F32).0)
+        }
+        (Query::SideBySide(query), KeyValue::SideBySide(both)) => {
+            polyglow_kernels::cached_attention(&query, both, mask, num_heads).expect("its form was made for the kernel")
+        }
+        _ => panic!("queries have the form of their cache"),
+    }
+}
+
+/// Takes `N` fused projections apart, each into its heads.
+///
+/// # Shapes
+/// - `fused`: `[batch, len, N * d_model]`; output: `N` times `[batch, num_heads, len, head_dim]`
+fn split_heads<const N: usize>(fused: &Tensor<3>, num_heads: usize) -> [Tensor<4>; N] {
+    let [batch, len, width] = fused.dims();
+    let d_model = width / N;
+    std::array::from_fn(|block| {
+        let projection = if N == 1 { fused.clone() } else { fused.clone().narrow(2, block * d_model, d_model) };
+        projection.reshape([batch, len, num_heads, d_model / num_heads]).swap_dims(1, 2)
+    })
+}
+
+/// # Shapes
+/// - `heads`: `[batch, num_heads, len, head_dim]`; output: `[batch, len, d_model]`
+fn join_heads(heads: Tensor<4>) -> Tensor<3> {
+    let [batch, num_heads, len, head_dim] = heads.dims();
+    heads.swap_dims(1, 2).reshape([batch, len, num_heads * head_dim])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worked_example_of_self_attention_comes_out() {
+        let device = crate::test_device();
+        let tensor = |rows: [[f32; 3]; 4]| Tensor::<2>::from_data(rows, &device);
+        let input = Tensor::<2>::from_data([[1.0f32, 0., 1., 0.], [0., 2., 0., 2.], [1., 1., 1., 1.]], &device);
+        let key = input.clone().matmul(tensor([[0., 0., 1.], [1., 1., 0.], [0., 1., 0.], [1., 1., 0.]]));
+        let query = input.clone().matmul(tensor([[1., 0., 1.], [1., 0., 0.], [0., 0., 1.], [0., 1., 1.]]));
+        let value = input.matmul(tensor([[0., 2., 0.], [0., 3., 0.], [1., 0., 3.], [1., 1., 0.]]));
+        let first_query = query.clone().narrow(0, 0, 1).into_data().try_to_vec::<f32>().unwrap();
+        assert_eq!(first_query, [1.0, 0.0, 2.0]);
+        let scores = query.clone().matmul(key.clone().transpose());
+        assert_eq!(scores.narrow(0, 0, 1).into_data().try_to_vec::<f32>().unwrap(), [2.0, 4.0, 4.0]);
+
+        let heads = |tensor: Tensor<2>| tensor.unsqueeze_dims::<4>(&[0, 0]);
+        let open = Tensor::<4, Bool>::from_data([[[[false, false, false]]]], &device);
+        // Unscaled in the worked example: a query times sqrt(head_dim) undoes the scale.
+        let query = heads(query) * 3.0f64.sqrt();
+        let (context, weights) =
+            attend(query, heads(key), heads(value.clone()), Some(&open), &Dropout::new(0.0), Precision::F32);
+        // softmax([2, 4, 4]) = [e^-2, 1, 1] / (2 + e^-2), and the sum of the values weighted by it.
+        let rest = (-2.0f32).exp();
+        let expected = [rest / (2.0 + rest), 1.0 / (2.0 + rest), 1.0 / (2.0 + rest)];
+        let first = weights.narrow(2, 0, 1).into_data().try_to_vec::<f32>().unwrap();
+        for (weight, expected) in first.iter().zip(expected) {
+            assert!((weight - expected).abs() < 1e-6, "{first:?}");
+        }
+        let values = value.into_data().try_to_vec::<f32>().unwrap();
+        let first = context.narrow(2, 0, 1).into_data().try_to_vec::<f32>().unwrap();
+        for (dim, value) in first.iter().enumerate() {
+            let sum: f32 = (0..3).map(|row| expected[row] * values[row * 3 + dim]).sum();
+            assert!((value - sum).abs() < 1e-5, "{first:?}");
+        }
+    }
+}

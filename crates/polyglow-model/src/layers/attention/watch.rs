@@ -1,0 +1,37 @@
+//! Attention weights for those who look inside.
+
+use burn::tensor::Tensor;
+
+/// Where attention weights come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttentionKind {
+    /// Source positions look at source positions.
+    Encoder,
+    /// Target positions look at target positions.
+    Decoder,
+    /// Target positions look at source positions.
+    Cross,
+}
+
+/// Who is shown the weights of each layer as they are computed, `[batch, num_heads, query_len, key_len]`, from the lowest
+/// layer upwards; where there is nobody, they need not be made.
+pub type Watch<'a> = Option<&'a mut dyn FnMut(AttentionKind, Tensor<4>)>;
+
+/// The same watch for one layer of several.
+pub(crate) fn reborrow<'a>(watch: &'a mut Watch<'_>) -> Watch<'a> {
+    match watch {
+        Some(watch) => Some(&mut **watch),
+        None => None,
+    }
+}
+
+/// Attention weights, one entry per layer from the lowest upwards; each row of them sums to 1.
+#[derive(Clone, Debug, Default)]
+pub struct AttentionMaps {
+    /// `[batch, num_heads, src_len, src_len]` each.
+    pub encoder: Vec<Tensor<4>>,
+    /// `[batch, num_heads, tgt_len, tgt_len]` each.
+    pub decoder: Vec<Tensor<4>>,
+    /// `[batch, num_heads, tgt_len, src_len]` each.
+    pub cross: Vec<Tensor<4>>,
+}

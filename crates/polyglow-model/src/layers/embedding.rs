@@ -1,0 +1,131 @@
+//! Token embeddings, scaled by `sqrt(d_model)` (Vaswani et al., 2017, section 3.4).
+
+use burn::module::Module;
+use burn::tensor::{Int, Tensor};
+use polyglow_kernels::{embedding, int8_embedding, int8_linear};
+
+use crate::host::computes_on_host;
+use crate::init::ParamInit;
+use crate::precision::Precision;
+use crate::weight::Weight;
+
+/// One trained vector per token id.
+#[derive(Module, Debug)]
+pub struct Embedding {
+    /// `[vocab_size, d_model]`.
+    pub weight: Weight,
+    #[module(skip)]
+    precision: Precision,
+}
+
+/// How rows of a table are looked up. The numbers are the same; the backward passes, which add up the gradients of a token
+/// that occurs several times, are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// Row by row. On GPUs of Burn 0.22 the backward pass has `d_model` threads, and each goes through all tokens.
+    Rows,
+    /// Number by number. On a GPU that adds to its memory atomically, as CUDA does, the backward pass has a thread for each
+    /// number, and takes `batch * len * d_model` ids of memory; elsewhere it is that of [`Lookup::Rows`].
+    Numbers,
+}
+
+/// `scale * table[id]` for every id.
+///
+/// # Shapes
+/// - `table`: `[vocab_size, d_model]`; `ids`: `[batch, len]`; output: `[batch, len, d_model]`
+pub fn lookup(table: Tensor<2>, ids: Tensor<2, Int>, scale: f64, how: Lookup) -> Tensor<3> {
+    let ([batch, len], [_, d_model]) = (ids.dims(), table.dims());
+    match how {
+        Lookup::Rows => embedding(table, ids, scale),
+        Lookup::Numbers => {
+            let ids = ids.reshape([batch * len, 1]).expand([batch * len, d_model]);
+            (table.gather(0, ids) * scale).reshape([batch, len, d_model])
+        }
+    }
+}
+
+impl Embedding {
+    /// Normal with standard deviation `d_model^-0.5`, so that scaled embeddings have variance 1.
+    pub fn new(vocab_size: usize, d_model: usize, init: &mut ParamInit) -> Self {
+        let weight = Weight::Float(init.normal([vocab_size, d_model], (d_model as f64).powf(-0.5)));
+        Self { weight, precision: init.precision() }
+    }
+
+    /// `weight[id]`.
+    ///
+    /// # Shapes
+    /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
+    pub fn rows(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        match &self.weight {
+            Weight::Float(weight) => self.look_up(weight.val(), ids, 1.0),
+            Weight::Int8(weight) => {
+                let scaled = int8_embedding(weight.matrix(), ids);
+                let [_, _, d_model] = scaled.dims();
+                scaled / (d_model as f64).sqrt()
+            }
+        }
+    }
+
+    /// `weight[id] * sqrt(d_model)`.
+    ///
+    /// # Shapes
+    /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
+    pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        match &self.weight {
+            Weight::Float(weight) => {
+                let table = weight.val();
+                let [_, d_model] = table.dims();
+                self.look_up(table, ids, (d_model as f64).sqrt())
+            }
+            Weight::Int8(weight) => int8_embedding(weight.matrix(), ids),
+        }
+    }
+
+    fn look_up(&self, table: Tensor<2>, ids: Tensor<2, Int>, scale: f64) -> Tensor<3> {
+        // By Burn's sources; `polyglow bench embedding` measures both.
+        let how =
+            if !table.is_autodiff() || computes_on_host(&table.device()) { Lookup::Rows } else { Lookup::Numbers };
+        lookup(table, ids, scale, how)
+    }
+
+    /// Scores of every token for each hidden state: the product with the same matrix, transposed.
+    ///
+    /// # Shapes
+    /// - `hidden`: `[rows, d_model]`; output: `[rows, vocab_size]`
+    pub fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
+        match &self.weight {
+            Weight::Float(weight) => self.precision.linear_transposed(hidden, weight.val()),
+            Weight::Int8(weight) => int8_linear(hidden, weight.matrix(), None),
+        }
+    }
+
+    /// The matrix, unless [`Self::logits`] of `hidden` is another product than that with its transpose in 32 bits.
+    pub(crate) fn matrix(&self, hidden: &Tensor<2>) -> Option<Tensor<2>> {
+        self.weight.float().filter(|_| !self.precision.rounds(hidden))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::TensorData;
+
+    use super::*;
+
+    #[test]
+    fn both_ways_to_look_up_give_the_same_rows_and_gradients() {
+        let device = crate::test_device().autodiff();
+        let found = [Lookup::Rows, Lookup::Numbers].map(|how| {
+            let table = Tensor::<2>::from_data([[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]], &device).require_grad();
+            let ids = Tensor::<2, Int>::from_data([[2, 0, 2], [2, 1, 1]], &device);
+            let factors = Tensor::from_data(TensorData::new((1..13u8).map(f32::from).collect(), [2, 3, 2]), &device);
+            let rows = lookup(table.clone(), ids, 2.0, how);
+            let grads = (rows.clone() * factors).sum().backward();
+            let numbers = |data: TensorData| data.iter::<f32>().collect::<Vec<_>>();
+            (numbers(rows.into_data()), numbers(table.grad(&grads).expect("it takes part").into_data()))
+        });
+        let rows = vec![10.0, 12.0, 2.0, 4.0, 10.0, 12.0, 10.0, 12.0, 6.0, 8.0, 6.0, 8.0];
+        // Token 2 stands at the places 1, 3 and 4, whose factors are 1 and 2, 5 and 6, 7 and 8; all are scaled by 2.
+        let gradient = vec![6.0, 8.0, 40.0, 44.0, 26.0, 32.0];
+        assert_eq!(found, [(rows.clone(), gradient.clone()), (rows, gradient)]);
+    }
+}

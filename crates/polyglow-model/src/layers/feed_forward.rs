@@ -1,0 +1,76 @@
+//! The position-wise feed-forward block (Vaswani et al., 2017, section 3.3).
+
+use burn::module::Module;
+use burn::tensor::{Tensor, activation};
+
+use crate::config::{Activation, TransformerShape};
+use crate::dropout::Dropout;
+use crate::init::ParamInit;
+use crate::linear::Linear;
+
+/// `outer(activation(inner(x)))`, or with SwiGLU `outer(silu(gate(x)) * inner(x))`, the same at every position.
+#[derive(Module, Debug)]
+pub struct FeedForward {
+    /// `d_model -> d_ff`.
+    pub inner: Linear,
+    /// The second projection to `d_ff`, SwiGLU only.
+    pub gate: Option<Linear>,
+    /// `d_ff -> d_model`.
+    pub outer: Linear,
+    dropout: Dropout,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl FeedForward {
+    /// A block of the configured width and non-linearity.
+    pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
+        let (d_model, d_ff) = (shape.d_model, shape.d_ff);
+        let gated = shape.activation == Activation::Swiglu;
+        Self {
+            inner: Linear::new(d_model, d_ff, init),
+            gate: gated.then(|| Linear::new(d_model, d_ff, init)),
+            outer: Linear::new(d_ff, d_model, init),
+            dropout: Dropout::new(shape.activation_dropout),
+            activation: shape.activation,
+        }
+    }
+
+    /// # Shapes
+    /// - `input`: `[batch, len, d_model]`; output: as `input`
+    pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
+        let active = match &self.gate {
+            Some(gate) => self.gated(gate.forward(input.clone()), self.inner.forward(input)),
+            None => self.activated(input),
+        };
+        self.outer.forward(active)
+    }
+
+    /// `dropout(silu(gate) * inner)`.
+    fn gated(&self, gate: Tensor<3>, inner: Tensor<3>) -> Tensor<3> {
+        let fused = polyglow_kernels::gated(&gate, &inner, self.dropout.draw(&gate));
+        fused.unwrap_or_else(|| self.dropout.forward(activation::silu(gate) * inner))
+    }
+
+    /// `dropout(activation(inner(x)))`.
+    fn activated(&self, input: Tensor<3>) -> Tensor<3> {
+        let kind = match self.activation {
+            Activation::Gelu => polyglow_kernels::Activation::Gelu,
+            _ => polyglow_kernels::Activation::Relu,
+        };
+        if let Some(active) = self.inner.activated(&input, kind, self.dropout.draw(&input)) {
+            return active;
+        }
+        let inner = self.inner.forward(input); // [batch, len, d_ff]
+        self.dropout.forward(match kind {
+            polyglow_kernels::Activation::Relu => activation::relu(inner),
+            polyglow_kernels::Activation::Gelu => gelu(inner),
+        })
+    }
+}
+
+/// `x Φ(x)` by the error function: Burn's own `gelu` has only an approximate gradient on most backends.
+fn gelu(input: Tensor<3>) -> Tensor<3> {
+    let cumulative = (input.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0;
+    input * cumulative * 0.5
+}

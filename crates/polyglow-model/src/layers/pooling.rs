@@ -1,0 +1,66 @@
+//! From the states of all positions to one, whatever the padding behind them.
+
+use burn::module::Module;
+use burn::tensor::{Bool, Tensor, s};
+
+use crate::config::Pooling;
+use crate::init::ParamInit;
+use crate::position::LearnedPositions;
+
+/// Standard deviation of the trained vector at first.
+const STD: f64 = 0.02;
+
+/// Makes one state of those of all positions.
+#[derive(Module, Debug)]
+pub struct Pool {
+    /// The trained vector before all positions, a table of one; none where the mean is taken.
+    pub class_embedding: Option<LearnedPositions>,
+}
+
+impl Pool {
+    /// The kind that the configuration asks for.
+    pub fn new(pooling: Pooling, d_model: usize, init: &mut ParamInit) -> Self {
+        let class = pooling == Pooling::Class;
+        Self { class_embedding: class.then(|| LearnedPositions::new(1, d_model, STD, init)) }
+    }
+
+    /// Positions before those of the input.
+    pub fn num_before(&self) -> usize {
+        usize::from(self.class_embedding.is_some())
+    }
+
+    /// Puts the trained vector, where there is one, before the others.
+    ///
+    /// # Shapes
+    /// - `input`: `[batch, len, d_model]`; output: `[batch, num_before + len, d_model]`
+    pub fn prepend(&self, input: Tensor<3>) -> Tensor<3> {
+        let Some(class) = &self.class_embedding else { return input };
+        let [batch, _, d_model] = input.dims();
+        let class: Tensor<3> = class.weight.val().unsqueeze();
+        Tensor::cat(vec![class.expand([batch, 1, d_model]), input], 1)
+    }
+
+    /// The states without that of the trained vector.
+    ///
+    /// # Shapes
+    /// - `states`: `[batch, num_before + len, d_model]`; output: `[batch, len, d_model]`
+    pub fn rest(&self, states: Tensor<3>) -> Tensor<3> {
+        states.slice(s![.., self.num_before()..])
+    }
+
+    /// The state of the trained vector, or the mean over positions that are no padding.
+    ///
+    /// # Shapes
+    /// - `states`: `[batch, num_before + len, d_model]`; output: `[batch, d_model]`
+    /// - `pad_mask`: `[batch, 1, 1, len]`, `true` on padding; `None` if all positions count
+    pub fn forward(&self, states: Tensor<3>, pad_mask: Option<Tensor<4, Bool>>) -> Tensor<2> {
+        if self.class_embedding.is_some() {
+            return states.slice(s![.., 0..1]).squeeze_dim(1);
+        }
+        let Some(pad_mask) = pad_mask else { return states.mean_dim(1).squeeze_dim(1) };
+        let [batch, len, _] = states.dims();
+        let real = pad_mask.bool_not().float().reshape([batch, len]);
+        let weights = real.clone() / real.sum_dim(1);
+        (states * weights.unsqueeze_dim(2)).sum_dim(1).squeeze_dim(1)
+    }
+}

@@ -1,0 +1,161 @@
+//! Positions: sinusoidal (Vaswani et al., 2017, section 3.5), learned, and rotary (Su et al., 2021).
+
+use burn::module::{Module, Param};
+use burn::tensor::{Device, Tensor, TensorData, s};
+
+use crate::config::{Position, TransformerShape};
+use crate::init::ParamInit;
+
+/// Base of the geometric series of wavelengths, in both papers.
+const WAVELENGTHS: f64 = 10_000.0;
+
+/// What is added to an embedding to say where it stands.
+#[derive(Module, Debug)]
+pub enum PositionEmbedding {
+    /// The paper's fixed table; grows by itself beyond `max_len`.
+    Sinusoidal(Sinusoids),
+    /// A trained vector per position.
+    Learned(LearnedPositions),
+    /// Nothing: the positions are elsewhere (rotary), or nowhere.
+    None(usize),
+}
+
+impl PositionEmbedding {
+    /// The kind that the configuration asks for.
+    pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
+        let (max_len, d_model) = (shape.max_len, shape.d_model);
+        match shape.position {
+            Position::Sinusoidal => Self::Sinusoidal(Sinusoids::new(max_len, d_model, init.device())),
+            Position::Learned => {
+                Self::Learned(LearnedPositions::new(max_len, d_model, (d_model as f64).powf(-0.5), init))
+            }
+            Position::Rotary | Position::None => Self::None(d_model),
+        }
+    }
+
+    /// Adds the vectors of positions `start ..` to `input`.
+    ///
+    /// # Shapes
+    /// - `input`: `[batch, len, d_model]`; output: as `input`
+    ///
+    /// # Panics
+    /// With learned positions, when `start + len` exceeds the trained `max_len`: callers split such input.
+    pub fn add(&self, input: Tensor<3>, start: usize) -> Tensor<3> {
+        let [_, len, _] = input.dims();
+        match self {
+            Self::Sinusoidal(sinusoids) => input + sinusoids.rows(start, len).unsqueeze(),
+            Self::Learned(positions) => input + positions.weight.val().slice(s![start..start + len]).unsqueeze(),
+            Self::None(_) => input,
+        }
+    }
+}
+
+/// Trained positions.
+#[derive(Module, Debug)]
+pub struct LearnedPositions {
+    /// `[max_len, d_model]`.
+    pub weight: Param<Tensor<2>>,
+}
+
+impl LearnedPositions {
+    /// Normal with this standard deviation.
+    pub fn new(max_len: usize, d_model: usize, std: f64, init: &mut ParamInit) -> Self {
+        Self { weight: init.normal([max_len, d_model], std) }
+    }
+}
+
+/// `sin(p / 10000^(2i / d_model))` in even and the cosine in odd dimensions, of every position `p`.
+#[derive(Module, Debug)]
+pub struct Sinusoids {
+    /// `[max_len, d_model]`.
+    table: Tensor<2>,
+}
+
+impl Sinusoids {
+    /// The table of the first `max_len` positions.
+    pub fn new(max_len: usize, d_model: usize, device: &Device) -> Self {
+        Self { table: sinusoid_table(0, max_len, d_model, &device.clone().inner()) }
+    }
+
+    /// Rows `start .. start + len`, computed anew where the table ends too early.
+    ///
+    /// # Shapes
+    /// - output: `[len, d_model]`
+    fn rows(&self, start: usize, len: usize) -> Tensor<2> {
+        let [max_len, d_model] = self.table.dims();
+        if start + len > max_len {
+            return sinusoid_table(start, len, d_model, &self.table.device());
+        }
+        self.table.clone().slice(s![start..start + len])
+    }
+}
+
+fn sinusoid_table(start: usize, len: usize, d_model: usize, device: &Device) -> Tensor<2> {
+    let value = |position: usize, dim: usize| {
+        let angle = angle(position, dim / 2, d_model);
+        if dim.is_multiple_of(2) { angle.sin() as f32 } else { angle.cos() as f32 }
+    };
+    let values = (start..start + len).flat_map(|p| (0..d_model).map(move |dim| value(p, dim))).collect();
+    Tensor::from_data(TensorData::new::<f32, _>(values, [len, d_model]), device)
+}
+
+/// `position / 10000^(2 pair / width)`, in radians.
+fn angle(position: usize, pair: usize, width: usize) -> f64 {
+    position as f64 / WAVELENGTHS.powf(2.0 * pair as f64 / width as f64)
+}
+
+/// Cosines and sines of the positions `start ..`, built once and shared by all layers.
+#[derive(Clone, Debug)]
+pub struct Rotation {
+    /// `[1, 1, len, head_dim / 2, 1]`.
+    cos: Tensor<5>,
+    sin: Tensor<5>,
+}
+
+impl Rotation {
+    /// The rotation of `len` positions from `start` on, on `device`; none unless positions are rotary.
+    pub fn new(shape: &TransformerShape, start: usize, len: usize, device: &Device) -> Option<Self> {
+        if shape.position != Position::Rotary {
+            return None;
+        }
+        let pairs = shape.head_dim() / 2;
+        let table = |function: fn(f64) -> f64| {
+            let value = |position, pair| function(angle(position, pair, shape.head_dim())) as f32;
+            let values = (start..start + len).flat_map(|p| (0..pairs).map(move |pair| value(p, pair))).collect();
+            Tensor::from_data(TensorData::new::<f32, _>(values, [1, 1, len, pairs, 1]), &device.clone().inner())
+        };
+        Some(Self { cos: table(f64::cos), sin: table(f64::sin) })
+    }
+
+    /// Turns each pair of numbers `(2i, 2i + 1)` by the angle of its position.
+    ///
+    /// # Shapes
+    /// - `heads`: `[batch, num_heads, len, head_dim]`; output: as `heads`
+    pub fn apply(&self, heads: Tensor<4>) -> Tensor<4> {
+        let [batch, num_heads, len, head_dim] = heads.dims();
+        let pairs: Tensor<5> = heads.reshape([batch, num_heads, len, head_dim / 2, 2]);
+        let even = pairs.clone().narrow(4, 0, 1);
+        let odd = pairs.narrow(4, 1, 1);
+        let turned_even = even.clone() * self.cos.clone() - odd.clone() * self.sin.clone();
+        let turned_odd = even * self.sin.clone() + odd * self.cos.clone();
+        Tensor::cat(vec![turned_even, turned_odd], 4).reshape([batch, num_heads, len, head_dim])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sinusoids_follow_the_paper_and_go_on_beyond_the_table() {
+        let device = crate::test_device();
+        let sinusoids = Sinusoids::new(4, 4, &device);
+        let rows = sinusoids.rows(3, 3).into_data().try_to_vec::<f32>().unwrap();
+        // Positions 3, 4, 5; wavelengths 1 and 10000^(2/4) = 100.
+        let expected: Vec<f32> =
+            [3.0f32, 4.0, 5.0].iter().flat_map(|p| [p.sin(), p.cos(), (p / 100.0).sin(), (p / 100.0).cos()]).collect();
+        for (row, value) in rows.iter().zip(&expected) {
+            assert!((row - value).abs() < 1e-6, "{rows:?} {expected:?}");
+        }
+    }
+}

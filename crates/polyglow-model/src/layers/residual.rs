@@ -1,0 +1,43 @@
+//! What surrounds every sublayer: dropout, the residual sum, layer normalization (Vaswani et al., 2017, section 3.1).
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+
+use crate::config::{Norm, TransformerShape};
+use crate::dropout::Dropout;
+use crate::init::ParamInit;
+use crate::layer_norm::LayerNorm;
+
+/// `norm(x + dropout(sublayer(x)))`, or with pre-norm `x + dropout(sublayer(norm(x)))`.
+#[derive(Module, Debug)]
+pub struct Residual {
+    /// The norm of this sublayer.
+    pub norm: LayerNorm,
+    dropout: Dropout,
+    #[module(skip)]
+    place: Norm,
+}
+
+impl Residual {
+    /// The surroundings of one sublayer.
+    pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
+        Self { norm: LayerNorm::new(shape.d_model, init), dropout: Dropout::new(shape.dropout), place: shape.norm }
+    }
+
+    /// Runs `sublayer` inside its residual connection.
+    ///
+    /// # Shapes
+    /// - `input`: `[batch, len, d_model]`; output: as `input`
+    pub fn forward(&self, input: Tensor<3>, sublayer: impl FnOnce(Tensor<3>) -> Tensor<3>) -> Tensor<3> {
+        match self.place {
+            Norm::Pre => {
+                let output = sublayer(self.norm.forward(input.clone()));
+                self.dropout.add(input, output)
+            }
+            Norm::Post => {
+                let output = sublayer(input.clone());
+                self.norm.forward(self.dropout.add(input, output))
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The traits of [`crate::architecture`] for [`Model`]: each call goes to the architecture that it is.
+
+use burn::tensor::{Device, Int, Tensor};
+
+use super::{Cache, Model};
+use crate::architecture::{Generate, Inspect, Predict};
+use crate::architectures::{LanguageModel, RecurrentLanguageModel, Rnn, Transformer};
+use crate::attention::AttentionMaps;
+use crate::embedding::Embedding;
+use crate::inputs::Inputs;
+use crate::prediction::Prediction;
+use crate::side::Side;
+
+impl Predict<Inputs> for Model {
+    /// # Panics
+    /// If the architecture does not read inputs of this kind; [`Model`] says which it reads.
+    fn predict(&self, inputs: Inputs) -> Prediction<'_> {
+        match (self, inputs) {
+            (Self::Transformer(model), Inputs::Pair(pair)) => model.predict(pair),
+            (Self::Rnn(model), Inputs::Pair(pair)) => model.predict(pair),
+            (Self::Lm(model), Inputs::Text(text)) => model.predict(text),
+            (Self::RnnLm(model), Inputs::Text(text)) => model.predict(text),
+            (Self::SkipGram(model), Inputs::Words(words)) => model.predict(words),
+            (Self::Encoder(model), Inputs::Text(text)) => model.predict(text),
+            (Self::Vit(model), Inputs::Image(image)) => model.predict(image),
+            (model, inputs) => panic!("a model for {:?} does not read {}", model.task(), inputs.kind()),
+        }
+    }
+
+    /// # Panics
+    /// As [`Self::predict`].
+    fn predict_aligned(&self, inputs: Inputs) -> (Prediction<'_>, Option<Tensor<3>>) {
+        match (self, inputs) {
+            (Self::Transformer(model), Inputs::Pair(pair)) => model.predict_aligned(pair),
+            (Self::Rnn(model), Inputs::Pair(pair)) => model.predict_aligned(pair),
+            (model, inputs) => (model.predict(inputs), None),
+        }
+    }
+}
+
+impl Generate for Model {
+    type Cache = Cache;
+
+    /// # Panics
+    /// If it is for word vectors, labels or hidden tokens, and writes no text.
+    fn start(&self, src: Tensor<2, Int>) -> Cache {
+        match self {
+            Self::Transformer(model) => Cache::Transformer(model.start(src)),
+            Self::Rnn(model) => Cache::Rnn(model.start(src)),
+            Self::Lm(model) => Cache::Lm(model.start(src)),
+            Self::RnnLm(model) => Cache::RnnLm(model.start(src)),
+            Self::SkipGram(_) | Self::Encoder(_) | Self::Vit(_) => {
+                panic!("a model for the task {:?} writes no text", self.task())
+            }
+        }
+    }
+
+    /// # Panics
+    /// If the cache belongs to another architecture.
+    fn advance(&self, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2> {
+        match (self, cache) {
+            (Self::Transformer(model), Cache::Transformer(cache)) => model.advance(ids, cache),
+            (Self::Rnn(model), Cache::Rnn(cache)) => model.advance(ids, cache),
+            (Self::Lm(model), Cache::Lm(cache)) => model.advance(ids, cache),
+            (Self::RnnLm(model), Cache::RnnLm(cache)) => model.advance(ids, cache),
+            _ => panic!("a model goes on from its own cache"),
+        }
+    }
+
+    fn select(cache: &mut Cache, rows: &[usize], device: &Device) {
+        match cache {
+            Cache::Transformer(cache) => Transformer::select(cache, rows, device),
+            Cache::Rnn(cache) => Rnn::select(cache, rows, device),
+            Cache::Lm(cache) => LanguageModel::select(cache, rows, device),
+            Cache::RnnLm(states) => RecurrentLanguageModel::select(states, rows, device),
+        }
+    }
+}
+
+impl Inspect for Model {
+    type Inputs = Inputs;
+
+    fn attention(&self, inputs: Inputs) -> AttentionMaps {
+        match (self, inputs) {
+            (Self::Transformer(model), Inputs::Pair(pair)) => model.attention(pair),
+            (Self::Rnn(model), Inputs::Pair(pair)) => model.attention(pair),
+            (Self::Lm(model), Inputs::Text(text)) => model.attention(text),
+            (Self::Encoder(model), Inputs::Text(text)) => model.attention(text),
+            (Self::Vit(model), Inputs::Image(image)) => model.attention(image),
+            _ => AttentionMaps::default(),
+        }
+    }
+
+    fn cross_attention(&self, inputs: Inputs) -> Vec<Tensor<3>> {
+        match (self, inputs) {
+            (Self::Transformer(model), Inputs::Pair(pair)) => model.cross_attention(pair),
+            (Self::Rnn(model), Inputs::Pair(pair)) => model.cross_attention(pair),
+            _ => Vec::new(),
+        }
+    }
+
+    fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        match self {
+            Self::Transformer(model) => model.states(ids),
+            Self::Rnn(model) => model.states(ids),
+            Self::Lm(model) => model.states(ids),
+            Self::RnnLm(model) => model.states(ids),
+            Self::Encoder(model) => model.states(ids),
+            Self::SkipGram(_) | Self::Vit(_) => Vec::new(),
+        }
+    }
+
+    fn embedding(&self, side: Side) -> Option<&Embedding> {
+        match self {
+            Self::Transformer(model) => model.embedding(side),
+            Self::Rnn(model) => model.embedding(side),
+            Self::Lm(model) => Some(&model.embedding),
+            Self::RnnLm(model) => Some(&model.embedding),
+            Self::SkipGram(model) => Some(&model.embedding),
+            Self::Encoder(model) => Some(&model.embedding),
+            Self::Vit(_) => None,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The decoder: masked self-attention, attention to the encoder, feed-forward (Vaswani et al., 2017, section 3.1).
+
+use burn::module::Module;
+use burn::tensor::{Bool, Tensor};
+
+use crate::attention::{AttentionKind, CrossAttention, SelfAttention, Watch, reborrow};
+use crate::cache::{DecoderCache, LayerCache};
+use crate::config::{Norm, TransformerShape};
+use crate::feed_forward::FeedForward;
+use crate::init::ParamInit;
+use crate::layer_norm::LayerNorm;
+use crate::position::Rotation;
+use crate::residual::Residual;
+
+/// A stack of decoder layers.
+#[derive(Module, Debug)]
+pub struct Decoder {
+    /// From the embedding upwards.
+    pub layers: Vec<DecoderLayer>,
+    /// Pre-norm leaves the last sum unnormalized, so one more norm follows it.
+    pub norm: Option<LayerNorm>,
+}
+
+/// Self-attention, cross-attention, feed-forward.
+#[derive(Module, Debug)]
+pub struct DecoderLayer {
+    /// Every target position looks at itself and at those before it.
+    pub self_attention: SelfAttention,
+    /// Around the self-attention.
+    pub self_attention_residual: Residual,
+    /// Every target position looks at the source.
+    pub cross_attention: CrossAttention,
+    /// Around the cross-attention.
+    pub cross_attention_residual: Residual,
+    /// The position-wise block.
+    pub feed_forward: FeedForward,
+    /// Around the feed-forward block.
+    pub feed_forward_residual: Residual,
+}
+
+/// What is the same for all decoder layers of one batch.
+#[derive(Clone, Debug)]
+pub struct DecoderInput<'a> {
+    /// The encoder's output, `[batch, src_len, d_model]`.
+    pub memory: &'a Tensor<3>,
+    /// `[batch, 1, 1, src_len]`, `true` on source padding.
+    pub src_pad_mask: &'a Tensor<4, Bool>,
+    /// `[batch, 1, tgt_len, tgt_len]`, `true` on the future and on target padding.
+    pub causal_mask: &'a Tensor<4, Bool>,
+    /// The rotation of the target positions, where positions are rotary.
+    pub rotation: Option<&'a Rotation>,
+}
+
+impl Decoder {
+    /// The configured number of layers.
+    pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
+        Self {
+            layers: (0..shape.num_decoder_layers).map(|_| DecoderLayer::new(shape, init)).collect(),
+            norm: (shape.norm == Norm::Pre).then(|| LayerNorm::new(shape.d_model, init)),
+        }
+    }
+
+    /// All target positions at once; shows each layer's weights to `watch`, first those on the target, then those on the
+    /// source.
+    ///
+    /// # Shapes
+    /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
+    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, mut watch: Watch<'_>) -> Tensor<3> {
+        let next = |hidden, layer: &DecoderLayer| layer.forward(hidden, input, reborrow(&mut watch));
+        self.finish(self.layers.iter().fold(target, next))
+    }
+
+    /// An empty cache over the encoder's output, with its keys and values computed once for all positions.
+    ///
+    /// # Shapes
+    /// - `memory`: `[rows, src_len, d_model]`; `src_pad_mask`: `[rows, 1, 1, src_len]`
+    pub fn start(&self, memory: &Tensor<3>, src_pad_mask: &Tensor<4, Bool>) -> DecoderCache {
+        let source = |layer: &DecoderLayer| layer.cross_attention.key_value(memory.clone());
+        let layers = self.layers.iter().map(|layer| LayerCache { target: None, source: source(layer) }).collect();
+        DecoderCache::new(layers, src_pad_mask.clone())
+    }
+
+    /// One more target position.
+    ///
+    /// # Shapes
+    /// - `target`: `[rows, 1, d_model]`; output: as `target`
+    pub fn advance(&self, target: Tensor<3>, rotation: Option<&Rotation>, cache: &mut DecoderCache) -> Tensor<3> {
+        let mut hidden = target;
+        let width = cache.sentences.width();
+        for (layer, past) in self.layers.iter().zip(&mut cache.layers) {
+            hidden = layer.advance(hidden, rotation, past, &cache.src_pad_mask, width);
+        }
+        cache.len += 1;
+        self.finish(hidden)
+    }
+
+    fn finish(&self, hidden: Tensor<3>) -> Tensor<3> {
+        match &self.norm {
+            Some(norm) => norm.forward(hidden),
+            None => hidden,
+        }
+    }
+}
+
+impl DecoderLayer {
+    fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
+        Self {
+            self_attention: SelfAttention::new(shape, init),
+            self_attention_residual: Residual::new(shape, init),
+            cross_attention: CrossAttention::new(shape, init),
+            cross_attention_residual: Residual::new(shape, init),
+            feed_forward: FeedForward::new(shape, init),
+            feed_forward_residual: Residual::new(shape, init),
+        }
+    }
+
+    /// # Shapes
+    /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
+    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, mut watch: Watch<'_>) -> Tensor<3> {
+        let DecoderInput { memory, src_pad_mask, causal_mask, rotation } = *input;
+        let attended = self.self_attention_residual.forward(target, |x| {
+            let watch = reborrow(&mut watch);
+            self.self_attention.forward(x, causal_mask, rotation, AttentionKind::Decoder, watch)
+        });
+        let crossed = self
+            .cross_attention_residual
+            .forward(attended, |x| self.cross_attention.forward(x, memory.clone(), src_pad_mask, watch));
+        self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
+    }
+
+    /// The `width` rows of each sentence look at its source together, as if they were positions of one sequence.
+    ///
+    /// # Shapes
+    /// - `target`: `[sentences * width, 1, d_model]`; output: as `target`
+    fn advance(
+        &self,
+        target: Tensor<3>,
+        rotation: Option<&Rotation>,
+        past: &mut LayerCache,
+        src_pad_mask: &Tensor<4, Bool>,
+        width: usize,
+    ) -> Tensor<3> {
+        let [rows, _, d_model] = target.dims();
+        let LayerCache { target: own, source } = past;
+        let attended = self.self_attention_residual.forward(target, |x| self.self_attention.advance(x, rotation, own));
+        let attended = attended.reshape([rows / width, width, d_model]);
+        let crossed =
+            self.cross_attention_residual.forward(attended, |x| self.cross_attention.advance(x, source, src_pad_mask));
+        let crossed = crossed.reshape([rows, 1, d_model]);
+        self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
+    }
+}
