@@ -1,23 +1,71 @@
 //! Dropout (Srivastava et al., 2014), active on devices that differentiate and nowhere else.
 
+mod mask;
+
+use std::cell::Cell;
+
 use burn::module::Module;
-use burn::tensor::{Device, Distribution, Tensor, TensorData};
+use burn::tensor::Tensor;
 use polyglow_kernels::{Dropped, add_dropped};
-use rayon::prelude::*;
 
 use crate::host::computes_on_host;
 use crate::random::Random;
 
-/// Numbers of a mask that one thread makes at a time.
-const CHUNK: usize = 8192;
-
-/// Zeroes each number with probability `prob` and scales the others by `1 / (1 - prob)`.
+/// Zeroes each element with probability `prob` and scales the others by `1 / (1 - prob)`.
 ///
-/// It acts only on tensors of an autodiff device, so a model moved to a plain device evaluates without it. Masks come
-/// from the device's generator; the training step seeds that from (seed, step, micro-batch).
+/// It acts only on tensors of an autodiff device, so a model moved to a plain device evaluates without it. Which
+/// numbers are dropped follows from the key of the forward pass; see [`keyed`].
 #[derive(Module, Debug)]
 pub struct Dropout {
     prob: f64,
+}
+
+/// Runs a forward pass whose dropout follows from `key`: the same key gives the same masks, whatever other threads do
+/// and whatever was drawn from the device's generator.
+///
+/// The key holds for the calling thread until `forward` returns or panics. Calls may be nested; the outer pass then
+/// goes on where it was. Outside of `keyed`, each thread counts its draws under the key 0 from its start, so such masks
+/// depend on everything that the thread dropped before.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use polyglow_model::dropout::{Dropout, keyed};
+///
+/// let ones = Tensor::<1>::ones([100], &Device::flex().autodiff());
+/// let dropped = |key| keyed(key, || Dropout::new(0.5).forward(ones.clone())).into_data();
+/// assert_eq!(dropped(7), dropped(7));
+/// assert_ne!(dropped(7), dropped(8));
+/// ```
+pub fn keyed<T>(key: u64, forward: impl FnOnce() -> T) -> T {
+    let _before = Restore(PASS.replace(Pass { key, num_draws: 0 }));
+    forward()
+}
+
+/// A forward pass in the middle of its draws.
+#[derive(Clone, Copy)]
+struct Pass {
+    key: u64,
+    num_draws: u64,
+}
+
+thread_local! {
+    static PASS: Cell<Pass> = const { Cell::new(Pass { key: 0, num_draws: 0 }) };
+}
+
+/// Sets the pass back when it is dropped, so also when a panic unwinds.
+struct Restore(Pass);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        PASS.set(self.0);
+    }
+}
+
+/// The key of the next draw of this thread's pass.
+fn next_key() -> u64 {
+    let Pass { key, num_draws } = PASS.get();
+    PASS.set(Pass { key, num_draws: num_draws + 1 });
+    Random::new(&[key, num_draws]).bits()
 }
 
 impl Dropout {
@@ -34,15 +82,16 @@ impl Dropout {
         }
         // The scaled mask is made outside the graph, so the backward pass holds one factor and nothing else.
         let device = input.device().inner();
+        let dropped = Dropped { keep: 1.0 - self.prob, key: next_key() };
         let mask = if computes_on_host(&device) {
-            mask_on_host(input.dims(), 1.0 - self.prob, &device)
+            mask::on_host(input.dims(), dropped, &device)
         } else {
-            mask_on_device(input.dims(), 1.0 - self.prob, &device)
+            mask::on_device(input.dims(), dropped, &device)
         };
         input * mask
     }
 
-    /// `residual` and what is left of `input`.
+    /// `residual` plus `input` after dropout.
     ///
     /// # Shapes
     /// - both: the same; output: as they are
@@ -51,83 +100,71 @@ impl Dropout {
         fused.unwrap_or_else(|| residual + self.forward(input))
     }
 
-    /// What is dropped of this tensor or of what follows from it, for an operation that makes its mask itself; none where
-    /// nothing is dropped, or on a GPU, where there are no such operations.
+    /// Draws a mask for a kernel that makes it itself, from this tensor or one that follows from it. `None` if nothing
+    /// is dropped, or on a GPU, which has no such kernels.
     pub fn draw<const D: usize>(&self, input: &Tensor<D>) -> Option<Dropped> {
         let active = self.prob > 0.0 && input.is_autodiff() && computes_on_host(&input.device());
-        active.then(|| Dropped { keep: 1.0 - self.prob, key: draw_key(&input.device().inner()) })
+        active.then(|| Dropped { keep: 1.0 - self.prob, key: next_key() })
     }
-}
-
-/// A key that follows from the device's generator.
-fn draw_key(device: &Device) -> u64 {
-    let drawn = Tensor::<1>::random([3], Distribution::Uniform(0.0, 1.0), device).into_data();
-    let key: Vec<u64> = drawn.iter::<f32>().map(|draw| u64::from(draw.to_bits())).collect();
-    Random::new(&key).bits()
-}
-
-fn mask_on_device<const D: usize>(shape: [usize; D], keep: f64, device: &Device) -> Tensor<D> {
-    Tensor::random(shape, Distribution::Bernoulli(keep), device) * (1.0 / keep)
-}
-
-/// A CPU backend draws its numbers one after the other from one generator under a lock; so that generator gives only a
-/// key here, and the mask follows from it on all cores.
-fn mask_on_host<const D: usize>(shape: [usize; D], keep: f64, device: &Device) -> Tensor<D> {
-    let key = draw_key(device);
-    let mut mask = vec![0.0f32; shape.iter().product()];
-    let scale = (1.0 / keep) as f32;
-    let threshold = (keep * f64::from(u32::MAX)) as u32;
-    mask.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
-        let mut random = Random::new(&[key, chunk as u64]);
-        for pair in values.chunks_mut(2) {
-            let bits = random.bits();
-            for (value, bits) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {
-                *value = if bits <= threshold { scale } else { 0.0 };
-            }
-        }
-    });
-    Tensor::from_data(TensorData::new(mask, shape), device)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Barrier;
 
     use super::*;
 
-    /// Tests run beside each other, and a device has one generator.
-    static GENERATOR: Mutex<()> = Mutex::new(());
-
-    fn drop_ones(prob: f64, seed: u64) -> Vec<f32> {
-        let _alone = GENERATOR.lock();
-        let device = crate::test_device().autodiff();
-        device.seed(seed);
-        let ones = Tensor::<2>::ones([100, 1001], &device);
+    fn drop_ones(prob: f64) -> Vec<f32> {
+        let ones = Tensor::<2>::ones([100, 1001], &crate::test_device().autodiff());
         Dropout::new(prob).forward(ones).inner().into_data().iter::<f32>().collect()
     }
 
     #[test]
-    fn the_configured_share_is_dropped_and_the_mean_is_kept() {
-        let values = drop_ones(0.3, 1);
-        let dropped = values.iter().filter(|value| **value == 0.0).count() as f64 / values.len() as f64;
-        // Four standard deviations of a binomial share.
-        assert!((dropped - 0.3).abs() < 4.0 * (0.21f64 / values.len() as f64).sqrt(), "{dropped}");
-        assert!(values.iter().all(|value| *value == 0.0 || (*value - 1.0 / 0.7).abs() < 1e-6));
-        // Neighbors are independent: both of a pair are dropped as often as the shares' product says.
-        let both = values.windows(2).filter(|pair| pair == &[0.0, 0.0]).count() as f64 / values.len() as f64;
-        assert!((both - 0.09).abs() < 0.005, "{both}");
+    fn the_key_and_the_number_of_the_draw_decide_the_mask() {
+        let masks = |key| keyed(key, || [drop_ones(0.5), drop_ones(0.5)]);
+        assert!(masks(7) == masks(7));
+        let [first, second] = masks(7);
+        assert!(first != second && first != masks(8)[0]);
     }
 
     #[test]
-    fn the_seed_decides_the_mask() {
-        assert_eq!(drop_ones(0.5, 7), drop_ones(0.5, 7));
-        assert_ne!(drop_ones(0.5, 7), drop_ones(0.5, 8));
+    fn threads_that_run_at_once_do_not_disturb_each_other() {
+        let barrier = Barrier::new(2);
+        let masks = || {
+            keyed(7, || {
+                (0..4)
+                    .map(|_| {
+                        barrier.wait();
+                        drop_ones(0.3)
+                    })
+                    .collect::<Vec<_>>()
+            })
+        };
+        let (left, right) = std::thread::scope(|scope| {
+            let (left, right) = (scope.spawn(masks), scope.spawn(masks));
+            (left.join().expect("it does not panic"), right.join().expect("it does not panic"))
+        });
+        assert!(left == right);
     }
 
     #[test]
-    fn nothing_is_dropped_where_nothing_is_learned() {
-        let device = crate::test_device();
-        let ones = Tensor::<2>::ones([4, 4], &device);
+    fn the_key_of_before_comes_back_after_a_pass_and_after_a_panic() {
+        let expected = keyed(7, || [next_key(), next_key(), next_key()]);
+        let found = keyed(7, || {
+            let first = next_key();
+            keyed(8, next_key);
+            let second = next_key();
+            let panicked = catch_unwind(AssertUnwindSafe(|| keyed(9, || std::panic::resume_unwind(Box::new(())))));
+            assert!(panicked.is_err());
+            [first, second, next_key()]
+        });
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn nothing_is_dropped_without_autodiff() {
+        let ones = Tensor::<2>::ones([4, 4], &crate::test_device());
         let values: Vec<f32> = Dropout::new(0.9).forward(ones).into_data().iter::<f32>().collect();
         assert_eq!(values, [1.0; 16]);
     }

@@ -1,0 +1,132 @@
+//! Scaled masks as functions of (key, place), on the host and on any other device.
+
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use polyglow_kernels::Dropped;
+use rayon::prelude::*;
+
+use crate::random::Random;
+
+/// Numbers of a mask that one thread makes at a time.
+const CHUNK: usize = 8192;
+/// Rounds of the Feistel network (Luby and Rackoff, 1988). One product is a weak round function: with 4 and 5 rounds
+/// places are correlated; with 8, pairs, quadruples and keys are as independent as with `SplitMix64`.
+const ROUNDS: usize = 8;
+/// An odd factor below 2^15, so that its product with 16 bits is below 2^31.
+const FACTOR: i32 = 0x6d2b;
+/// Which 16 bits of a product go on: from the middle, where each depends on many bits of both factors.
+const SHIFT: i32 = 10;
+/// The lower half of 32 bits.
+const LOW: i32 = 0xffff;
+
+/// The mask of a CPU backend, made on all cores.
+pub(super) fn on_host<const D: usize>(shape: [usize; D], dropped: Dropped, device: &Device) -> Tensor<D> {
+    let Dropped { keep, key } = dropped;
+    let mut mask = vec![0.0f32; shape.iter().product()];
+    let scale = (1.0 / keep) as f32;
+    let threshold = (keep * f64::from(u32::MAX)) as u32;
+    mask.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
+        let mut random = Random::new(&[key, chunk as u64]);
+        for pair in values.chunks_mut(2) {
+            let bits = random.bits();
+            for (value, bits) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {
+                *value = if bits <= threshold { scale } else { 0.0 };
+            }
+        }
+    });
+    Tensor::from_data(TensorData::new(mask, shape), device)
+}
+
+/// The mask of any other device, made there of integer operations: no generator, no upload and nothing to wait for.
+///
+/// A Feistel network of 16-bit halves permutes the place of each number. So no product leaves 31 bits, and it does not
+/// matter what a device does on overflow, which CUDA leaves undefined.
+pub(super) fn on_device<const D: usize>(shape: [usize; D], dropped: Dropped, device: &Device) -> Tensor<D> {
+    let Dropped { keep, key } = dropped;
+    let count: usize = shape.iter().product();
+    let places = Tensor::arange(0..count as i64, (device, DType::I32));
+    let (mut left, mut right) = (places.clone().bitwise_right_shift_scalar(16), places.bitwise_and_scalar(LOW));
+    let mut random = Random::new(&[key]);
+    for _ in 0..ROUNDS {
+        let key = (random.bits() >> 48) as i32;
+        let product = right.clone().bitwise_xor_scalar(key).mul_scalar(FACTOR);
+        let mixed = product.bitwise_right_shift_scalar(SHIFT).bitwise_and_scalar(LOW);
+        (left, right) = (right, left.bitwise_xor(mixed));
+    }
+    // 31 of the 32 bits, so that the sign stays out of it.
+    let bits = left.bitwise_left_shift_scalar(15).bitwise_xor(right.bitwise_right_shift_scalar(1));
+    let threshold = (keep * f64::from(i32::MAX)) as i32;
+    (bits.lower_equal_elem(threshold).float() * (1.0 / keep)).reshape(shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: [usize; 2] = [200, 1001];
+
+    type Make = fn([usize; 2], Dropped, &Device) -> Tensor<2>;
+
+    const MAKES: [Make; 2] = [on_host, on_device];
+
+    /// The CPU backends of this build.
+    fn devices() -> Vec<Device> {
+        Vec::from([
+            crate::test_device(),
+            #[cfg(feature = "ndarray")]
+            {
+                #[expect(deprecated, reason = "offered as long as Burn has it")]
+                let ndarray = Device::ndarray();
+                ndarray
+            },
+        ])
+    }
+
+    fn values(make: Make, keep: f64, key: u64) -> Vec<f32> {
+        values_on(&crate::test_device(), make, keep, key)
+    }
+
+    fn values_on(device: &Device, make: Make, keep: f64, key: u64) -> Vec<f32> {
+        make(SHAPE, Dropped { keep, key }, device).into_data().iter::<f32>().collect()
+    }
+
+    #[test]
+    fn the_configured_share_is_dropped_and_the_mean_is_kept() {
+        for (make, key) in MAKES.into_iter().flat_map(|make| [0, 1, u64::MAX / 3].map(|key| (make, key))) {
+            let values = values(make, 0.7, key);
+            let share = |count: usize| count as f64 / values.len() as f64;
+            let dropped = share(values.iter().filter(|value| **value == 0.0).count());
+            // Four standard deviations of a binomial share.
+            assert!((dropped - 0.3).abs() < 4.0 * (0.21f64 / values.len() as f64).sqrt(), "{key}: {dropped}");
+            assert!(values.iter().all(|value| *value == 0.0 || (*value - 1.0 / 0.7).abs() < 1e-6));
+            // Numbers are independent of their neighbors: both of a pair are dropped as often as the shares' product
+            // says.
+            for distance in [1, 2, 16, 64, 512, 1001, 8192, 65536] {
+                let pairs = values.iter().zip(&values[distance..]);
+                let num_pairs = values.len() - distance;
+                let both = pairs.filter(|(left, right)| **left == 0.0 && **right == 0.0).count();
+                let both = both as f64 / num_pairs as f64;
+                assert!((both - 0.09).abs() < 0.004, "{key}, {distance}: {both}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_give_masks_that_are_independent_of_each_other() {
+        for make in MAKES {
+            let first = values(make, 0.5, 5);
+            for key in [4, 6, 7, 5 + (1 << 32), 5 << 16] {
+                let other = values(make, 0.5, key);
+                let equal = first.iter().zip(&other).filter(|(left, right)| left == right).count();
+                assert!((equal as f64 / first.len() as f64 - 0.5).abs() < 0.006, "{key}: {equal}");
+            }
+        }
+    }
+
+    #[test]
+    fn backends_agree() {
+        for (make, device) in MAKES.into_iter().flat_map(|make| devices().into_iter().map(move |device| (make, device)))
+        {
+            assert!(values_on(&device, make, 0.9, 3) == values(make, 0.9, 3));
+        }
+    }
+}
