@@ -2,6 +2,7 @@
 
 mod architectures;
 mod backends;
+mod custom;
 mod encoder;
 mod golden;
 mod properties;
