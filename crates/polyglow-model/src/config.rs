@@ -2,6 +2,7 @@
 
 mod arch;
 mod preset;
+pub(crate) mod recurrent;
 mod shape;
 mod shapes;
 mod task;
@@ -9,12 +10,11 @@ mod task;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
-use crate::recurrent::Cell;
-use crate::recurrent::attention::Score;
 
 pub use arch::*;
 pub use preset::Preset;
 use preset::Sizes;
+use recurrent::{Cell, Score};
 pub use shape::ModelShape;
 pub use shapes::*;
 pub use task::Task;
@@ -36,7 +36,7 @@ pub enum Activation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Norm {
-    /// `norm(x + sublayer(x))`, as in the paper; wants a warm-up.
+    /// `norm(x + sublayer(x))`, as in the paper; needs a warm-up.
     #[default]
     Post,
     /// `x + sublayer(norm(x))` with one more norm after the last layer; trains more easily (Xiong et al., 2020).
@@ -47,14 +47,14 @@ pub enum Norm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Position {
-    /// Fixed sines and cosines added to the embedding (Vaswani et al., 2017, section 3.5).
+    /// Fixed sines and cosines, added to the embedding (Vaswani et al., 2017, section 3.5).
     #[default]
     Sinusoidal,
     /// A trained vector per position added to the embedding; nothing beyond `max_len` positions.
     Learned,
     /// Queries and keys of self-attention are rotated by their position (Su et al., 2021).
     Rotary,
-    /// No position at all: an encoder sees a bag of words, and a decoder tells the order by what it must not see.
+    /// None: an encoder sees a bag of words; a decoder can tell the order from the causal mask.
     None,
 }
 
@@ -81,7 +81,7 @@ pub struct ModelConfig {
     /// Sizes to start from: `"tiny"`, `"small"`, `"base"` or `"big"`; default `"small"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
-    /// Width of every hidden state, in numbers per token; default by preset.
+    /// Width of every hidden state; default by preset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_model: Option<usize>,
     /// Width inside the feed-forward block; default by preset.
@@ -96,12 +96,12 @@ pub struct ModelConfig {
     /// Layers of the decoder; default by preset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_decoder_layers: Option<usize>,
-    /// Probability of dropping a number of a sublayer's output or of an embedding; default by preset.
+    /// Probability of dropping an element of a sublayer's output or of an embedding; default by preset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
     /// Probability of dropping an attention weight; default 0.
     pub attention_dropout: f64,
-    /// Probability of dropping a number after the feed-forward activation; default 0.
+    /// Probability of dropping an element after the feed-forward activation; default 0.
     pub activation_dropout: f64,
     /// Feed-forward non-linearity: `"relu"`, `"gelu"` or `"swiglu"`; default `"relu"`.
     pub activation: Activation,
@@ -109,16 +109,17 @@ pub struct ModelConfig {
     pub norm: Norm,
     /// Positions: `"sinusoidal"`, `"learned"`, `"rotary"` or `"none"`; default `"sinusoidal"`.
     pub position: Position,
-    /// Shared embedding matrices: `"none"`, `"decoder"` or `"all"`; default `"all"` (`"decoder"` suits separate vocabularies).
+    /// Shared embedding matrices: `"none"`, `"decoder"` or `"all"`; default `"all"` (`"decoder"` suits separate
+    /// vocabularies).
     pub tie_embeddings: TieEmbeddings,
-    /// What recurrent layers are made of: `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"` and `"rnn-lm"`.
+    /// The kind of recurrent cell: `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"` and `"rnn-lm"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
-    /// Where a recurrent decoder looks in the source: `"bahdanau"`, `"luong"`, `"luong_general"` or `"none"`; default
+    /// Attention of a recurrent decoder to the source: `"bahdanau"`, `"luong"`, `"luong_general"` or `"none"`; default
     /// `"bahdanau"`. Only for `arch = "rnn"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<Score>,
-    /// Whether what attention found is fed to the next position; default true where there is attention. Only for
+    /// Whether the attended output is fed to the next position; default true with attention. Only for
     /// `arch = "rnn"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_feeding: Option<bool>,
@@ -126,7 +127,7 @@ pub struct ModelConfig {
     /// `arch = "encoder"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
-    /// How the states of all positions become one: `"mean"` or `"class"`; default `"mean"`. Only for `arch = "encoder"`
+    /// How the states of all positions are pooled: `"mean"` or `"class"`; default `"mean"`. Only for `arch = "encoder"`
     /// and `"vit"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
@@ -150,12 +151,12 @@ pub struct Vocabulary {
     pub tgt_pad_id: u32,
     /// Longest sequence with its end mark, in tokens.
     pub max_len: usize,
-    /// What the images are, where there are images.
+    /// The size of the images; `None` for text.
     pub image: Option<ImageShape>,
 }
 
 impl Vocabulary {
-    /// How many ids both sides have.
+    /// The smaller of both sizes.
     pub fn smaller(&self) -> usize {
         self.src_size.min(self.tgt_size)
     }
@@ -192,7 +193,7 @@ fn check_size(key: &'static str, value: usize, most: usize) -> Result<(), ModelE
     Err(ModelError::config(key, value, format!("must be from 1 to {most}")))
 }
 
-/// Checks a probability of dropping something.
+/// Checks a dropout probability.
 fn check_dropout(key: &'static str, value: f64) -> Result<(), ModelError> {
     if (0.0..1.0).contains(&value) {
         return Ok(());
@@ -200,7 +201,7 @@ fn check_dropout(key: &'static str, value: f64) -> Result<(), ModelError> {
     Err(ModelError::config(key, value, "must be a probability, at least 0 and below 1"))
 }
 
-/// Numbers in the widest hidden state.
+/// The largest width of a hidden state.
 const WIDEST: usize = 1 << 16;
 /// The most layers of a stack.
 const DEEPEST: usize = 1024;

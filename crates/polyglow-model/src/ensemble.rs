@@ -1,14 +1,14 @@
-//! Several models that decide together.
+//! Ensembles: several models that predict together.
 
 use burn::tensor::Tensor;
 
-/// The logarithm of the mean of probabilities that are given as logarithms; a single one as it is.
+/// The logarithm of the mean of probabilities, which are given as logarithms; a single member is returned unchanged.
 ///
 /// # Shapes
 /// - each: `[rows, vocab_size]`; output: the same
 ///
 /// # Panics
-/// There is none.
+/// If there are no members.
 pub fn mean_of_probabilities(log_probs: impl IntoIterator<Item = Tensor<2>>) -> Tensor<2> {
     let mut log_probs = log_probs.into_iter();
     let first = log_probs.next().expect("an ensemble has at least one member");

@@ -1,6 +1,6 @@
-//! What can be wrong with a model's or a search's settings.
+//! Errors in the settings of models and searches.
 
-/// An error of this crate: a setting that no model or search can be built from.
+/// An error of this crate: an invalid setting of a model or a search.
 ///
 /// Wrong tensor shapes are bugs, not errors: they panic with the axis and both sizes.
 #[derive(Debug, thiserror::Error)]

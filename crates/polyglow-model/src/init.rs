@@ -6,15 +6,15 @@ use burn::tensor::{Device, Tensor, TensorData};
 use crate::precision::Precision;
 use crate::random::Random;
 
-/// Makes parameters one after the other, each with an id of its own and its own stretch of random numbers.
+/// Makes parameters in order, each with an id and a random sequence of its own.
 ///
-/// Numbers are a function of (seed, position of the parameter, position inside it), so neither the device nor the order
-/// in which weights are first used can change a model's start.
+/// Values are a function of (seed, position of the parameter, position inside it), so neither the device nor the order
+/// in which weights are first used can change them.
 #[derive(Debug)]
 pub struct ParamInit {
     device: Device,
     precision: Precision,
-    /// None where all values are zeros.
+    /// `None` if all values are zeros.
     seed: Option<u64>,
     next_id: u64,
 }
@@ -25,8 +25,7 @@ impl ParamInit {
         Self { seed: Some(seed), ..Self::zeros(device) }
     }
 
-    /// Starts at parameter 0 of a model whose values come from elsewhere: until then they are zeros, which take no time to
-    /// draw.
+    /// Starts at parameter 0 of a model whose values will be loaded: until then they are zeros, which cost no drawing.
     pub fn zeros(device: &Device) -> Self {
         Self { device: device.clone(), precision: Precision::F32, seed: None, next_id: 0 }
     }
@@ -37,7 +36,7 @@ impl ParamInit {
         Self { precision, ..self }
     }
 
-    /// In what the layers compute their products.
+    /// The precision of matrix products in the layers.
     pub fn precision(&self) -> Precision {
         self.precision
     }
@@ -49,7 +48,7 @@ impl ParamInit {
 
     /// Uniform in `±sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, 2010, equation 16).
     ///
-    /// `fan_out` stands apart from the shape, so that several projections fused side by side start as if each stood alone.
+    /// `fan_out` is separate from the shape, so that several fused projections are initialized as if each were alone.
     pub fn xavier(&mut self, shape: [usize; 2], fan_out: usize) -> Param<Tensor<2>> {
         let bound = (6.0 / (shape[0] + fan_out) as f64).sqrt();
         self.draw(shape, |random| (2.0 * random.uniform() - 1.0) * bound)

@@ -1,7 +1,7 @@
 //! What models read: one plain struct for each kind of inputs, and an enum of them all.
 //!
-//! An architecture implements [`crate::Predict`] for the kind that it reads; the built-in [`crate::Model`], which may be any
-//! architecture, implements it for [`Inputs`].
+//! An architecture implements [`crate::Predict`] for the kind that it reads; the built-in [`crate::Model`], which may
+//! be any architecture, implements it for [`Inputs`].
 
 use burn::tensor::{Int, Tensor};
 

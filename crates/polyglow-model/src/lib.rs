@@ -1,8 +1,8 @@
 //! Models on Burn, the encoder-decoder Transformer first of all: ids to logits, to a loss, or to hypotheses.
 //!
-//! Model code is the same on every backend; the [`burn::tensor::Device`] that a model is built on decides where it runs.
-//! There are two ways in: a [`ModelConfig`] chooses a built-in [`Model`], and the traits of [`architecture`] admit a model
-//! of one's own.
+//! Model code is the same on every backend; the [`burn::tensor::Device`] that a model is built on decides where it
+//! runs. There are two ways in: a [`ModelConfig`] chooses a built-in [`Model`], and the traits of [`architecture`]
+//! admit a model of one's own.
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};

@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 
 pub use polyglow_kernels::{LossOutput, cross_entropy};
 
-/// In place of an attention of 0, whose logarithm is infinite: the smallest number without loss of digits.
+/// Replaces an attention of 0, whose logarithm is infinite: the smallest normal f32.
 const LEAST_ATTENTION: f64 = f32::MIN_POSITIVE as f64;
 
 /// Guided alignment (Chen et al., 2016): `-sum gold log attention`, the cross-entropy of the attention against where it

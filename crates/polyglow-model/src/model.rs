@@ -25,8 +25,8 @@ use crate::weight::Weight;
 
 /// A model of any built-in architecture.
 ///
-/// It implements [`Predict`] and [`Inspect`] for [`Inputs`], and [`Generate`]. The methods that take `src` and `tgt_in` turn
-/// them into the inputs of the architecture, whatever that reads.
+/// It implements [`Predict`] and [`Inspect`] for [`Inputs`], and [`Generate`]. The methods that take `src` and `tgt_in`
+/// turn them into the inputs of the architecture, whatever that reads.
 #[derive(Module, Debug)]
 pub enum Model {
     /// The encoder-decoder Transformer; reads [`Pair`].
@@ -57,6 +57,18 @@ pub enum Cache {
     Lm(TextCache),
     /// States of a text.
     RnnLm(States),
+}
+
+impl ModelShape {
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
+    pub fn init(&self, seed: u64, device: &Device) -> Model {
+        Model::build(self, ParamInit::new(seed, device))
+    }
+
+    /// A model whose parameters are zeros, to be replaced by those of a file.
+    pub fn blank(&self, device: &Device) -> Model {
+        Model::build(self, ParamInit::zeros(device))
+    }
 }
 
 impl Model {
@@ -101,8 +113,8 @@ impl Model {
         self.devices().first().is_some_and(computes_on_host)
     }
 
-    /// The inputs of this architecture from a source and a target: language models read the target, encoders the source,
-    /// and a Vision Transformer a source whose ids of bytes begin 256 before the end of its vocabulary.
+    /// The inputs of this architecture from a source and a target: language models read the target, encoders the
+    /// source, and a Vision Transformer a source whose ids of bytes begin 256 before the end of its vocabulary.
     fn inputs(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Inputs {
         match self {
             Self::Transformer(_) | Self::Rnn(_) => Pair { src, tgt_in }.into(),
@@ -117,8 +129,8 @@ impl Model {
     }
 
     /// Scores of the next token at every target position at once (teacher forcing). For word vectors, those of the two
-    /// classes *drawn* and *real* for each candidate; for labels, one row per text or image; for hidden tokens, one row per
-    /// source position.
+    /// classes *drawn* and *real* for each candidate; for labels, one row per text or image; for hidden tokens, one row
+    /// per source position.
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
@@ -214,9 +226,9 @@ impl Model {
         embedding.rows(ids.unsqueeze()).squeeze_dim(0)
     }
 
-    /// What stands at each position of a text on [`Self::reading_side`]: first the token's own vector, which knows neither
-    /// place nor context, then the state after each layer, from the lowest ([`Inspect::states`]). The layers of an
-    /// encoder-decoder are those of its encoder.
+    /// What stands at each position of a text on [`Self::reading_side`]: first the token's own vector, which knows
+    /// neither place nor context, then the state after each layer, from the lowest ([`Inspect::states`]). The layers of
+    /// an encoder-decoder are those of its encoder.
     ///
     /// # Shapes
     /// - `ids`: `[batch, len]`, with padding behind; output: `[batch, len, d_model]` each

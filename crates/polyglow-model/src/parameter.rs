@@ -1,4 +1,19 @@
-//! A model's parameters by name, for checkpoints and for weights that come from elsewhere.
+//! A model's parameters by name, for checkpoints and for weights from other programs.
+//!
+//! ```
+//! use burn::tensor::{Device, TensorData};
+//! use polyglow_model::init::ParamInit;
+//! use polyglow_model::linear::Linear;
+//! use polyglow_model::parameter;
+//!
+//! let linear = Linear::new(2, 3, &mut ParamInit::new(1, &Device::flex()));
+//! let zeros = |_: &str, shape: &[usize]| Ok::<_, String>(TensorData::zeros::<f32, _>(shape.to_vec()));
+//! let linear = parameter::replace(linear, zeros)?;
+//! let names: Vec<String> = parameter::read(&linear).into_iter().map(|(name, _)| name).collect();
+//! assert_eq!(names, ["weight", "bias"]);
+//! assert_eq!(parameter::count(&linear), 9);
+//! # Ok::<(), String>(())
+//! ```
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Tensor, TensorData};
@@ -12,18 +27,18 @@ pub struct ParamPath {
 }
 
 impl ParamPath {
-    /// Steps into a field, element or variant, as a Burn visitor is told.
+    /// Enters a field, element or variant; call it from a Burn visitor's `enter_module`.
     pub fn enter(&mut self, name: &str, container: &str) {
         let is_variant = container.starts_with("Enum");
         self.parts.push((!is_variant).then(|| name.to_owned()));
     }
 
-    /// Steps out again.
+    /// Leaves it again; call it from `exit_module`.
     pub fn exit(&mut self) {
         self.parts.pop();
     }
 
-    /// The dotted name of where we are.
+    /// The dotted name of the current place.
     pub fn name(&self) -> String {
         self.parts.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(".")
     }

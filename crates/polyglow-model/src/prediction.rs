@@ -1,4 +1,4 @@
-//! The last step of every model: from hidden states to scores of tokens, or straight to the loss.
+//! The last step of every model: from hidden states to scores, or straight to the loss.
 
 use burn::tensor::{Int, Tensor};
 use polyglow_kernels::{Layout, LossOutput, MOST_ROWS, cross_entropy, projected_cross_entropy};
@@ -6,31 +6,34 @@ use polyglow_kernels::{Layout, LossOutput, MOST_ROWS, cross_entropy, projected_c
 use crate::embedding::Embedding;
 use crate::linear::Linear;
 
-/// The product with the vocabulary.
+/// The projection from hidden states to scores of tokens.
 #[derive(Clone, Copy, Debug)]
 pub enum Projection<'a> {
-    /// By a matrix of its own.
+    /// A projection of its own.
     Own(&'a Linear),
-    /// By the matrix of the target's embedding.
+    /// The transposed matrix of the target's embedding.
     Tied(&'a Embedding),
 }
 
-/// What scores are made of.
+/// What a model predicts: scores, or what they are computed from.
+///
+/// Training wants only the loss, and search only the scores; [`Self::loss`] does not hold all scores if it can avoid
+/// it.
 #[derive(Clone, Debug)]
 pub enum Prediction<'a> {
     /// Hidden states `[rows, d_model]`, and the projection that scores tokens by them.
     Hidden(Tensor<2>, Projection<'a>),
-    /// Scores `[rows, classes]` that come from elsewhere.
+    /// Scores `[rows, num_classes]`.
     Scores(Tensor<2>),
 }
 
 impl<'a> Projection<'a> {
-    /// The output projection of a model, which is tied to `embedding` where there is no `output`.
+    /// The output projection of a model: `output`, or the tied `embedding` if there is none.
     pub fn new(output: Option<&'a Linear>, embedding: &'a Embedding) -> Self {
         output.map_or(Self::Tied(embedding), Self::Own)
     }
 
-    /// What is predicted from hidden states.
+    /// The prediction from hidden states.
     ///
     /// # Shapes
     /// - `hidden`: `[rows, d_model]`
@@ -38,7 +41,7 @@ impl<'a> Projection<'a> {
         Prediction::Hidden(hidden, self)
     }
 
-    /// The matrix where it multiplies `hidden` without anything around it, and how it lies there.
+    /// The matrix and its layout, if the projection is nothing but the product with it.
     fn matrix(self, hidden: &Tensor<2>) -> Option<(Tensor<2>, Layout)> {
         match self {
             Self::Own(linear) => linear.matrix(hidden).map(|matrix| (matrix, Layout::InOut)),
@@ -60,7 +63,7 @@ impl Prediction<'_> {
         }
     }
 
-    /// [`cross_entropy`] of the scores, which are not all held at once where there is a kernel.
+    /// [`cross_entropy`] of the scores. If there is a kernel, they are never all in memory at once.
     ///
     /// # Shapes
     /// - `targets`: `[rows]`
@@ -74,7 +77,7 @@ impl Prediction<'_> {
     }
 }
 
-/// Numbers that the loss over `rows` positions keeps for the backward pass, or holds while it computes that.
+/// Values that the loss over `rows` positions keeps for the backward pass, or holds while it computes that pass.
 pub(crate) fn loss_numbers(rows: u64, vocab_size: usize, kernels: bool) -> u64 {
     let rows = if kernels { rows.min(MOST_ROWS as u64) } else { 3 * rows };
     rows * vocab_size as u64

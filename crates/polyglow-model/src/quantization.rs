@@ -1,4 +1,21 @@
-//! A model whose matrices have 8 bits, for a search on the CPU; biases, norms and positions stay as they are.
+//! Models with 8-bit matrices, for search on the CPU; biases, norms and positions stay in f32.
+//!
+//! ```
+//! use std::convert::Infallible;
+//!
+//! use burn::tensor::Device;
+//! use polyglow_model::quantization::{nearest, quantize};
+//! use polyglow_model::{ModelConfig, Preset, Vocabulary, parameter};
+//!
+//! let vocabulary =
+//!     Vocabulary { src_size: 9, tgt_size: 9, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8, image: None };
+//! let config = ModelConfig { preset: Some(Preset::Tiny), d_model: Some(16), ..ModelConfig::default() };
+//! let model = config.shape(vocabulary)?.init(1, &Device::flex());
+//! let Ok(int8) = quantize(model, |_, layout, weight| Ok::<_, Infallible>(nearest(layout, weight)));
+//! // What is left as parameters are biases and norms.
+//! assert!(parameter::read(&int8).iter().all(|(_, values)| values.shape().len() == 1));
+//! # Ok::<(), polyglow_model::ModelError>(())
+//! ```
 
 use burn::module::Param;
 use burn::tensor::Tensor;
@@ -12,10 +29,10 @@ use crate::weight::Weight;
 
 pub use polyglow_kernels::{Int8Matrix, Int8Weights, Layout, MOST_INT8_INPUTS, has_int8_kernels};
 
-/// Replaces every matrix of a model by what `lookup` makes of its name, its layout and itself; all but an
-/// encoder-decoder Transformer stay as they are.
+/// Replaces every matrix of an encoder-decoder Transformer by what `lookup` returns for its name, its layout and its
+/// values; other architectures stay as they are.
 ///
-/// Such a model cannot be trained, and has no parameters but the others.
+/// The result cannot be trained; its matrices are no longer parameters.
 ///
 /// # Errors
 /// The first error of `lookup`; the model is then dropped.
@@ -32,16 +49,16 @@ pub fn quantize<E>(
     Ok(model)
 }
 
-/// The matrix in 8 bits, nearest to its values.
+/// The matrix in 8 bits, each value rounded to the nearest.
 ///
 /// # Panics
-/// It has more inputs than [`MOST_INT8_INPUTS`].
+/// If it has more inputs than [`MOST_INT8_INPUTS`].
 pub fn nearest(layout: Layout, weight: &Param<Tensor<2>>) -> Int8Matrix {
     let values: Vec<f32> = weight.val().into_data().iter::<f32>().collect();
     Int8Matrix::new(&Int8Weights::quantize(&values, weight.dims(), layout), weight.dims(), layout)
 }
 
-/// The layout of the matrix of that name; none for what is no matrix of a product.
+/// The layout of the matrix of that name; `None` if the parameter is not a matrix of a product.
 ///
 /// # Shapes
 /// - `shape`: of the parameter

@@ -1,4 +1,4 @@
-//! The encoder with a head on one screen: what a text is, or which tokens are hidden in it (Devlin et al., 2019).
+//! The encoder of text with a head, for labels or for hidden tokens (Devlin et al., 2019).
 
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor};
@@ -21,15 +21,15 @@ use crate::side::Side;
 /// An encoder of text with a head.
 #[derive(Module, Debug)]
 pub struct EncoderOnly {
-    /// Vectors of the tokens; the projection back to tokens, too, under a head of masked tokens.
+    /// Vectors of the tokens; with a masked-token head, also the projection back to tokens.
     pub embedding: Embedding,
-    /// Where a token stands.
+    /// Positions of the tokens.
     pub position: PositionEmbedding,
-    /// How states become one.
+    /// Pools the states into one.
     pub pool: Pool,
     /// The layers.
     pub stack: Encoder,
-    /// From the pooled state to the labels; none under a head of masked tokens.
+    /// From the pooled state to the labels; `None` with a masked-token head.
     pub head: Option<Linear>,
     dropout: Dropout,
     #[module(skip)]
@@ -68,7 +68,7 @@ impl EncoderOnly {
         }
     }
 
-    /// What the lowest layer is given: the input, where it may look, and how it is turned.
+    /// The input of the lowest layer, its mask and its rotation.
     fn embed(&self, ids: Tensor<2, Int>) -> (Tensor<3>, Tensor<4, Bool>, Option<Rotation>) {
         let EncoderShape { stack, .. } = &self.shape;
         let mask = padding_mask_behind(&ids, stack.src_pad_id, self.pool.num_before());
@@ -80,7 +80,7 @@ impl EncoderOnly {
 }
 
 impl Predict<Text> for EncoderOnly {
-    /// Scores of the labels of each text, `[batch, tgt_vocab_size]`, or under a head of masked tokens those of the tokens at
+    /// Scores of the labels of each text, `[batch, tgt_vocab_size]`; with a masked-token head, scores of the tokens at
     /// each position, `[batch * len, src_vocab_size]`.
     fn predict(&self, text: Text) -> Prediction<'_> {
         self.predict_watched(text, None)

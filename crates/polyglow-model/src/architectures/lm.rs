@@ -1,11 +1,11 @@
-//! The decoder-only Transformer on one screen: what comes next in a text (Radford et al., 2018).
+//! The decoder-only Transformer, a language model (Radford et al., 2018).
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
 use crate::architecture::{Generate, Inspect, Predict};
-use crate::attention::{AttentionMaps, Watch};
-use crate::cache::{KeyValue, indices};
+use crate::attention::{AttentionMaps, KeyValue, Watch};
+use crate::cache::indices;
 use crate::config::{LmShape, TieEmbeddings};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
@@ -18,16 +18,16 @@ use crate::position::{PositionEmbedding, Rotation};
 use crate::prediction::{Prediction, Projection};
 use crate::side::Side;
 
-/// A language model: layers of self-attention that see the past only.
+/// A language model: layers of causal self-attention.
 #[derive(Module, Debug)]
 pub struct LanguageModel {
     /// Vectors of the tokens; the output projection too, unless that is untied.
     pub embedding: Embedding,
     /// The output projection, unless it is tied.
     pub output: Option<Linear>,
-    /// Where a token stands.
+    /// Positions of the tokens.
     pub position: PositionEmbedding,
-    /// Layers as those of an encoder, under a mask that hides the future.
+    /// Layers of self-attention, as in an encoder, with a causal mask.
     pub stack: Encoder,
     dropout: Dropout,
     #[module(skip)]
@@ -37,7 +37,7 @@ pub struct LanguageModel {
 /// What a [`LanguageModel`] keeps between positions.
 #[derive(Clone, Debug)]
 pub struct TextCache {
-    /// Keys and values of each layer; nothing before the first position.
+    /// Keys and values of each layer; `None` before the first position.
     layers: Vec<Option<KeyValue>>,
     /// Positions so far.
     len: usize,
@@ -45,8 +45,8 @@ pub struct TextCache {
 }
 
 impl LanguageModel {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers are
-    /// the configured decoder layers.
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers
+    /// are the configured decoder layers.
     pub fn new(shape: &LmShape, seed: u64, device: &Device) -> Self {
         Self::build(shape, ParamInit::new(seed, device))
     }

@@ -1,4 +1,4 @@
-//! The recurrent encoder-decoder with attention on one screen: encode, forward (all positions), advance (one position).
+//! The recurrent encoder-decoder with attention: encode, predict (all positions), advance (one position).
 
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor};
@@ -19,8 +19,8 @@ use crate::recurrent::decoder::{Progress, RecurrentDecoder, Watch};
 use crate::recurrent::encoder::RecurrentEncoder;
 use crate::side::Side;
 
-/// A bidirectional recurrent encoder and a recurrent decoder with attention (Bahdanau et al., 2015; Luong et al., 2015),
-/// or without it (Sutskever et al., 2014).
+/// A bidirectional recurrent encoder and a recurrent decoder with attention (Bahdanau et al., 2015; Luong et al.,
+/// 2015), or without it (Sutskever et al., 2014).
 #[derive(Module, Debug)]
 pub struct Rnn {
     /// Vectors of the source tokens; of the target tokens too, and the output projection, when all are tied.
@@ -41,13 +41,13 @@ pub struct Rnn {
 /// What a [`Rnn`] keeps between positions.
 #[derive(Clone, Debug)]
 pub struct RnnCache {
-    /// The source as attention sees it, once for each sentence; none without attention.
+    /// The source as attention sees it, one entry per sentence; `None` without attention.
     source: Option<Source>,
     progress: Progress,
     sentences: Sentences,
 }
 
-/// What the encoder made of a batch of source sentences.
+/// The encoder's output for a batch of source sentences.
 struct Memory {
     source: Option<Source>,
     /// `[batch, d_model]`.

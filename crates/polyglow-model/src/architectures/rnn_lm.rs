@@ -1,4 +1,4 @@
-//! The recurrent language model on one screen: the network that predicts the next letter (Mikolov et al., 2010).
+//! The recurrent language model (Mikolov et al., 2010).
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
@@ -29,7 +29,7 @@ pub struct RecurrentLanguageModel {
     shape: RnnLmShape,
 }
 
-/// One state a layer; nothing before the first position.
+/// One state per layer; `None` before the first position.
 pub type States = Option<Vec<State>>;
 
 impl RecurrentLanguageModel {

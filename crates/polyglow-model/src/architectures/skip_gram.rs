@@ -1,5 +1,5 @@
-//! Word vectors: a word tells the words beside it from others (skip-gram with negative sampling; Mikolov et al., 2013,
-//! "Distributed representations of words and phrases and their compositionality", section 2.2).
+//! Word vectors: each word learns to tell its neighbors from random words (skip-gram with negative sampling; Mikolov et
+//! al., 2013, "Distributed representations of words and phrases and their compositionality", section 2.2).
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -12,10 +12,10 @@ use crate::inputs::Words;
 use crate::prediction::Prediction;
 use crate::side::Side;
 
-/// Two vectors for each word: as the word that is looked at, and as one beside it.
+/// Two vectors per word: one as the center, one as a neighbor.
 #[derive(Module, Debug)]
 pub struct SkipGramModel {
-    /// Vectors of words as centers: what is learned for.
+    /// Vectors of words as centers: the word vectors that are wanted.
     pub embedding: Embedding,
     /// Vectors of words as context.
     pub context: Embedding,
@@ -41,9 +41,9 @@ impl SkipGramModel {
 }
 
 impl Predict<Words> for SkipGramModel {
-    /// For each candidate the logits that it is drawn from the noise, 0, and that it stands beside the center, the product
-    /// of both vectors. So the cross-entropy over these two classes is `-log σ(center · candidate)` for class 1 and
-    /// `-log σ(-center · candidate)` for class 0 (equation 4).
+    /// For each candidate the logits that it is drawn from the noise, 0, and that it stands beside the center, the
+    /// product of both vectors. So the cross-entropy over these two classes is `-log σ(center · candidate)` for class 1
+    /// and `-log σ(-center · candidate)` for class 0 (equation 4).
     ///
     /// # Shapes
     /// - scores: `[rows * count, 2]`

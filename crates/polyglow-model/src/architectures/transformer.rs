@@ -1,4 +1,4 @@
-//! The whole model on one screen: encode, forward (all positions), advance (one position).
+//! The whole Transformer on one screen: encode, predict (all positions), advance (one position).
 
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor};
@@ -41,7 +41,7 @@ pub struct Transformer {
     shape: TransformerShape,
 }
 
-/// What the encoder made of a batch of source sentences.
+/// The encoder's output for a batch of source sentences.
 #[derive(Clone, Debug)]
 pub struct Memory {
     /// `[batch, src_len, d_model]`.
@@ -109,7 +109,7 @@ impl Transformer {
         self.decode(&self.encode(src), tgt_in)
     }
 
-    /// [`Self::forward`] from what [`Self::encode`] made of the source.
+    /// [`Self::forward`] from the output of [`Self::encode`].
     ///
     /// # Shapes
     /// - `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`

@@ -1,4 +1,4 @@
-//! The Vision Transformer on one screen: what an image is (Dosovitskiy et al., 2021).
+//! The Vision Transformer, for labels of images (Dosovitskiy et al., 2021).
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -16,19 +16,19 @@ use crate::pooling::Pool;
 use crate::position::LearnedPositions;
 use crate::prediction::Prediction;
 
-/// Standard deviation of positions at first: small, so that a patch is known by what it shows.
+/// Initial standard deviation of positions: small, so that the content of a patch outweighs its place.
 const STD: f64 = 0.02;
 
 /// An encoder of images with a head.
 #[derive(Module, Debug)]
 pub struct Vit {
-    /// From the numbers of a patch to its vector.
+    /// From the values of a patch to its vector.
     pub patch: Linear,
     /// A trained vector for each row of patches.
     pub row_position: LearnedPositions,
     /// A trained vector for each column of patches.
     pub column_position: LearnedPositions,
-    /// How states become one.
+    /// Pools the states into one.
     pub pool: Pool,
     /// The layers.
     pub stack: Encoder,

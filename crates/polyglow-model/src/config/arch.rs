@@ -32,7 +32,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// What it is trained for, if its head does not say otherwise.
+    /// What it is trained for, unless its head says otherwise.
     pub fn task(self) -> Task {
         match self {
             Self::Transformer | Self::Rnn => Task::Translation,
@@ -56,11 +56,11 @@ impl Arch {
         }
     }
 
-    /// Layers of a stack, where a Transformer of the same size has `of_transformer`.
+    /// Layers of a stack of the size at which a Transformer has `of_transformer`.
     pub(super) fn num_layers(self, of_transformer: usize) -> usize {
         match self {
             Self::Transformer | Self::Lm | Self::Encoder | Self::Vit => of_transformer,
-            // A recurrent layer reads the whole sequence, so few are needed, and each costs `len` steps in a row.
+            // Each recurrent layer reads the whole sequence, so few are needed, and each costs `len` sequential steps.
             Self::Rnn | Self::RnnLm => of_transformer / 3,
             Self::SkipGram => 0,
         }
@@ -125,8 +125,8 @@ impl ModelConfig {
     /// The complete shape of the model for the given vocabularies; products are f32.
     ///
     /// # Errors
-    /// [`ModelError::Config`] for a size of zero or beyond reason, a dropout outside `[0, 1)`, sizes that do not fit each
-    /// other, tied embeddings over vocabularies that are not shared, and keys that the architecture does not have.
+    /// [`ModelError::Config`] for a size of zero or beyond reason, a dropout outside `[0, 1)`, sizes that do not fit
+    /// each other, tied embeddings over vocabularies that are not shared, and keys that the architecture does not have.
     pub fn shape(&self, vocabulary: Vocabulary) -> Result<ModelShape, ModelError> {
         let both_sides = self.arch.task() == Task::Translation;
         if both_sides && self.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
@@ -148,7 +148,7 @@ impl ModelConfig {
         }
     }
 
-    /// Refuses keys that were given and do nothing in this architecture.
+    /// Refuses keys that were given but have no effect in this architecture.
     fn refuse_foreign(&self) -> Result<(), ModelError> {
         use Arch::{Encoder, Lm, Rnn, RnnLm, Transformer, Vit};
 

@@ -1,15 +1,11 @@
 //! The shape of a built-in model: everything about it but its weights.
 
-use burn::tensor::Device;
-
 use super::{
     EncoderShape, Head, LmShape, RnnLmShape, RnnShape, SkipGramShape, Task, TransformerShape, VitShape, Vocabulary,
 };
 use crate::attention::AttentionKind;
-use crate::init::ParamInit;
-use crate::model::Model;
+use crate::config::recurrent::Score;
 use crate::precision::Precision;
-use crate::recurrent::attention::Score;
 
 /// The shape of a built-in model, with nothing left open. [`super::ModelConfig::shape`] makes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,16 +34,6 @@ enum Stack<'a> {
 }
 
 impl ModelShape {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
-    pub fn init(&self, seed: u64, device: &Device) -> Model {
-        Model::build(self, ParamInit::new(seed, device))
-    }
-
-    /// A model whose parameters are zeros, to be replaced by those of a file.
-    pub fn blank(&self, device: &Device) -> Model {
-        Model::build(self, ParamInit::zeros(device))
-    }
-
     /// The same shape with products in another precision; word vectors have none.
     #[must_use]
     pub fn with_precision(mut self, precision: Precision) -> Self {
@@ -106,7 +92,7 @@ impl ModelShape {
         }
     }
 
-    /// What the data decided.
+    /// What the data decides.
     pub fn vocabulary(&self) -> Vocabulary {
         match self {
             Self::Transformer(stack) | Self::Lm(LmShape { stack }) | Self::Encoder(EncoderShape { stack, .. }) => {
@@ -151,7 +137,8 @@ impl ModelShape {
         }
     }
 
-    /// About how many numbers a forward pass keeps for the backward pass, with the kernels of polyglow-kernels or without.
+    /// About how many numbers a forward pass keeps for the backward pass, with the kernels of polyglow-kernels or
+    /// without.
     ///
     /// # Shapes
     /// - `batch`: rows, source positions, target positions

@@ -1,12 +1,12 @@
 //! Scaled dot-product attention over several heads (Vaswani et al., 2017, section 3.2).
 
+mod key_value;
 mod watch;
 
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor, activation::softmax};
 use polyglow_kernels::FORBIDDEN;
 
-use crate::cache::KeyValue;
 use crate::config::TransformerShape;
 use crate::dropout::Dropout;
 use crate::init::ParamInit;
@@ -14,15 +14,16 @@ use crate::linear::Linear;
 use crate::position::Rotation;
 use crate::precision::Precision;
 
+pub use key_value::KeyValue;
 pub(crate) use watch::reborrow;
 pub use watch::{AttentionKind, AttentionMaps, Watch};
 
-/// `softmax(query keyᵀ / sqrt(head_dim)) value` for each head, keeping to what `mask` leaves open.
+/// `softmax(query keyᵀ / sqrt(head_dim)) value` for each head, except where `mask` forbids attention.
 ///
 /// # Shapes
 /// - `query`: `[batch, num_heads, query_len, head_dim]`; `key`, `value`: `[batch, num_heads, key_len, head_dim]`
-/// - `mask`: broadcast to `[batch, num_heads, query_len, key_len]`, `true` where attention is forbidden; none where
-///   everything is open, as for the newest position of a search
+/// - `mask`: broadcast to `[batch, num_heads, query_len, key_len]`, `true` where attention is forbidden; `None` if
+///   nothing is, as for the newest position of a search
 /// - output: as `query`, and the weights `[batch, num_heads, query_len, key_len]`
 pub fn attend(
     query: Tensor<4>,
@@ -34,7 +35,7 @@ pub fn attend(
 ) -> (Tensor<4>, Tensor<4>) {
     let [batch, num_heads, query_len, head_dim] = query.dims();
     let key_len = key.dims()[2];
-    // Scaling the query touches head_dim numbers a position, scaling the scores key_len.
+    // Scaling the query touches head_dim values per position, scaling the scores key_len.
     let mut scores = precision.product(query * (head_dim as f64).powf(-0.5), key.transpose());
     if let Some(mask) = mask {
         scores = scores.mask_fill(mask.clone().expand([batch, num_heads, query_len, key_len]), FORBIDDEN);
@@ -218,7 +219,7 @@ enum Query {
     SideBySide(Tensor<3>),
 }
 
-/// [`attend`] to what is cached.
+/// [`attend`] to the cached keys and values.
 ///
 /// # Shapes
 /// - output: `[rows, len, d_model]`
@@ -231,7 +232,7 @@ fn attend_cached(
 ) -> Tensor<3> {
     match (query, cache) {
         (Query::Heads(query), KeyValue::Heads { key, value }) => {
-            // A search learns nothing, so no product of it is rounded.
+            // Search runs without autodiff, where no product is rounded.
             join_heads(attend(query, key.clone(), value.clone(), mask, dropout, Precision::F32).0)
         }
         (Query::SideBySide(query), KeyValue::SideBySide(both)) => {

@@ -18,14 +18,14 @@ pub struct Embedding {
     precision: Precision,
 }
 
-/// How rows of a table are looked up. The numbers are the same; the backward passes, which add up the gradients of a token
-/// that occurs several times, are not.
+/// How rows of a table are looked up. The results are equal; the backward passes, which add up the gradients of a token
+/// that occurs several times, differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// Row by row. On GPUs of Burn 0.22 the backward pass has `d_model` threads, and each goes through all tokens.
     Rows,
-    /// Number by number. On a GPU that adds to its memory atomically, as CUDA does, the backward pass has a thread for each
-    /// number, and takes `batch * len * d_model` ids of memory; elsewhere it is that of [`Lookup::Rows`].
+    /// Element by element. On a GPU that adds to its memory atomically, as CUDA does, the backward pass has a thread
+    /// for each element, and takes `batch * len * d_model` ids of memory; elsewhere it is that of [`Lookup::Rows`].
     Numbers,
 }
 
@@ -82,7 +82,7 @@ impl Embedding {
     }
 
     fn look_up(&self, table: Tensor<2>, ids: Tensor<2, Int>, scale: f64) -> Tensor<3> {
-        // By Burn's sources; `polyglow bench embedding` measures both.
+        // `Numbers` pays off where gradients are added in parallel; `polyglow bench embedding` measures both.
         let how =
             if !table.is_autodiff() || computes_on_host(&table.device()) { Lookup::Rows } else { Lookup::Numbers };
         lookup(table, ids, scale, how)
@@ -99,7 +99,7 @@ impl Embedding {
         }
     }
 
-    /// The matrix, unless [`Self::logits`] of `hidden` is another product than that with its transpose in 32 bits.
+    /// The matrix, if [`Self::logits`] of `hidden` is the product with its transpose in f32.
     pub(crate) fn matrix(&self, hidden: &Tensor<2>) -> Option<Tensor<2>> {
         self.weight.float().filter(|_| !self.precision.rounds(hidden))
     }

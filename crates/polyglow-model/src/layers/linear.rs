@@ -13,7 +13,7 @@ use crate::weight::Weight;
 pub struct Linear {
     /// `[d_in, d_out]`.
     pub weight: Weight,
-    /// `[d_out]`; the projection to the vocabulary has none.
+    /// `[d_out]`; `None` in the projection to the vocabulary.
     pub bias: Option<Param<Tensor<1>>>,
     #[module(skip)]
     precision: Precision,
@@ -25,7 +25,8 @@ impl Linear {
         Self::fused(d_in, d_out, 1, init)
     }
 
-    /// `blocks` projections to `d_out` side by side in one matrix `[d_in, blocks * d_out]`, each initialized as if alone.
+    /// `blocks` projections to `d_out` side by side in one matrix `[d_in, blocks * d_out]`, each initialized as if
+    /// alone.
     pub fn fused(d_in: usize, d_out: usize, blocks: usize, init: &mut ParamInit) -> Self {
         let weight = Weight::Float(init.xavier([d_in, blocks * d_out], d_out));
         Self { weight, bias: Some(init.constant(blocks * d_out, 0.0)), precision: init.precision() }
@@ -60,7 +61,7 @@ impl Linear {
         }
     }
 
-    /// `dropout(activation(forward))` in one operation; none where there is none for these weights and their device.
+    /// `dropout(activation(forward))` in one operation; `None` if there is no kernel for these weights on this device.
     ///
     /// # Shapes
     /// - as [`Self::forward`]
@@ -80,12 +81,12 @@ impl Linear {
         Some(output.reshape([batch, len, d_out]))
     }
 
-    /// The matrix, unless [`Self::rows`] of `input` is more than the product with it in 32 bits.
+    /// The matrix, if [`Self::rows`] of `input` is nothing but the product with it in f32.
     pub(crate) fn matrix(&self, input: &Tensor<2>) -> Option<Tensor<2>> {
         self.parts(input).filter(|_| self.bias.is_none()).map(|(weight, _)| weight)
     }
 
-    /// The matrix and the bias, unless their product with `input` is not in 32 bits.
+    /// The matrix and the bias, if their product with `input` is in f32.
     pub(crate) fn parts<const D: usize>(&self, input: &Tensor<D>) -> Option<(Tensor<2>, Option<Tensor<1>>)> {
         let weight = self.weight.float().filter(|_| !self.precision.rounds(input))?;
         Some((weight, self.bias()))

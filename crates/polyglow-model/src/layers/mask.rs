@@ -1,4 +1,4 @@
-//! Attention masks: `true` = forbidden. Built once per batch and passed down; nowhere else is one made.
+//! Attention masks: `true` = forbidden. They are built here and nowhere else, once per batch, and passed down.
 
 use burn::tensor::{Bool, Device, Int, Tensor};
 
@@ -10,7 +10,7 @@ pub fn padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool> {
     ids.clone().equal_elem(pad_id as i32).unsqueeze_dims(&[1, 1])
 }
 
-/// Forbids attention to padding behind `num_before` positions that have no ids, and are open to all.
+/// Forbids attention to padding, after `num_before` positions without ids that are open to all.
 ///
 /// # Shapes
 /// - `ids`: `[batch, len]`; output: `[batch, 1, 1, num_before + len]`
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_before_the_ids_is_open() {
+    fn positions_before_the_ids_are_open() {
         let ids = Tensor::<2, Int>::from_data([[5, 6], [7, 0]], &crate::test_device());
         let found = padding_mask_behind(&ids, 0, 1);
         assert_eq!(found.dims(), [2, 1, 1, 3]);

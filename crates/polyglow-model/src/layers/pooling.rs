@@ -7,13 +7,13 @@ use crate::config::Pooling;
 use crate::init::ParamInit;
 use crate::position::LearnedPositions;
 
-/// Standard deviation of the trained vector at first.
+/// Initial standard deviation of the class vector.
 const STD: f64 = 0.02;
 
-/// Makes one state of those of all positions.
+/// Pools the states of all positions into one.
 #[derive(Module, Debug)]
 pub struct Pool {
-    /// The trained vector before all positions, a table of one; none where the mean is taken.
+    /// The trained class vector before all positions, a table of one row; `None` with mean pooling.
     pub class_embedding: Option<LearnedPositions>,
 }
 
@@ -29,7 +29,7 @@ impl Pool {
         usize::from(self.class_embedding.is_some())
     }
 
-    /// Puts the trained vector, where there is one, before the others.
+    /// Puts the class vector, if there is one, before the others.
     ///
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: `[batch, num_before + len, d_model]`
@@ -40,7 +40,7 @@ impl Pool {
         Tensor::cat(vec![class.expand([batch, 1, d_model]), input], 1)
     }
 
-    /// The states without that of the trained vector.
+    /// The states without that of the class vector.
     ///
     /// # Shapes
     /// - `states`: `[batch, num_before + len, d_model]`; output: `[batch, len, d_model]`
@@ -48,7 +48,7 @@ impl Pool {
         states.slice(s![.., self.num_before()..])
     }
 
-    /// The state of the trained vector, or the mean over positions that are no padding.
+    /// The state of the class vector, or the mean over positions that are not padding.
     ///
     /// # Shapes
     /// - `states`: `[batch, num_before + len, d_model]`; output: `[batch, d_model]`

@@ -9,14 +9,14 @@ use crate::init::ParamInit;
 /// Base of the geometric series of wavelengths, in both papers.
 const WAVELENGTHS: f64 = 10_000.0;
 
-/// What is added to an embedding to say where it stands.
+/// The encoding of positions that is added to embeddings.
 #[derive(Module, Debug)]
 pub enum PositionEmbedding {
-    /// The paper's fixed table; grows by itself beyond `max_len`.
+    /// The paper's fixed table; rows beyond `max_len` are computed when needed.
     Sinusoidal(Sinusoids),
     /// A trained vector per position.
     Learned(LearnedPositions),
-    /// Nothing: the positions are elsewhere (rotary), or nowhere.
+    /// Nothing is added: positions are rotary, or there are none.
     None(usize),
 }
 
@@ -113,7 +113,7 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// The rotation of `len` positions from `start` on, on `device`; none unless positions are rotary.
+    /// The rotation of `len` positions from `start` on, on `device`; `None` unless positions are rotary.
     pub fn new(shape: &TransformerShape, start: usize, len: usize, device: &Device) -> Option<Self> {
         if shape.position != Position::Rotary {
             return None;

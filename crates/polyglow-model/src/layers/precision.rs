@@ -1,15 +1,17 @@
-//! The number format of matrix products: f32, or bf16 over f32 weights (Micikevicius et al., 2018; Kalamkar et al., 2019).
+//! The number format of matrix products: f32, or bf16 over f32 weights (Micikevicius et al., 2018; Kalamkar et al.,
+//! 2019).
 //!
 //! Every product of the model goes through here.
 
 use burn::tensor::{Device, FloatDType, Tensor};
 use serde::{Deserialize, Serialize};
 
-/// In what the factors of matrix products are while a model is trained.
+/// The number format of the factors of matrix products in training.
 ///
 /// With bf16 both factors are rounded to 8 significant bits at each product, the forward ones and those of the backward
-/// pass, and the result goes on as f32. Weights, sums of gradients, softmax, norms, loss and optimizer stay f32. The range
-/// is that of f32, so a loss needs no scale. Without autodiff (search, validation) products are f32 in either case.
+/// pass, and the result goes on as f32. Weights, sums of gradients, softmax, norms, loss and optimizer stay f32. The
+/// range is that of f32, so a loss needs no scale. Without autodiff (search, validation) products are f32 in either
+/// case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -39,7 +41,7 @@ impl Precision {
         rounded(left).matmul(rounded(right)).cast(FloatDType::F32)
     }
 
-    /// `x W + b` for every row, without `b` where there is none; the sum is f32.
+    /// `x W + b` for every row, or `x W` without a bias; the sum is f32.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -62,7 +64,7 @@ impl Precision {
         if !self.rounds(&input) {
             return polyglow_kernels::linear_transposed(input, weight);
         }
-        // Rounded as it lies, so that nothing is moved.
+        // Rounded before it is transposed, so that the cast reads memory in order.
         rounded(input).matmul(rounded(weight).transpose()).cast(FloatDType::F32)
     }
 }
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn both_factors_and_the_gradient_are_rounded_where_something_is_learned() {
+    fn both_factors_and_the_gradient_are_rounded_with_autodiff() {
         let device = crate::test_device().autodiff();
         let (left, right) = (one(HALFWAY, &device).require_grad(), one(3.0 * HALFWAY, &device).require_grad());
         let product = Precision::Bf16.product(left.clone(), right.clone());
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_rounded_where_nothing_is_learned() {
+    fn nothing_is_rounded_without_autodiff() {
         let device = crate::test_device();
         assert_eq!(values(Precision::Bf16.product(one(HALFWAY, &device), one(1.0, &device))), [HALFWAY]);
     }

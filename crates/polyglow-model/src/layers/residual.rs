@@ -19,7 +19,7 @@ pub struct Residual {
 }
 
 impl Residual {
-    /// The surroundings of one sublayer.
+    /// Around one sublayer.
     pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
         Self { norm: LayerNorm::new(shape.d_model, init), dropout: Dropout::new(shape.dropout), place: shape.norm }
     }

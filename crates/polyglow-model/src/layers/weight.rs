@@ -1,15 +1,15 @@
-//! The matrices of a model, which are most of its memory and of its work.
+//! The matrices of a model: most of its memory and of its work.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use polyglow_kernels::Int8Matrix;
 
-/// A matrix, in one of the forms that its model can have.
+/// A matrix, trained or quantized.
 #[derive(Module, Debug)]
 pub enum Weight {
-    /// As it is trained.
+    /// In f32, as it is trained.
     Float(Param<Tensor<2>>),
-    /// In 8 bits, for a search; no parameter.
+    /// In 8 bits, for search; not a parameter.
     Int8(Int8Weight),
 }
 
@@ -21,7 +21,7 @@ pub struct Int8Weight {
 }
 
 impl Weight {
-    /// Its values, if it has 32 bits.
+    /// Its values, if they are f32.
     pub(crate) fn float(&self) -> Option<Tensor<2>> {
         match self {
             Self::Float(weight) => Some(weight.val()),
@@ -31,7 +31,7 @@ impl Weight {
 }
 
 impl Int8Weight {
-    /// Its numbers.
+    /// The quantized values.
     pub fn matrix(&self) -> &Int8Matrix {
         &self.matrix
     }

@@ -34,7 +34,7 @@ pub struct Sentence {
     pub max_len: usize,
     /// What every hypothesis begins with.
     pub prefix: Vec<u32>,
-    /// Phrases, none empty, that every hypothesis contains.
+    /// Phrases that every hypothesis must contain; none is empty.
     pub constraints: Vec<Vec<u32>>,
     /// Tells the random numbers of one sentence from those of others.
     pub number: u64,
@@ -76,7 +76,7 @@ impl Continuation {
 
 /// Finds up to `beam_size` hypotheses for each sentence, the best first; at least one for each.
 ///
-/// `next` starts with one row a sentence. The beam of a sentence falls into groups (one, unless
+/// `next` starts with one row per sentence. The beam of a sentence falls into groups (one, unless
 /// [`SearchConfig::diversity_groups`] says otherwise; one a sample when sampling) of the same width. At every position
 /// each group keeps its best unfinished hypotheses; one that ends among the best is set aside. A group is done when as
 /// many as it is wide have ended, and its rows leave the batch. Where none ended in time, the best unfinished ones are
@@ -239,7 +239,7 @@ fn extend(
     grown
 }
 
-/// Unfinished hypotheses count only where nothing ended, and of these the ones that met the most.
+/// If no hypothesis ended, the unfinished ones that meet the most of the constraints take its place.
 fn surrender<'a>(
     hypotheses: impl Iterator<Item = &'a Live> + Clone,
     ended: &mut Vec<Hypothesis>,
@@ -254,7 +254,7 @@ fn surrender<'a>(
     ended.extend(hypotheses.filter(|hypothesis| num_missing(hypothesis) == fewest).map(|hypothesis| {
         let Live { ids, log_prob, score, .. } = hypothesis.clone();
         if ids.is_empty() {
-            // Only a model without a single possible token (NaN weights) leaves a sentence with nothing.
+            // Only if no token is possible at all (NaN weights) is there nothing.
             return Hypothesis { ids, log_prob: f32::NEG_INFINITY, score: f32::NEG_INFINITY };
         }
         Hypothesis { score: config.score(score, ids.len()), ids, log_prob }

@@ -44,18 +44,19 @@ pub struct SearchConfig {
     pub max_len_ratio: f64,
     /// Shortest output as a multiple of the source length, both in tokens; default 0.
     pub min_len_ratio: f64,
-    /// No sequence of so many tokens occurs twice in an output; 0 allows all; default 0.
+    /// No n-gram of this length occurs twice in an output; 0 allows all; default 0.
     pub no_repeat_ngram: usize,
     /// Factor on the log-probability of tokens that the output already has (Keskar et al., 2019); default 1, off.
     pub repetition_penalty: f64,
-    /// Groups that the beam falls into, each kept apart from those before it (Vijayakumar et al., 2018); a divisor of
-    /// `beam_size`; default 1, off.
+    /// Groups that the beam is divided into, each kept apart from those before it (Vijayakumar et al., 2018); a divisor
+    /// of `beam_size`; default 1, off.
     pub diversity_groups: usize,
-    /// Taken off a token's log-probability for each earlier group that has it at this position, in nats; default 0.5.
+    /// Subtracted from a token's log-probability for each earlier group that has it at this position, in nats; default
+    /// 0.5.
     pub diversity_penalty: f64,
     /// Sampling: divides log-probabilities; below 1 sharper, above 1 flatter; default 1.
     pub temperature: f64,
-    /// Sampling: draws among the so many most probable tokens (Fan et al., 2018); 0 for all; default 0.
+    /// Sampling: draws among this number of most probable tokens (Fan et al., 2018); 0 for all; default 0.
     pub top_k: usize,
     /// Sampling: draws among the fewest tokens with at least this probability together (Holtzman et al., 2020);
     /// default 1, all.

@@ -1,33 +1,33 @@
 //! Words that must appear: dynamic beam allocation (Post and Vilar, 2018).
 //!
-//! Each hypothesis counts how many tokens of each constraint it has met. The beam is divided among the numbers of tokens
-//! met, so that hypotheses which have met few, and are therefore more probable, do not push out those that have met
-//! many.
+//! Each hypothesis counts how many tokens of each constraint it has met. The beam is divided among the numbers of
+//! tokens met, so that hypotheses which have met few, and are therefore more probable, do not push out those that have
+//! met many.
 
 use super::beam::{Continuation, Live};
 
-/// How many tokens of each constraint are met after `id`: all, once it was said; before that its longest beginning that
-/// the hypothesis ends with, so that phrases may share words and a phrase that breaks off may begin again within itself.
+/// How many tokens of each constraint are met after `id`: all of them, once the phrase has occurred; before that, the
+/// longest prefix of the phrase that the hypothesis ends with. So phrases may overlap, and a phrase that breaks off may
+/// start again within itself.
 pub(super) fn advance(met: &[usize], constraints: &[Vec<u32>], id: u32) -> Vec<usize> {
     let longest = |(&met, phrase): (&usize, &Vec<u32>)| {
         if met == phrase.len() {
             return met;
         }
-        // The hypothesis ends with `phrase[..met]` and `id`, and with no longer beginning (Knuth, Morris and Pratt, 1977).
+        // The hypothesis ends with `phrase[..met]` and `id`, and with no longer prefix (Knuth, Morris and Pratt, 1977).
         let ends_with = |&len: &usize| phrase[len - 1] == id && phrase[..len - 1] == phrase[met + 1 - len..met];
         (1..=met + 1).rev().find(ends_with).unwrap_or(0)
     };
     met.iter().zip(constraints).map(longest).collect()
 }
 
-/// How many more tokens are enough to meet all constraints: the rest of the one that has come furthest, and all of the
-/// others.
+/// Number of tokens that suffice to meet all constraints: the rest of the one that is furthest, and all of the others.
 pub(super) fn num_missing(met: &[usize], constraints: &[Vec<u32>]) -> usize {
     num_open(met, constraints) - furthest(met, constraints)
 }
 
-/// How many tokens the constraints have that are not met, the begun ones from their start: what is missing at most
-/// after any token.
+/// Number of tokens in all constraints that are not met, those that are begun counted from their start: an upper bound
+/// of what is missing after any token.
 pub(super) fn num_open(met: &[usize], constraints: &[Vec<u32>]) -> usize {
     unmet(met, constraints).map(|(_, phrase)| phrase.len()).sum()
 }

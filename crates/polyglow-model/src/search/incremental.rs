@@ -7,11 +7,11 @@ use rayon::prelude::*;
 use super::{Candidate, NextToken};
 use crate::{Generate, Model, computes_on_host, mean_of_probabilities};
 
-/// Of how many tokens of a vocabulary a row is read whole: sorting more than this share of it is no gain.
+/// If more than 1/`WHOLE` of the vocabulary is wanted, the whole row is sorted; selecting is not faster then.
 const WHOLE: usize = 4;
-/// Numbers of a row that are compared together.
+/// Values of a row that are compared together.
 const CHUNK: usize = 64;
-/// Numbers below which another thread would take longer to wake than to help.
+/// Below so many values, waking another thread takes longer than it saves.
 const PARALLEL: usize = 1 << 17;
 
 /// One model, or several that decide together, in the middle of writing some rows.
@@ -84,7 +84,7 @@ impl<M: Generate> NextToken for Incremental<'_, M> {
     }
 }
 
-/// The best of each row and what is wanted of it, found on the device and read together.
+/// The best tokens of each row and those of `wanted`, selected on the device and read in one transfer.
 ///
 /// # Shapes
 /// - `logits`: `[rows, vocab_size]`
@@ -100,7 +100,7 @@ fn best_on_device(logits: Tensor<2>, count: usize, wanted: &[Vec<u32>], forbidde
     let mut transaction = Transaction::default().register(values).register(ids);
     let most_wanted = wanted.iter().map(Vec::len).max().unwrap_or(0);
     if most_wanted > 0 {
-        // Shorter rows ask for token 0 as well, whose answer is not used.
+        // Shorter rows are padded with token 0; its value is not used.
         let padded = wanted.iter().flat_map(|ids| {
             let ids = ids.iter().map(|&id| id as i32);
             ids.chain(std::iter::repeat(0)).take(most_wanted)
@@ -122,8 +122,7 @@ fn best_on_device(logits: Tensor<2>, count: usize, wanted: &[Vec<u32>], forbidde
     rows
 }
 
-/// The best of each row and what is wanted of it, found where the numbers already lie: a CPU backend would sort whole
-/// rows.
+/// The best tokens of each row and those of `wanted`, selected in host memory: a CPU backend would sort whole rows.
 ///
 /// # Shapes
 /// - `logits`: `[rows, vocab_size]`
@@ -155,7 +154,7 @@ fn add_wanted(row: &mut Vec<Candidate>, wanted: impl Iterator<Item = (u32, f32)>
     }
 }
 
-/// The tokens with the largest values, best first, but for the forbidden; ties go to the smaller id.
+/// The tokens with the largest values that are not forbidden, best first; ties go to the smaller id.
 fn best_of_row(row: &[f32], count: usize, forbidden: &[u32]) -> Vec<Candidate> {
     if count * WHOLE > row.len() {
         let candidates = (0u32..).zip(row).map(|(id, &log_prob)| Candidate { id, log_prob });
@@ -167,7 +166,7 @@ fn best_of_row(row: &[f32], count: usize, forbidden: &[u32]) -> Vec<Candidate> {
     let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);
     let mut worst = f32::NEG_INFINITY;
     for (values, first) in row.chunks(CHUNK).zip((0u32..).step_by(CHUNK)) {
-        // Nearly every chunk loses against the worst of the best so far, which a few vector instructions tell.
+        // Nearly every chunk has no value above the worst of the best so far; a few vector instructions find that out.
         let better = values.iter().fold(0, |found, &value| found | u32::from(value > worst));
         if better == 0 && best.len() == count {
             continue;

@@ -1,25 +1,25 @@
-//! What may not come next, must come next, or should rather not: length, repetition, forced beginnings, constraints.
+//! Which tokens are forbidden, forced or penalized next: length, repetition, prefixes, constraints.
 
 use super::beam::{Live, Marks, Sentence};
 use super::{Candidate, SearchConfig, constraint};
 
-/// What holds for the next token of one hypothesis.
+/// The rule for the next token of one hypothesis.
 #[derive(Debug, Default)]
 pub(super) struct Rule<'a> {
     /// Tokens that constraints ask for next, or the one that a prefix forces.
     pub(super) wanted: Vec<u32>,
-    /// Nothing but what is wanted may come.
+    /// Only the wanted tokens are allowed.
     only_wanted: bool,
-    /// Where few positions are left: what a token must not make impossible.
+    /// Set when few positions are left: a token must not make a constraint impossible to meet.
     deadline: Option<Deadline<'a>>,
-    /// Never next, unless it is wanted.
+    /// Not allowed, unless wanted.
     forbidden: Vec<u32>,
-    /// Made less probable.
+    /// Tokens whose log-probability is multiplied by the penalty.
     repeated: Vec<u32>,
     repetition_penalty: f32,
 }
 
-/// All constraints are to be met in time.
+/// Few positions are left, and all constraints must still be met.
 #[derive(Debug)]
 struct Deadline<'a> {
     met: &'a [usize],
@@ -62,12 +62,12 @@ impl<'a> Rule<'a> {
         }
     }
 
-    /// How many of the most probable tokens the rule may move down or out: so many more are to be asked for.
+    /// How many of the most probable tokens the rule may move down or exclude; so many more candidates are needed.
     pub(super) fn reach(&self) -> usize {
         self.forbidden.len() + self.repeated.len()
     }
 
-    /// The score of a candidate: its log-probability, less if it is a repetition, none if it may not come.
+    /// The score of a candidate: its log-probability, lower if it is a repetition; `None` if it is not allowed.
     pub(super) fn score(&self, candidate: Candidate) -> Option<f32> {
         let Candidate { id, log_prob } = candidate;
         let wanted = self.wanted.contains(&id);

@@ -2,58 +2,18 @@
 
 use burn::tensor::{Bool, Device, Int, Tensor};
 
-/// The keys and values of one attention layer.
-#[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there are two for each layer, and a tensor is a handle of this size")]
-pub enum KeyValue {
-    /// By head, `[rows, num_heads, len, head_dim]` each: for products of matrices.
-    Heads {
-        /// The keys.
-        key: Tensor<4>,
-        /// The values.
-        value: Tensor<4>,
-    },
-    /// Side by side, `[rows, len, 2 * d_model]`: as they come out of the projection, for the kernel of polyglow-kernels.
-    SideBySide(Tensor<3>),
-}
+pub use crate::attention::KeyValue;
 
-impl KeyValue {
-    /// Everything so far and the newest positions behind it, in the same form.
-    ///
-    /// # Panics
-    /// If the forms differ: a layer keeps to one.
-    #[must_use]
-    pub fn append(self, newest: Self) -> Self {
-        match (self, newest) {
-            (Self::Heads { key, value }, Self::Heads { key: new_key, value: new_value }) => {
-                Self::Heads { key: Tensor::cat(vec![key, new_key], 2), value: Tensor::cat(vec![value, new_value], 2) }
-            }
-            (Self::SideBySide(past), Self::SideBySide(newest)) => Self::SideBySide(Tensor::cat(vec![past, newest], 1)),
-            _ => panic!("a layer's cache keeps one form"),
-        }
-    }
-
-    pub(crate) fn select(&mut self, rows: &Tensor<1, Int>) {
-        match self {
-            Self::Heads { key, value } => {
-                *key = key.clone().select(0, rows.clone());
-                *value = value.clone().select(0, rows.clone());
-            }
-            Self::SideBySide(both) => *both = both.clone().select(0, rows.clone()),
-        }
-    }
-}
-
-/// One decoder layer's share of the [`DecoderCache`].
+/// The part of one decoder layer in the [`DecoderCache`].
 #[derive(Clone, Debug)]
 pub struct LayerCache {
-    /// Keys and values of the target positions so far; nothing before the first.
+    /// Keys and values of the target positions so far; `None` before the first.
     pub target: Option<KeyValue>,
-    /// Keys and values of the encoder's output, once for each sentence, however many rows translate it.
+    /// Keys and values of the encoder's output, one entry per sentence for all rows that translate it.
     pub source: KeyValue,
 }
 
-/// Which sentence each row of a search translates; every sentence has the same number of rows, side by side.
+/// Which sentence each row of a search translates. Every sentence has the same number of rows, side by side.
 #[derive(Clone, Debug)]
 pub struct Sentences {
     of_rows: Vec<usize>,
@@ -61,23 +21,23 @@ pub struct Sentences {
 }
 
 impl Sentences {
-    /// One row a sentence.
+    /// One row per sentence.
     pub fn new(count: usize) -> Self {
         Self { of_rows: (0..count).collect(), count }
     }
 
-    /// How many sequences are being written.
+    /// Number of sequences that are being written.
     pub fn rows(&self) -> usize {
         self.of_rows.len()
     }
 
-    /// How many of them translate each sentence.
+    /// Number of rows per sentence.
     pub fn width(&self) -> usize {
         self.rows() / self.count
     }
 
-    /// Keeps the given rows, in the given order; returns the sentences that are now translated, in their new order, or
-    /// nothing where they all stay where they are.
+    /// Keeps the given rows, in the given order. Returns the sentences that are kept, in their new order, or `None` if
+    /// all stay in place.
     pub fn select(&mut self, rows: &[usize]) -> Option<Vec<usize>> {
         let old = self.count;
         self.of_rows = rows.iter().map(|&row| self.of_rows[row]).collect();
@@ -102,10 +62,10 @@ pub(crate) fn indices(rows: &[usize], device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(indices.as_slice(), device)
 }
 
-/// Everything that [`crate::Transformer::advance`] keeps between positions.
+/// What a [`crate::Transformer`] keeps between positions.
 #[derive(Clone, Debug)]
 pub struct DecoderCache {
-    /// One entry a decoder layer.
+    /// One entry per decoder layer.
     pub layers: Vec<LayerCache>,
     /// Which source positions are padding, `[sentences, 1, 1, src_len]`.
     pub src_pad_mask: Tensor<4, Bool>,
@@ -116,7 +76,7 @@ pub struct DecoderCache {
 }
 
 impl DecoderCache {
-    /// Nothing written yet, one row a sentence.
+    /// An empty cache with one row per sentence.
     pub(crate) fn new(layers: Vec<LayerCache>, src_pad_mask: Tensor<4, Bool>) -> Self {
         let sentences = Sentences::new(src_pad_mask.dims()[0]);
         Self { layers, src_pad_mask, sentences, len: 0 }

@@ -17,7 +17,7 @@ use crate::residual::Residual;
 pub struct Decoder {
     /// From the embedding upwards.
     pub layers: Vec<DecoderLayer>,
-    /// Pre-norm leaves the last sum unnormalized, so one more norm follows it.
+    /// The final norm of pre-norm, which leaves the last sum unnormalized.
     pub norm: Option<LayerNorm>,
 }
 
@@ -38,7 +38,7 @@ pub struct DecoderLayer {
     pub feed_forward_residual: Residual,
 }
 
-/// What is the same for all decoder layers of one batch.
+/// The inputs that all decoder layers of a batch share.
 #[derive(Clone, Debug)]
 pub struct DecoderInput<'a> {
     /// The encoder's output, `[batch, src_len, d_model]`.
@@ -47,7 +47,7 @@ pub struct DecoderInput<'a> {
     pub src_pad_mask: &'a Tensor<4, Bool>,
     /// `[batch, 1, tgt_len, tgt_len]`, `true` on the future and on target padding.
     pub causal_mask: &'a Tensor<4, Bool>,
-    /// The rotation of the target positions, where positions are rotary.
+    /// The rotation of the target positions, if they are rotary.
     pub rotation: Option<&'a Rotation>,
 }
 
@@ -60,8 +60,8 @@ impl Decoder {
         }
     }
 
-    /// All target positions at once; shows each layer's weights to `watch`, first those on the target, then those on the
-    /// source.
+    /// All target positions at once; shows each layer's weights to `watch`, first those on the target, then those on
+    /// the source.
     ///
     /// # Shapes
     /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
@@ -70,7 +70,8 @@ impl Decoder {
         self.finish(self.layers.iter().fold(target, next))
     }
 
-    /// An empty cache over the encoder's output, with its keys and values computed once for all positions.
+    /// A cache over the encoder's output without target positions. Keys and values of the source are computed here,
+    /// once.
     ///
     /// # Shapes
     /// - `memory`: `[rows, src_len, d_model]`; `src_pad_mask`: `[rows, 1, 1, src_len]`

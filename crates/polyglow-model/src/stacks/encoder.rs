@@ -3,8 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
-use crate::attention::{AttentionKind, SelfAttention, Watch, reborrow};
-use crate::cache::KeyValue;
+use crate::attention::{AttentionKind, KeyValue, SelfAttention, Watch, reborrow};
 use crate::config::{Norm, TransformerShape};
 use crate::feed_forward::FeedForward;
 use crate::init::ParamInit;
@@ -17,7 +16,7 @@ use crate::residual::Residual;
 pub struct Encoder {
     /// From the embedding upwards.
     pub layers: Vec<EncoderLayer>,
-    /// Pre-norm leaves the last sum unnormalized, so one more norm follows it.
+    /// The final norm of pre-norm, which leaves the last sum unnormalized.
     pub norm: Option<LayerNorm>,
 }
 
@@ -35,7 +34,7 @@ pub struct EncoderLayer {
 }
 
 impl Encoder {
-    /// So many layers of the configured kind.
+    /// `num_layers` layers of the configured kind.
     pub fn new(shape: &TransformerShape, num_layers: usize, init: &mut ParamInit) -> Self {
         Self {
             layers: (0..num_layers).map(|_| EncoderLayer::new(shape, init)).collect(),

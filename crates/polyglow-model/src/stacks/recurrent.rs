@@ -9,40 +9,15 @@ use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor};
 pub use polyglow_kernels::Direction;
 use polyglow_kernels::{recurrent_layer, recurrent_step};
-use serde::{Deserialize, Serialize};
 
+pub use crate::config::recurrent::Cell;
 use crate::init::ParamInit;
 use crate::linear::Linear;
 
-/// What a recurrent layer is made of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Cell {
-    /// Gated recurrent unit (Cho et al., 2014), in the form of cuDNN and PyTorch.
-    #[default]
-    Gru,
-    /// Long short-term memory (Hochreiter and Schmidhuber, 1997), with a forget gate.
-    Lstm,
-}
-
-impl Cell {
-    /// How many blocks of the state's width a projection has.
-    pub(crate) fn gates(self) -> usize {
-        self.kernel().gates()
-    }
-
-    pub(crate) fn kernel(self) -> polyglow_kernels::Cell {
-        match self {
-            Self::Gru => polyglow_kernels::Cell::Gru,
-            Self::Lstm => polyglow_kernels::Cell::Lstm,
-        }
-    }
-}
-
-/// What a layer knows after some positions.
+/// The state of a layer after some positions.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// `[batch, width]`; of an LSTM the layer's output and, beside it, its memory, `[batch, 2 * width]`.
+    /// `[batch, width]`; for an LSTM the output and its memory side by side, `[batch, 2 * width]`.
     numbers: Tensor<2>,
     width: usize,
 }
@@ -54,7 +29,7 @@ impl State {
         if width == self.width { self.numbers.clone() } else { self.numbers.clone().narrow(1, 0, self.width) }
     }
 
-    /// The same state, through which no gradient passes.
+    /// The same state, detached from the graph: no gradient passes through it.
     #[must_use]
     pub fn detach(self) -> Self {
         Self { numbers: self.numbers.detach(), width: self.width }
@@ -78,14 +53,15 @@ impl State {
 
 /// One direction of one layer.
 ///
-/// With `x` the input and `h` the state before, an LSTM computes `i, f, g, o = x W + h U + b` and
-/// `c' = σ(f) c + σ(i) tanh(g)`, `h' = σ(o) tanh(c')`; a GRU `r = σ(x W_r + h U_r + b_r)`, `z = σ(x W_z + h U_z + b_z)`,
-/// `n = tanh(x W_n + b_n + r (h U_n + d_n))` and `h' = (1 - z) n + z h`. Gates stand side by side in PyTorch's order.
+/// With `x` the input and `h` the state before, an LSTM computes `i, f, g, o = x W + h U + b` and `c' = σ(f) c + σ(i)
+/// tanh(g)`, `h' = σ(o) tanh(c')`; a GRU `r = σ(x W_r + h U_r + b_r)`, `z = σ(x W_z + h U_z + b_z)`, `n = tanh(x W_n +
+/// b_n + r (h U_n + d_n))` and `h' = (1 - z) n + z h`. Gates stand side by side in PyTorch's order.
 #[derive(Module, Debug)]
 pub struct Recurrent {
     /// `[d_in, gates * width]`, applied to all positions at once.
     pub input: Linear,
-    /// `[width, gates * width]`, applied position by position; without a bias in an LSTM, where it would be a second one.
+    /// `[width, gates * width]`, applied position by position; without a bias in an LSTM, where it would be a second
+    /// one.
     pub hidden: Linear,
     width: usize,
     #[module(skip)]
@@ -93,7 +69,7 @@ pub struct Recurrent {
 }
 
 impl Recurrent {
-    /// A layer that reads `d_in` numbers a position and keeps `width`.
+    /// A layer from inputs of width `d_in` to states of width `width`.
     pub fn new(cell: Cell, d_in: usize, width: usize, init: &mut ParamInit) -> Self {
         let input = Linear::fused(d_in, width, cell.gates(), init);
         let mut hidden = Linear::fused(width, width, cell.gates(), init);
@@ -103,7 +79,7 @@ impl Recurrent {
         Self { input, hidden, width, cell }
     }
 
-    /// The state before the first position, all numbers 0.
+    /// The state before the first position: zeros.
     pub fn begin(&self, rows: usize, device: &Device) -> State {
         let numbers = Tensor::zeros([rows, self.cell.kernel().states() * self.width], device);
         State { numbers, width: self.width }
@@ -119,13 +95,13 @@ impl Recurrent {
         State { numbers, width: self.width }
     }
 
-    /// The output at each position, from a state of all zeros or from `start`.
+    /// The output at each position, from `start` or from zeros.
     ///
-    /// Padding leaves the state as it is, so it changes nothing of what follows; and the output at the position that is
-    /// read last is that of the last word.
+    /// Padding leaves the state as it is, so the output at the position that is read last is that of the last real
+    /// token.
     ///
     /// # Shapes
-    /// - `input`: `[batch, len, d_in]`; `padding`: `[batch, len]`, `true` there, or none; output: `[batch, len, width]`
+    /// - `input`: `[batch, len, d_in]`; `padding`: `[batch, len]`, `true` there; output: `[batch, len, width]`
     pub fn run(
         &self,
         input: Tensor<3>,
@@ -139,7 +115,7 @@ impl Recurrent {
             .unwrap_or_else(|| self.run_by_steps(projected, padding, start, direction))
     }
 
-    /// In one operation; none where there is none for these weights and their device.
+    /// In one operation; `None` if there is no kernel for these weights on this device.
     fn run_whole(
         &self,
         projected: &Tensor<3>,
@@ -183,8 +159,8 @@ impl Recurrent {
 
 /// The positions of a sequence, one by one.
 ///
-/// By halves: the gradient of a slice is as large as what it was cut from, so cutting `len` slices from the whole would
-/// cost `len²` in the backward pass, and this costs `len log(len)`.
+/// Cuts in halves: the gradient of a slice has the size of the tensor it was cut from, so `len` slices of the whole
+/// would cost `len²` in the backward pass; this costs `len log(len)`.
 ///
 /// # Shapes
 /// - `sequence`: `[batch, len, width]`; output: `len` times `[batch, width]`

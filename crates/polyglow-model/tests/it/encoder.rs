@@ -2,8 +2,8 @@
 
 use burn::tensor::{Device, Int, Tensor};
 use polyglow_model::{
-    Activation, Arch, Head, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm, Pooling, Position, Predict,
-    Task, Text, Vocabulary,
+    Activation, Arch, Head, Image, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm, Pair, Pooling, Position,
+    Predict, Task, Text, Vocabulary,
 };
 use serde::Deserialize;
 
@@ -133,6 +133,25 @@ fn every_pixel_counts_and_its_place_does() {
             assert!(changed((other - 4).remainder_scalar(256) + 4) > 1e-6, "{shape:?}: pixel {place}");
         }
     }
+}
+
+#[test]
+fn images_are_bytes_and_as_sources_the_last_256_ids() {
+    let device = device();
+    for shape in shapes().into_iter().filter(|shape| shape.vocabulary().image.is_some()) {
+        let model = shape.init(3, &device);
+        let (src, _) = inputs(&model, &device);
+        let pixels = src.clone() - (model.vocabulary().src_size - 256) as i32;
+        let expected = values(model.forward(src.clone(), src));
+        assert!(values(model.predict(Image { pixels }.into()).logits()) == expected, "bit for bit");
+    }
+}
+
+#[test]
+#[should_panic(expected = "does not read pairs")]
+fn inputs_of_another_kind_are_refused() {
+    let src = ids([[4, 5]], &device());
+    let _ = shapes()[0].init(3, &device()).predict(Pair { src: src.clone(), tgt_in: src }.into());
 }
 
 #[test]

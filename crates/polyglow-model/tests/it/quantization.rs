@@ -54,8 +54,8 @@ fn advancing_one_by_one_equals_teacher_forcing_in_8_bits() {
     assert!(apart <= 1, "{apart} of 15 positions differ by more than rounding in 32 bits");
 }
 
-/// Attention rounds otherwise in its two forms, and what is near a half may then, seldom, become another whole number: a
-/// difference of 1 / 127 of the largest input, times weights of about the same size.
+/// Attention rounds otherwise in its two forms, and what is near a half may then, seldom, become another whole number:
+/// a difference of 1 / 127 of the largest input, times weights of about the same size.
 const STEP: f32 = 0.03;
 
 #[test]

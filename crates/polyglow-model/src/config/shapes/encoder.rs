@@ -22,26 +22,26 @@ pub enum Head {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pooling {
-    /// Their mean over what is no padding.
+    /// Their mean, without padding.
     #[default]
     Mean,
-    /// The state of a trained vector that stands before the others (Devlin et al., 2019; Dosovitskiy et al., 2021).
+    /// The state of a trained class vector before the others (Devlin et al., 2019; Dosovitskiy et al., 2021).
     Class,
 }
 
-/// The shape of an encoder of text with its head.
+/// The complete shape of an [`crate::EncoderOnly`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncoderShape {
     /// The layers; the target's vocabulary is the labels, or that of the text.
     pub stack: TransformerShape,
-    /// How states become one; under a head of masked tokens, whether there is a trained vector before them.
+    /// How states become one; with a masked-token head, only whether there is a class vector.
     pub pooling: Pooling,
     /// What stands on it.
     pub head: Head,
 }
 
 impl ModelConfig {
-    /// The keys of encoders that end in a head, filled in.
+    /// Fills in the keys of encoders that end in a head.
     pub(in crate::config) fn resolve_head(self) -> Self {
         let is_vit = self.arch == Arch::Vit;
         Self {
@@ -63,19 +63,19 @@ impl ModelConfig {
 
     /// The layers of an encoder without a decoder.
     pub(super) fn stack(&self, vocabulary: Vocabulary) -> Result<TransformerShape, ModelError> {
-        // A decoder layer that is not built, for the checks.
+        // The checks want a decoder layer; none is built.
         let config = Self { num_decoder_layers: Some(1), ..self.clone() }.transformer(vocabulary)?;
         Ok(TransformerShape { num_decoder_layers: 0, ..config })
     }
 }
 
 impl EncoderShape {
-    /// Positions of a text of this length.
+    /// Sequence length of a text, with the class position if there is one.
     fn len(&self, src_len: usize) -> usize {
         src_len + usize::from(self.pooling == Pooling::Class)
     }
 
-    /// Rows of logits that a batch has.
+    /// Rows of logits in a batch.
     fn num_logits(&self, [rows, src_len, _]: [usize; 3]) -> usize {
         match self.head {
             Head::Classification => rows,

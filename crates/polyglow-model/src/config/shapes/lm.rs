@@ -4,7 +4,7 @@ use super::TransformerShape;
 use crate::config::{ModelConfig, Vocabulary};
 use crate::error::ModelError;
 
-/// A model's shape with nothing left open: that of a [`LanguageModel`].
+/// The complete shape of a [`crate::LanguageModel`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LmShape {
     /// The layers, as those of a decoder; the target's vocabulary for both sides.
@@ -19,7 +19,7 @@ impl ModelConfig {
     pub fn lm(&self, vocabulary: Vocabulary) -> Result<LmShape, ModelError> {
         let one_side =
             Vocabulary { src_size: vocabulary.tgt_size, src_pad_id: vocabulary.tgt_pad_id, shared: true, ..vocabulary };
-        // An encoder layer that is not built, for the checks.
+        // The checks want an encoder layer; none is built.
         let config = Self { num_encoder_layers: Some(1), ..self.clone() }.transformer(one_side)?;
         Ok(LmShape { stack: TransformerShape { num_encoder_layers: 0, ..config } })
     }

@@ -1,13 +1,12 @@
 //! The complete shape of a recurrent encoder-decoder.
 
+use crate::config::recurrent::{Cell, Score};
 use crate::config::{DEEPEST, ModelConfig, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout, check_size};
 use crate::error::ModelError;
 use crate::precision::Precision;
 use crate::prediction::loss_numbers;
-use crate::recurrent::Cell;
-use crate::recurrent::attention::Score;
 
-/// A model's shape with nothing left open: what [`crate::Rnn::new`] builds.
+/// The complete shape of a [`crate::Rnn`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct RnnShape {
     /// What the data decides.
@@ -110,10 +109,11 @@ impl RnnShape {
 
     /// Numbers that a forward pass over `rows` sentences keeps for the backward pass.
     ///
-    /// With kernels: per position and layer the input, both sums of products, the state before and the output; and where
-    /// there is attention, two weights for each source position and 7 `d_model`. Without: eleven numbers for each of the
-    /// state's in place of two and the state; three weights, and with additive attention two arrays of every target and
-    /// source position times the width. To both come the loss, as a Transformer's, and 2 `d_model` in the embedding.
+    /// With kernels: per position and layer the input, both sums of products, the state before and the output; and
+    /// where there is attention, two weights for each source position and 7 `d_model`. Without: eleven numbers for each
+    /// of the state's in place of two and the state; three weights, and with additive attention two arrays of every
+    /// target and source position times the width. To both come the loss, as a Transformer's, and 2 `d_model` in the
+    /// embedding.
     pub(crate) fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
         let count = |number: usize| number as u64;
         let (src, tgt, width) = (count(rows * src_len), count(rows * tgt_len), count(self.d_model));

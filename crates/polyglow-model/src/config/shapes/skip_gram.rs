@@ -3,10 +3,10 @@
 use crate::config::{ModelConfig, Vocabulary, WIDEST, check_size};
 use crate::error::ModelError;
 
-/// In place of a padding target, of which there are none: neither of the classes *noise* and *context*.
+/// The padding class. There is no padding, so it is neither of the two classes, *noise* and *context*.
 const NO_CLASS: u32 = 2;
 
-/// A model's shape with nothing left open.
+/// The complete shape of a [`crate::SkipGramModel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkipGramShape {
     /// What the data decides; both sides are the words.
@@ -39,8 +39,8 @@ impl SkipGramShape {
         2.0 * (rows * candidates * self.d_model) as f64
     }
 
-    /// Numbers that a forward pass keeps for the backward pass: the vectors of centers and candidates, their products, and
-    /// the logits.
+    /// Numbers that a forward pass keeps for the backward pass: the vectors of centers and candidates, their products,
+    /// and the logits.
     pub(crate) fn activations(&self, [rows, _, candidates]: [usize; 3]) -> u64 {
         (rows * (self.d_model + candidates * (2 * self.d_model + 3))) as u64
     }

@@ -8,7 +8,7 @@ use crate::error::ModelError;
 use crate::precision::Precision;
 use crate::prediction::loss_numbers;
 
-/// A model's shape with nothing left open: what [`crate::Transformer::new`] builds.
+/// The complete shape of a [`crate::Transformer`], and of all models that are made of its layers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransformerShape {
     /// Number of source token ids.
@@ -106,7 +106,7 @@ impl TransformerShape {
         Ok(())
     }
 
-    /// What the data decided.
+    /// What the data decides.
     pub fn vocabulary(&self) -> Vocabulary {
         Vocabulary {
             src_size: self.src_vocab_size,
@@ -141,10 +141,10 @@ impl TransformerShape {
     /// polyglow-kernels or without.
     ///
     /// With kernels: per position 8 `d_model` in an encoder layer and 12 in a decoder layer (inputs of projections,
-    /// queries, keys, values, standardized sums); `d_ff`, or 2 of it with GELU and 4 with SwiGLU; an attention weight per
-    /// head and key; and in the loss the target vocabulary for some hundred positions. Without: 12 and 19 `d_model`, and
-    /// one more for each dropout mask; 2 or 4 `d_ff`; 2 attention weights; and 3 times the vocabulary at every position. To
-    /// both come 2 `d_model` in the embedding.
+    /// queries, keys, values, standardized sums); `d_ff`, or 2 of it with GELU and 4 with SwiGLU; an attention weight
+    /// per head and key; and in the loss the target vocabulary for some hundred positions. Without: 12 and 19
+    /// `d_model`, and one more for each dropout mask; 2 or 4 `d_ff`; 2 attention weights; and 3 times the vocabulary at
+    /// every position. To both come 2 `d_model` in the embedding.
     pub(crate) fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
         let count = |number: usize| number as u64;
         let (src, tgt, src_len, tgt_len) =

@@ -6,15 +6,15 @@ use crate::error::ModelError;
 
 /// Values of a byte.
 pub(crate) const NUM_BYTES: usize = 256;
-/// Pixels of a patch's side where nothing else is asked for.
+/// Default height and width of a patch, in pixels.
 pub(super) const PATCH_SIZE: usize = 4;
 
-/// The shape of a Vision Transformer.
+/// The complete shape of a [`crate::Vit`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct VitShape {
     /// The layers; the target's vocabulary is the labels. The last 256 source ids stand for the values of a byte.
     pub stack: TransformerShape,
-    /// How states become one.
+    /// Pools the states into one.
     pub pooling: Pooling,
     /// What the images are.
     pub image: ImageShape,
@@ -65,12 +65,12 @@ impl VitShape {
         [self.image.height / self.patch_size, self.image.width / self.patch_size]
     }
 
-    /// Numbers of a patch.
+    /// Values in a patch: its pixels times their channels.
     pub fn patch_len(&self) -> usize {
         self.patch_size * self.patch_size * self.image.channels
     }
 
-    /// Positions of an image.
+    /// Sequence length of an image: its patches, and the class position if there is one.
     fn len(&self) -> usize {
         let [rows, columns] = self.grid();
         rows * columns + usize::from(self.pooling == Pooling::Class)

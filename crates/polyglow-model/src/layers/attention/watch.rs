@@ -1,8 +1,8 @@
-//! Attention weights for those who look inside.
+//! Attention weights, for tools that look inside.
 
 use burn::tensor::Tensor;
 
-/// Where attention weights come from.
+/// Which positions look at which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttentionKind {
     /// Source positions look at source positions.
@@ -13,11 +13,11 @@ pub enum AttentionKind {
     Cross,
 }
 
-/// Who is shown the weights of each layer as they are computed, `[batch, num_heads, query_len, key_len]`, from the lowest
-/// layer upwards; where there is nobody, they need not be made.
+/// A callback for the weights of each layer as they are computed, `[batch, num_heads, query_len, key_len]`, from the
+/// lowest layer upwards. With `None`, a kernel may run that never makes them.
 pub type Watch<'a> = Option<&'a mut dyn FnMut(AttentionKind, Tensor<4>)>;
 
-/// The same watch for one layer of several.
+/// The same callback for one layer of several.
 pub(crate) fn reborrow<'a>(watch: &'a mut Watch<'_>) -> Watch<'a> {
     match watch {
         Some(watch) => Some(&mut **watch),

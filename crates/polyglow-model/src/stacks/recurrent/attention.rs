@@ -1,30 +1,15 @@
-//! Where a recurrent decoder looks in the source: additive (Bahdanau et al., 2015) and multiplicative (Luong et al., 2015)
-//! attention.
+//! Attention of a recurrent decoder to the source: additive (Bahdanau et al., 2015) and multiplicative (Luong et al.,
+//! 2015) attention.
 
 use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Bool, Int, Tensor};
 use polyglow_kernels::{FORBIDDEN, additive_weights, tanh};
-use serde::{Deserialize, Serialize};
 
+pub use crate::config::recurrent::Score;
 use crate::init::ParamInit;
 use crate::linear::Linear;
 use crate::precision::Precision;
-
-/// How the score of a source position is made from the decoder's state `q` and the encoder's output `m` there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Score {
-    /// `vᵀ tanh(W q + U m + b)` (Bahdanau et al., 2015).
-    #[default]
-    Bahdanau,
-    /// `qᵀ m`, Luong's *dot*.
-    Luong,
-    /// `qᵀ W m`, Luong's *general*.
-    LuongGeneral,
-    /// No attention: the decoder sees the encoder's last state and nothing else (Sutskever et al., 2014).
-    None,
-}
 
 /// Attention from states to source positions, with one head.
 #[derive(Module, Debug)]
@@ -42,9 +27,9 @@ pub struct SourceAttention {
 /// The source as attention sees it, the same for every target position.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// What states are compared with, `[batch, src_len, d_model]`.
+    /// The keys that states are compared with, `[batch, src_len, d_model]`.
     pub keys: Tensor<3>,
-    /// What is looked at, `[batch, src_len, d_model]`.
+    /// The values that are averaged, `[batch, src_len, d_model]`.
     pub values: Tensor<3>,
     /// `[batch, 1, src_len]`, `true` on padding.
     pub pad_mask: Tensor<3, Bool>,
@@ -63,7 +48,7 @@ impl Source {
 }
 
 impl SourceAttention {
-    /// The parameters that a score needs; none without attention.
+    /// The parameters that a score needs; `None` without attention.
     pub fn new(score: Score, d_model: usize, init: &mut ParamInit) -> Option<Self> {
         let (mut query, mut key, mut mixed) = (None, None, None);
         match score {
@@ -91,7 +76,7 @@ impl SourceAttention {
         Source { keys, values: memory.clone(), pad_mask: pad_mask.clone().squeeze_dim(1) }
     }
 
-    /// What each state finds in the source, and with which weights.
+    /// The context that each state reads from the source, and the attention weights.
     ///
     /// # Shapes
     /// - `states`: `[batch, len, d_model]`; output: as `states`, and `[batch, len, src_len]`

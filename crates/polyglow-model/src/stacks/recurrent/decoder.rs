@@ -14,31 +14,31 @@ use crate::linear::Linear;
 /// A stack of layers, what they look at, and what comes out.
 #[derive(Module, Debug)]
 pub struct RecurrentDecoder {
-    /// From the encoder's last state to the first states of all layers, `[d_model, layers * d_model]`, twice as wide with
-    /// LSTMs.
+    /// From the encoder's last state to the first states of all layers, `[d_model, layers * d_model]`, twice as wide
+    /// with LSTMs.
     pub bridge: Linear,
     /// From the lowest upwards.
     pub layers: Vec<Recurrent>,
-    /// What the lowest layer makes of the output before, where that is fed back.
+    /// Projects the previous output for the lowest layer, if input feeding is on.
     pub feed: Option<Linear>,
-    /// Where to look; none in a bottleneck.
+    /// Attention to the source; `None` if the encoder's last state is all that the decoder sees.
     pub attention: Option<SourceAttention>,
-    /// Mixes the highest state with what attention found, `[2 * d_model, d_model]`.
+    /// Mixes the highest state with the context from attention, `[2 * d_model, d_model]`.
     pub combine: Option<Linear>,
     dropout: Dropout,
     #[module(skip)]
     cell: Cell,
 }
 
-/// Who is shown attention weights, `[batch, len, src_len]`.
+/// A callback for attention weights, `[batch, len, src_len]`.
 pub type Watch<'a> = Option<&'a mut dyn FnMut(Tensor<3>)>;
 
 /// Where the decoder stands.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// One state a layer.
+    /// One state per layer.
     pub states: Vec<State>,
-    /// The output before, where it is fed back, `[batch, d_model]`.
+    /// The previous output, if input feeding is on, `[batch, d_model]`.
     pub fed: Option<Tensor<2>>,
 }
 
@@ -156,7 +156,7 @@ impl RecurrentDecoder {
         output
     }
 
-    /// `tanh(W [state; what attention found])`, or the state where there is no attention.
+    /// `tanh(W [state; context])`, or the state itself without attention.
     ///
     /// # Shapes
     /// - `states`: `[batch, len, d_model]`; output: as `states`

@@ -16,12 +16,12 @@ pub struct RecurrentEncoder {
     dropout: Dropout,
 }
 
-/// Two readers of half the width each.
+/// Two directions, each of half the width.
 #[derive(Module, Debug)]
 pub struct BidirectionalLayer {
-    /// From the first word to the last.
+    /// From the first position to the last.
     pub forward: Recurrent,
-    /// From the last word to the first.
+    /// From the last position to the first.
     pub backward: Recurrent,
 }
 
@@ -37,8 +37,8 @@ impl RecurrentEncoder {
         Self { layers, dropout: Dropout::new(shape.dropout) }
     }
 
-    /// What the source is at each position after each layer, from the lowest, and as a whole: the last states of both
-    /// directions of the highest.
+    /// The states after each layer, from the lowest, and a summary of the source: the last states of both directions of
+    /// the highest layer.
     ///
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; `pad_mask`: `[batch, 1, 1, src_len]`

@@ -1,0 +1,43 @@
+//! The variants of recurrent models.
+
+use serde::{Deserialize, Serialize};
+
+/// The kind of recurrent cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cell {
+    /// Gated recurrent unit (Cho et al., 2014), in the form of cuDNN and PyTorch.
+    #[default]
+    Gru,
+    /// Long short-term memory (Hochreiter and Schmidhuber, 1997), with a forget gate.
+    Lstm,
+}
+
+impl Cell {
+    /// Blocks of the state's width in a projection.
+    pub(crate) fn gates(self) -> usize {
+        self.kernel().gates()
+    }
+
+    pub(crate) fn kernel(self) -> polyglow_kernels::Cell {
+        match self {
+            Self::Gru => polyglow_kernels::Cell::Gru,
+            Self::Lstm => polyglow_kernels::Cell::Lstm,
+        }
+    }
+}
+
+/// How a source position is scored, from the decoder's state `q` and the encoder's output `m` there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Score {
+    /// `vᵀ tanh(W q + U m + b)` (Bahdanau et al., 2015).
+    #[default]
+    Bahdanau,
+    /// `qᵀ m`, Luong's *dot*.
+    Luong,
+    /// `qᵀ W m`, Luong's *general*.
+    LuongGeneral,
+    /// No attention: the decoder sees the encoder's last state and nothing else (Sutskever et al., 2014).
+    None,
+}
