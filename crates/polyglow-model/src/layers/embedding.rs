@@ -57,7 +57,7 @@ impl Embedding {
     /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
     pub fn rows(&self, ids: Tensor<2, Int>) -> Tensor<3> {
         match &self.weight {
-            Weight::Float(weight) => self.look_up(weight.val(), ids, 1.0),
+            Weight::Float(weight) => look_up(weight.val(), ids, 1.0),
             Weight::Int8(weight) => {
                 let scaled = int8_embedding(weight.matrix(), ids);
                 let [_, _, d_model] = scaled.dims();
@@ -75,17 +75,10 @@ impl Embedding {
             Weight::Float(weight) => {
                 let table = weight.val();
                 let [_, d_model] = table.dims();
-                self.look_up(table, ids, (d_model as f64).sqrt())
+                look_up(table, ids, (d_model as f64).sqrt())
             }
             Weight::Int8(weight) => int8_embedding(weight.matrix(), ids),
         }
-    }
-
-    fn look_up(&self, table: Tensor<2>, ids: Tensor<2, Int>, scale: f64) -> Tensor<3> {
-        // `Numbers` pays off where gradients are added in parallel; `polyglow bench embedding` measures both.
-        let how =
-            if !table.is_autodiff() || computes_on_host(&table.device()) { Lookup::Rows } else { Lookup::Numbers };
-        lookup(table, ids, scale, how)
     }
 
     /// Scores of every token for each hidden state: the product with the same matrix, transposed.
@@ -103,6 +96,13 @@ impl Embedding {
     pub(crate) fn matrix(&self, hidden: &Tensor<2>) -> Option<Tensor<2>> {
         self.weight.float().filter(|_| !self.precision.rounds(hidden))
     }
+}
+
+/// [`lookup`] in the way that suits the table's device.
+fn look_up(table: Tensor<2>, ids: Tensor<2, Int>, scale: f64) -> Tensor<3> {
+    // `Numbers` pays off where gradients are added in parallel; `polyglow bench embedding` measures both.
+    let how = if !table.is_autodiff() || computes_on_host(&table.device()) { Lookup::Rows } else { Lookup::Numbers };
+    lookup(table, ids, scale, how)
 }
 
 #[cfg(test)]
