@@ -374,7 +374,7 @@ def main() -> None:
     torch.set_default_dtype(torch.float64)
     cases = [translation_case(name, config, Transformer(config), ours, 10 * i) for i, (name, config) in enumerate(CASES.items(), start=1)]
     write(crates / "polyglow-model" / "tests" / "golden" / "transformer.json", {"cases": cases})
-    write(crates / "polyglow" / "tests" / "golden" / "adam.json", adam_values())
+    write(crates / "polyglow-train" / "tests" / "golden" / "adam.json", adam_values())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ mod schedule;
 mod session;
 mod step;
 mod stop;
+mod sums;
 mod trial;
 
 use std::sync::Arc;
@@ -23,12 +24,13 @@ use polyglow_model::Precision;
 pub use capacity::find_max_tokens;
 pub use memory::{MemoryEstimate, activations, peak_memory};
 pub use monitor::{Interval, TrainReport};
-pub use optimizer::{GradientSum, Optimizer};
+pub use optimizer::{Optimizer, ParameterStep, UpdateRule, rule};
 pub use prepare::{Text, Training};
 pub use schedule::Schedule;
 pub use session::Session;
-pub use step::{Phase, StepConfig, StepRecord, observed_step, step};
+pub use step::{Phase, StepConfig, StepRecord, observed_step, step, step_across};
 pub use stop::Stop;
+pub use sums::{GradientSum, SumAcross, WindowSums, alone};
 pub use trial::{TrialReport, try_step};
 
 use crate::config::{Config, TrainConfig};
@@ -54,8 +56,8 @@ pub enum Ending {
 /// What cannot be written is tried again at the next opportunity, and training goes on.
 ///
 /// # Errors
-/// What is wrong with the data; a loss or gradient that is not finite; the device fails, as when its memory is full; the
-/// last checkpoint or record cannot be written; the observer wants the end at once.
+/// What is wrong with the data; more steps in a row are not finite than `train.max_skipped_steps`; the device fails, as when
+/// its memory is full; the last checkpoint or record cannot be written; the observer wants the end at once.
 pub fn train(training: &Training, stop: &Stop, observer: &mut dyn Observer) -> Result<(Ending, TrainState)> {
     let mut session = Session::start(training)?;
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };

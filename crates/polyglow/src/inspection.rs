@@ -118,7 +118,7 @@ pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     let training = training_device(config, device)?;
     let model = shape.init(config.seed, &training);
     let parameters = parameter::count(&model);
-    let memory = MemoryEstimate::new(&shape, &config.train, parameters, batches.largest, has_kernels(config));
+    let memory = MemoryEstimate::new(&shape, &config.train, &model, batches.largest, has_kernels(config));
     let BatchShape { rows, src_len, tgt_len } = batches.largest;
     tracing::info!(
         "trying a step on the largest batch: {rows} rows of {src_len} + {tgt_len} positions, about {}",

@@ -154,6 +154,9 @@ impl Observer for Progress {
         let TrainReport { step, epoch, lr, interval, .. } = report;
         let (loss, perplexity, rate) = (interval.loss(), interval.perplexity(), report.tokens_per_second());
         self.words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {rate:.0} tok/s");
+        if interval.skipped > 0 {
+            self.words += &format!("  skipped {}", interval.skipped);
+        }
         let (words, last, left) = (&self.words, self.last_step, self.time_left(*step));
         let line = format!("step {step}/{last}  epoch {epoch}  {words}  left {left}");
         match &mut self.view {

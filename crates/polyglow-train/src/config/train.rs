@@ -17,6 +17,11 @@ pub enum OptimizerKind {
     Adam,
     /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
     Adamw,
+    /// Adafactor (Shazeer and Stern, 2018), which keeps means of rows and columns in place of Adam's two values a weight;
+    /// decoupled weight decay.
+    Adafactor,
+    /// Lion (Chen et al., 2023), which keeps one value a weight; decoupled weight decay.
+    Lion,
 }
 
 /// The learning rate as a function of the step.
@@ -84,11 +89,12 @@ pub struct TrainConfig {
     /// Passes over the training set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_epochs: Option<u64>,
-    /// `"adam"` or `"adamw"`; default `"adam"`.
+    /// `"adam"`, `"adamw"`, `"adafactor"` or `"lion"`; default `"adam"`.
     pub optimizer: OptimizerKind,
-    /// Decay of the running means of the gradient and of its square, per step; default `[0.9, 0.98]`.
+    /// Decay of the running means of the gradient and of its square, per step; for `lion` of the gradient's mean in the
+    /// update, and as it is kept; not for `adafactor`; default `[0.9, 0.98]`.
     pub betas: [f64; 2],
-    /// Added to the root of the squared gradient's mean; default 1e-9.
+    /// Added to the root of the squared gradient's mean, by `adam` and `adamw`; default 1e-9.
     pub eps: f64,
     /// Peak learning rate, or under `noam` the factor before the formula; default 1e-3.
     pub lr: f64,
@@ -103,6 +109,9 @@ pub struct TrainConfig {
     pub alignment_weight: f64,
     /// Largest norm of all gradients together; 0 turns clipping off; default 1.
     pub clip_norm: f64,
+    /// Largest number of steps in a row that are skipped because their loss or gradient is not finite; one more ends
+    /// training; with 0 the first does; default 20.
+    pub max_skipped_steps: u64,
     /// Weight decay, on weight matrices only; default 0.
     pub weight_decay: f64,
     /// Decay of the exponential moving average of the weights, per step; 0 keeps none; default 0.
@@ -142,6 +151,7 @@ impl Default for TrainConfig {
             label_smoothing: 0.1,
             alignment_weight: 0.0,
             clip_norm: 1.0,
+            max_skipped_steps: 20,
             weight_decay: 0.0,
             ema_decay: 0.0,
             best_metric: BestMetric::default(),
@@ -181,6 +191,7 @@ impl TrainConfig {
             ("log_every", self.log_every, 1),
             ("keep_last", self.keep_last as u64, 1),
             ("patience", self.patience, 0),
+            ("max_skipped_steps", self.max_skipped_steps, 0),
         ];
         for (key, value, least) in counts {
             ensure!(value >= least, "`train.{key} = {value}`: must be at least {least}");

@@ -51,6 +51,9 @@ pub struct TrainState {
     pub stale_validations: u64,
     /// Sums over the steps since the last report.
     pub interval: Interval,
+    /// Steps skipped since the last that was not; the first checkpoints did not have it.
+    #[serde(default)]
+    pub skipped_in_a_row: u64,
     /// What it was trained on; the first checkpoints did not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<TextHashes>,

@@ -7,7 +7,7 @@ use polyglow_data::batching::BatchingConfig;
 use polyglow_data::epoch::Epoch;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{ModelShape, parameter};
+use polyglow_model::{Model, ModelShape};
 
 use super::memory::MemoryEstimate;
 use super::{has_kernels, try_step};
@@ -68,9 +68,9 @@ pub fn find_max_tokens(
         observer.idle();
         found
     } else {
-        let parameters = parameter::count(&model.init(config.seed, device));
+        let fresh = model.init(config.seed, device);
         let room = available_memory().map_or(u64::MAX, |free| free / 2);
-        Ok(halved(least, start, |tokens| estimate(config, &model, parameters, shape(tokens)) <= room))
+        Ok(halved(least, start, |tokens| estimate(config, &model, &fresh, shape(tokens)) <= room))
     };
     found.map_err(|error| {
         let error = error.context("`train.max_tokens = \"auto\"`: not even one of the longest sentences fits");
@@ -78,8 +78,8 @@ pub fn find_max_tokens(
     })
 }
 
-fn estimate(config: &Config, model: &ModelShape, parameters: usize, batch: BatchShape) -> u64 {
-    MemoryEstimate::new(model, &config.train, parameters, batch, has_kernels(config)).total
+fn estimate(config: &Config, shape: &ModelShape, model: &Model, batch: BatchShape) -> u64 {
+    MemoryEstimate::new(shape, &config.train, model, batch, has_kernels(config)).total
 }
 
 /// The first of `start` and its halves that fits, and at least `least`.

@@ -2,9 +2,11 @@
 
 use std::fs;
 
-use polyglow_model::ModelShape;
+use burn::module::Module;
+use polyglow_model::{ModelShape, parameter};
 use serde::Serialize;
 
+use super::optimizer::state_len;
 use crate::config::TrainConfig;
 use crate::workload::BatchShape;
 
@@ -14,7 +16,8 @@ const FLOAT: u64 = 4;
 /// What training takes on the device, in bytes.
 ///
 /// With `P` parameters, `4 P` bytes each for the weights, the gradients (twice that where they are summed over
-/// micro-batches), both of Adam's moments, and the moving average of the weights where one is kept.
+/// micro-batches) and the moving average of the weights where one is kept, and what the optimizer keeps: `8 P` for Adam,
+/// `4 P` for Lion, and for Adafactor 4 for each row and each column of a matrix and for each other value.
 ///
 /// To these come the activations that the forward pass keeps for the backward pass ([`ModelShape::activations`]), 4 bytes
 /// each. On the CPU the sum is within a third of the truth for a Transformer; a GPU adds what its kernels and its
@@ -26,7 +29,7 @@ pub struct MemoryEstimate {
     pub weights: u64,
     /// Their gradients.
     pub gradients: u64,
-    /// Adam's moments.
+    /// The optimizer's state.
     pub optimizer: u64,
     /// The moving average of the weights.
     pub average: u64,
@@ -37,13 +40,19 @@ pub struct MemoryEstimate {
 }
 
 impl MemoryEstimate {
-    /// The estimate for a model with `parameters` trained values and this largest batch, with kernels or without.
-    pub fn new(model: &ModelShape, train: &TrainConfig, parameters: usize, largest: BatchShape, kernels: bool) -> Self {
-        let weights = FLOAT * parameters as u64;
+    /// The estimate for `model`, which is of this shape, and this largest batch, with kernels or without.
+    pub fn new(
+        shape: &ModelShape,
+        train: &TrainConfig,
+        model: &impl Module,
+        largest: BatchShape,
+        kernels: bool,
+    ) -> Self {
+        let weights = FLOAT * parameter::count(model) as u64;
         let gradients = if train.accumulate_steps > 1 { 2 * weights } else { weights };
-        let optimizer = 2 * weights;
+        let optimizer = FLOAT * state_len(train, model) as u64;
         let average = if train.ema_decay > 0.0 { weights } else { 0 };
-        let activations = activations(model, largest, kernels);
+        let activations = activations(shape, largest, kernels);
         let total = weights + gradients + optimizer + average + activations;
         Self { weights, gradients, optimizer, average, activations, total }
     }

@@ -1,4 +1,4 @@
-//! What the steps left on the device, read together now and then, and checked for NaN and infinity.
+//! What the steps left on the device, read together now and then, with the skipped ones counted.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,17 +9,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::step::StepRecord;
-
 use crate::error::{ErrorKind, Result, TrainError, failed, with_hint};
+use crate::run::TrainState;
 
-/// Lines that an error about a batch names at most.
+/// Lines that a message about a batch names at most.
 const NAMED_LINES: usize = 5;
 
-/// Sums over the steps since the last report. Part of a checkpoint, so that a resumed run reports what a straight one does.
+/// Sums over the steps since the last report, without those that were skipped. Part of a checkpoint, so that a resumed run reports what a straight one does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Steps.
+    /// Steps that moved the weights.
     pub steps: u64,
+    /// Steps that were skipped, as their loss or gradient was not finite; the first checkpoints did not have it.
+    #[serde(default)]
+    pub skipped: u64,
     /// Smoothed cross-entropy, in nats.
     pub loss_sum: f64,
     /// Cross-entropy without smoothing, in nats.
@@ -35,7 +38,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Mean smoothed cross-entropy, in nats per target token: what is minimized.
+    /// Mean smoothed cross-entropy, in nats per target token: what is minimized. NaN, as the other means, where all steps
+    /// were skipped.
     pub fn loss(&self) -> f64 {
         self.loss_sum / self.tokens as f64
     }
@@ -79,14 +83,18 @@ impl TrainReport<'_> {
         self.timed_tokens as f64 / self.seconds()
     }
 
-    /// The record for `metrics.jsonl`.
+    /// The record for `metrics.jsonl`: `skipped` is there where steps were, and means are null where all were.
     pub fn record(&self) -> Value {
         let Self { step, epoch, lr, interval, .. } = self;
-        json!({
+        let mut record = json!({
             "kind": "train", "step": step, "epoch": epoch, "loss": interval.loss(), "perplexity": interval.perplexity(),
             "lr": lr, "grad_norm": interval.grad_norm(), "tokens": interval.tokens, "padding": interval.padding(),
             "seconds": self.seconds(), "tokens_per_second": self.tokens_per_second(),
-        })
+        });
+        if interval.skipped > 0 {
+            record["skipped"] = interval.skipped.into();
+        }
+        record
     }
 
     fn seconds(&self) -> f64 {
@@ -113,12 +121,19 @@ impl Monitor {
         self.pending.push(Pending { record, examples });
     }
 
-    /// Reads everything that is pending in one transfer and adds it to `interval`.
+    /// Reads everything that is pending in one transfer, and adds it to the interval of `state`. A skipped step is told and
+    /// counted; its sums are left out.
     ///
     /// # Errors
-    /// A loss or gradient is NaN or infinite: names the first such step, where its text stands, the checkpoint `saved`
-    /// before it, and what can be done.
-    pub(super) fn check(&mut self, interval: &mut Interval, cache: &IdCache, saved: Option<&Path>) -> Result<()> {
+    /// More than `max_skipped` steps in a row were skipped: names the last of them, where its text is, the checkpoint
+    /// `saved` before it, and what can be done.
+    pub(super) fn check(
+        &mut self,
+        state: &mut TrainState,
+        max_skipped: u64,
+        cache: &IdCache,
+        saved: Option<&Path>,
+    ) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
         let register = |transaction: Transaction, Pending { record, .. }: &Pending| {
             let StepRecord { loss_sum, nll_sum, grad_norm, .. } = record.clone();
@@ -126,10 +141,19 @@ impl Monitor {
         };
         let read = pending.iter().fold(Transaction::default(), register).execute();
         let values: Vec<f64> = read.iter().flat_map(|data| data.iter::<f64>()).collect();
+        let interval = &mut state.interval;
         for (Pending { record, examples }, values) in pending.iter().zip(values.chunks(3)) {
             if values.iter().any(|value| !value.is_finite()) {
-                return Err(not_finite(record, values, examples, cache, saved));
+                interval.skipped += 1;
+                state.skipped_in_a_row += 1;
+                let what = describe(record, values, examples, cache);
+                if state.skipped_in_a_row > max_skipped {
+                    return Err(not_finite(&what, state.skipped_in_a_row, saved));
+                }
+                tracing::warn!("{what}; it is skipped, and moves no weight");
+                continue;
             }
+            state.skipped_in_a_row = 0;
             interval.steps += 1;
             interval.loss_sum += values[0];
             interval.nll_sum += values[1];
@@ -142,13 +166,8 @@ impl Monitor {
     }
 }
 
-fn not_finite(
-    record: &StepRecord,
-    values: &[f64],
-    examples: &[u32],
-    cache: &IdCache,
-    saved: Option<&Path>,
-) -> TrainError {
+/// What is not finite in a step, and the lines that it was made from.
+fn describe(record: &StepRecord, values: &[f64], examples: &[u32], cache: &IdCache) -> String {
     let name = |example: &u32| match cache.origin(*example) {
         Ok((file, line)) => format!("{file}:{line}"),
         Err(_) => format!("example {example}"),
@@ -158,12 +177,21 @@ fn not_finite(
         lines.push(format!("and {} more", examples.len() - NAMED_LINES));
     }
     let (step, loss, norm) = (record.step, values[0] / record.num_tokens as f64, values[2]);
-    let error = failed!(
+    format!(
         "step {step} is not finite: loss {loss}, gradient norm {norm}, learning rate {:e}; its batch: {}",
         record.lr,
         lines.join(", ")
     )
-    .of_kind(ErrorKind::NotFinite);
+}
+
+fn not_finite(what: &str, in_a_row: u64, saved: Option<&Path>) -> TrainError {
+    let before = match in_a_row {
+        1 => String::new(),
+        _ => {
+            format!("; it is the last of {in_a_row} such steps in a row, and `train.max_skipped_steps` allows one less")
+        }
+    };
+    let error = failed!("{what}{before}").of_kind(ErrorKind::NotFinite);
     let saved = match saved {
         Some(path) => format!("the last good checkpoint is `{}`", path.display()),
         None => "there is no checkpoint yet".to_owned(),

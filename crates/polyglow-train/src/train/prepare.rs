@@ -149,7 +149,7 @@ impl Training {
     /// Trains to the end, or until `stop` or the observer asks for it.
     ///
     /// # Errors
-    /// A loss or a gradient is not finite; the device or the disk fails.
+    /// Too many losses or gradients in a row are not finite; the device or the disk fails.
     pub fn run(&mut self, stop: &Stop, observer: &mut dyn Observer) -> Result<(Ending, TrainState)> {
         if let Some(origin) = self.origin.take() {
             origin.copy_weights(&self.run, &self.config, &self.tokenizers, &self.hashes, &self.device)?;

@@ -38,12 +38,13 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
     Err(with_hint(usage(error), advice))
 }
 
-/// Lets those keys differ that do not change what a step does: how often something is shown or kept, and a later end
-/// where the schedule does not aim at the end.
+/// Lets those keys differ that do not change what a step does: how often something is shown or kept, how many steps may be
+/// skipped in a row, and a later end where the schedule does not aim at the end.
 fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
     old.log_every = new.log_every;
     old.save_every = new.save_every;
     old.keep_last = new.keep_last;
+    old.max_skipped_steps = new.max_skipped_steps;
     let end = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     // With patience the validation at the old end counts, which a later end would not have.
     let may_end_later = !new.schedule.aims_at_the_end() && new.patience == 0;

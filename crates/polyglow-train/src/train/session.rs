@@ -18,7 +18,8 @@ use polyglow_model::Model;
 use super::monitor::Monitor;
 use super::optimizer::Optimizer;
 use super::schedule::Schedule;
-use super::step::{Phase, StepConfig, observed_step};
+use super::step::{Phase, StepConfig, step_across};
+use super::sums::{SumAcross, alone};
 use super::{Ending, TrainReport, Training, batching, last_step, pad_multiple, training_device};
 use crate::config::BestMetric;
 use crate::error::{Context, Result, ensure, failed, with_hint};
@@ -42,6 +43,7 @@ pub struct Session<'a> {
     optimizer: Optimizer,
     schedule: Schedule,
     last_step: u64,
+    across: Box<SumAcross<'a>>,
     monitor: Monitor,
     checkpoints: Checkpoints,
     /// The newest whole checkpoint.
@@ -101,6 +103,7 @@ impl<'a> Session<'a> {
             optimizer,
             schedule,
             last_step,
+            across: Box::new(alone),
             monitor: Monitor::default(),
             checkpoints,
             saved,
@@ -109,6 +112,11 @@ impl<'a> Session<'a> {
             untimed_tokens,
             batch: Cell::default(),
         })
+    }
+
+    /// Adds the sums of every step to those of other processes.
+    pub fn sum_across(&mut self, across: Box<SumAcross<'a>>) {
+        self.across = across;
     }
 
     /// The step that training ends with.
@@ -136,7 +144,7 @@ impl<'a> Session<'a> {
     /// Takes the next window of micro-batches and moves the weights once.
     ///
     /// # Errors
-    /// A batch cannot be read.
+    /// A batch cannot be read, or other processes cannot be reached.
     pub fn step(&mut self, batches: &mut BatchStream, observer: &mut dyn Observer) -> Result<()> {
         let started = Instant::now();
         let config = &self.training.config.train;
@@ -152,7 +160,8 @@ impl<'a> Session<'a> {
         let model = self.model.take().context("a step failed before this one")?;
         let batch = &self.batch;
         let mut note = |phase| note(phase, batch, observer);
-        let (model, record) = observed_step(model, &mut self.optimizer, &window, &self.device, step_config, &mut note);
+        let (optimizer, across) = (&mut self.optimizer, &mut *self.across);
+        let (model, record) = step_across(model, optimizer, &window, &self.device, step_config, across, &mut note)?;
         self.model = Some(model);
         self.state.step = number;
         self.state.tokens += record.num_tokens as u64;
@@ -170,10 +179,11 @@ impl<'a> Session<'a> {
     /// Reads what the steps left on the device.
     ///
     /// # Errors
-    /// Something in it is not finite.
+    /// More steps in a row were skipped than `train.max_skipped_steps`.
     pub fn check(&mut self) -> Result<()> {
         let started = Instant::now();
-        self.monitor.check(&mut self.state.interval, &self.training.cache, self.saved.as_deref())?;
+        let Training { config, cache, .. } = self.training;
+        self.monitor.check(&mut self.state, config.train.max_skipped_steps, cache, self.saved.as_deref())?;
         self.stepping += started.elapsed();
         Ok(())
     }
@@ -181,7 +191,7 @@ impl<'a> Session<'a> {
     /// Shows and records the steps since the last report.
     ///
     /// # Errors
-    /// A loss or gradient is not finite.
+    /// As [`Self::check`]; the record cannot be written.
     pub fn report(&mut self, records: &mut Records, observer: &mut dyn Observer) -> Result<()> {
         self.check()?;
         let interval = std::mem::take(&mut self.state.interval);
@@ -200,7 +210,7 @@ impl<'a> Session<'a> {
     /// Scores the validation set by greedy search and keeps the translations; returns whether it is the best so far.
     ///
     /// # Errors
-    /// A loss or gradient before it is not finite, or the loss of the validation.
+    /// As [`Self::check`]; the loss of the validation is not finite.
     pub fn validate(&mut self, records: &mut Records, observer: &mut dyn Observer) -> Result<bool> {
         let (training, step) = (self.training, self.state.step);
         observer.validating(step);

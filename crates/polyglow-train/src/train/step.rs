@@ -1,12 +1,14 @@
-//! One step: teacher forcing on every micro-batch of the window, then one move of the weights.
+//! One step: teacher forcing on every micro-batch of the window, the sums over all of them, then one move of the weights.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_data::batch::Batch;
 use polyglow_data::random::mix;
 use polyglow_model::{LossOutput, Model, alignment_loss};
 
-use super::optimizer::{GradientSum, Optimizer};
+use super::optimizer::Optimizer;
+use super::sums::{GradientSum, SumAcross, WindowSums};
 use crate::device::upload;
+use crate::error::Result;
 use crate::workload::BatchShape;
 
 /// What a step needs beside the model and the data.
@@ -25,6 +27,8 @@ pub struct StepConfig {
 }
 
 /// What a step leaves behind, still on the device.
+///
+/// The step was skipped, and moved nothing, if one of the three tensors is not finite.
 #[derive(Clone, Debug)]
 pub struct StepRecord {
     /// The step's number, from 1.
@@ -61,7 +65,9 @@ pub enum Phase {
 }
 
 /// Runs the micro-batches of a window and moves the weights once, by the gradient of the mean over all their target
-/// tokens together. Nothing is read from the device.
+/// tokens together. Nothing is read from a device other than the host.
+///
+/// A step with a loss or a gradient that is not finite is skipped: it moves nothing, see [`Optimizer::step`].
 pub fn step(
     model: Model,
     optimizer: &mut Optimizer,
@@ -81,30 +87,68 @@ pub fn observed_step(
     config: StepConfig,
     observe: &mut dyn FnMut(Phase),
 ) -> (Model, StepRecord) {
+    let sums = sum_window(&model, window, device, config, observe);
+    update(model, optimizer, sums, config, observe)
+}
+
+/// The same step as a part of one over the windows of several processes, whose sums `across` adds.
+///
+/// # Errors
+/// That of `across`; the model is dropped.
+pub fn step_across(
+    model: Model,
+    optimizer: &mut Optimizer,
+    window: &[Batch],
+    device: &Device,
+    config: StepConfig,
+    across: &mut SumAcross<'_>,
+    observe: &mut dyn FnMut(Phase),
+) -> Result<(Model, StepRecord)> {
+    let sums = across(sum_window(&model, window, device, config, observe))?;
+    Ok(update(model, optimizer, sums, config, observe))
+}
+
+/// Forward and backward passes of a window, without an update.
+fn sum_window(
+    model: &Model,
+    window: &[Batch],
+    device: &Device,
+    config: StepConfig,
+    observe: &mut dyn FnMut(Phase),
+) -> WindowSums {
     let mut gradients = GradientSum::default();
     let (mut loss_sums, mut nll_sums) = (Vec::new(), Vec::new());
     for (micro_batch, batch) in window.iter().enumerate() {
         let seed = mix(&[config.seed, config.step, micro_batch as u64]);
-        let (LossOutput { loss_sum, nll_sum }, minimized) = forward(&model, batch, device, config, seed, observe);
-        gradients.add(&model, minimized.backward());
+        let (LossOutput { loss_sum, nll_sum }, minimized) = forward(model, batch, device, config, seed, observe);
+        gradients.add(model, minimized.backward());
         observe(Phase::Backward);
         loss_sums.push(loss_sum.inner());
         nll_sums.push(nll_sum.inner());
     }
-    let num_tokens = window.iter().map(Batch::num_target_tokens).sum();
-    let (model, grad_norm) = optimizer.step(model, gradients, num_tokens, config.lr, config.step);
-    observe(Phase::Update);
-    let record = StepRecord {
-        step: config.step,
-        lr: config.lr,
+    WindowSums {
+        gradients,
         loss_sum: Tensor::cat(loss_sums, 0).sum(),
         nll_sum: Tensor::cat(nll_sums, 0).sum(),
-        grad_norm,
-        num_tokens,
+        num_tokens: window.iter().map(Batch::num_target_tokens).sum(),
         num_positions: window.iter().map(Batch::num_positions).sum(),
         num_real_positions: window.iter().map(|batch| batch.num_source_tokens() + batch.num_target_tokens()).sum(),
-    };
-    (model, record)
+    }
+}
+
+fn update(
+    model: Model,
+    optimizer: &mut Optimizer,
+    sums: WindowSums,
+    config: StepConfig,
+    observe: &mut dyn FnMut(Phase),
+) -> (Model, StepRecord) {
+    let StepConfig { step, lr, .. } = config;
+    let WindowSums { num_tokens, num_positions, num_real_positions, .. } = sums;
+    let (loss_sum, nll_sum) = (sums.loss_sum.clone(), sums.nll_sum.clone());
+    let (model, grad_norm) = optimizer.step(model, sums, lr, step);
+    observe(Phase::Update);
+    (model, StepRecord { step, lr, loss_sum, nll_sum, grad_norm, num_tokens, num_positions, num_real_positions })
 }
 
 /// The loss of one micro-batch, and what is to be differentiated, `[1]`: the same, or with guided alignment their sum.

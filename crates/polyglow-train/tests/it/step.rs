@@ -6,8 +6,9 @@ use polyglow_data::batch::Batch;
 use polyglow_data::example::Example;
 use polyglow_data::special::SpecialIds;
 use polyglow_model::{Model, ModelConfig, Precision, Vocabulary, parameter};
+use polyglow_train::TrainError;
 use polyglow_train::config::{Config, TrainConfig};
-use polyglow_train::train::{Optimizer, StepConfig, step, training_device};
+use polyglow_train::train::{Optimizer, StepConfig, WindowSums, step, step_across, training_device};
 
 const SPECIAL: SpecialIds = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
 
@@ -31,8 +32,8 @@ fn weights(model: &Model) -> Vec<f32> {
     parameter::read(model).into_iter().flat_map(|(_, data)| data.iter::<f32>().collect::<Vec<_>>()).collect()
 }
 
-/// The model after a step over each of these windows of micro-batches, and the steps' losses.
-fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Model, Vec<f64>) {
+/// An untrained model, and the device that it is trained on.
+fn model(train: &TrainConfig) -> (Model, Device) {
     let config = ModelConfig {
         d_model: Some(16),
         d_ff: Some(24),
@@ -52,15 +53,22 @@ fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Model, Vec<f64>) {
         image: None,
     };
     let shape = config.shape(vocabulary).expect("a valid shape").with_precision(train.precision);
-    let config = Config { train, ..Config::default() };
+    let config = Config { train: train.clone(), ..Config::default() };
     let device = training_device(&config, &Device::flex()).expect("flex computes in every precision");
-    let mut model = shape.init(1, &device);
-    let mut optimizer = Optimizer::new(&config.train, &model);
-    let lr = config.train.lr;
+    (shape.init(1, &device), device)
+}
+
+fn step_config(step: u64, lr: f64) -> StepConfig {
+    StepConfig { seed: 1, step, lr, label_smoothing: 0.1, alignment_weight: 0.0 }
+}
+
+/// The model after a step over each of these windows of micro-batches, and the steps' losses.
+fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Model, Vec<f64>) {
+    let (mut model, device) = model(&train);
+    let mut optimizer = Optimizer::new(&train, &model);
     let mut losses = Vec::new();
     for (number, window) in (1..).zip(windows) {
-        let config = StepConfig { seed: 1, step: number, lr, label_smoothing: 0.1, alignment_weight: 0.0 };
-        let (stepped, record) = step(model, &mut optimizer, window, &device, config);
+        let (stepped, record) = step(model, &mut optimizer, window, &device, step_config(number, train.lr));
         model = stepped;
         losses.push(f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64);
     }
@@ -81,6 +89,78 @@ fn two_micro_batches_move_the_weights_as_one_batch_of_both() {
     // Adam's first steps are lr * sign(gradient): where a gradient is only rounding, its sign may differ.
     let apart = whole.iter().zip(&parts).filter(|(left, right)| (*left - *right).abs() > 1e-5).count();
     assert!(apart * 100 < whole.len(), "{apart} of {} weights differ", whole.len());
+}
+
+/// The sums of a process, as another would receive them.
+fn sums_of(window: &[Batch], train: &TrainConfig) -> WindowSums {
+    let (model, device) = model(train);
+    let mut optimizer = Optimizer::new(train, &model);
+    let mut sent = None;
+    let mut send = |sums| {
+        sent = Some(sums);
+        Err(TrainError::new("only the sums are wanted"))
+    };
+    let step = step_across(model, &mut optimizer, window, &device, step_config(1, 0.0), &mut send, &mut |_| {});
+    assert!(step.is_err(), "the error of the sum is that of the step");
+    sent.expect("the sums were made")
+}
+
+#[test]
+fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows() {
+    let examples = examples();
+    let batch = |examples: &[Example]| Batch::new(examples, SPECIAL, SPECIAL, 1);
+    let (here, there) = (batch(&examples[..1]), batch(&examples[1..]));
+    let config = TrainConfig { lr: 1e-3, ..TrainConfig::default() };
+    let (alone, losses) = train(&[vec![here.clone(), there.clone()]], config.clone());
+
+    let mut other = Some(sums_of(&[there], &config));
+    let mut add = |mut sums: WindowSums| {
+        let mut other = other.take().expect("one step");
+        for (sum, other) in sums.gradients.parts_mut().iter_mut().zip(other.gradients.parts_mut()) {
+            *sum = sum.clone() + other.clone();
+        }
+        sums.loss_sum = sums.loss_sum + other.loss_sum;
+        sums.nll_sum = sums.nll_sum + other.nll_sum;
+        sums.num_tokens += other.num_tokens;
+        sums.num_positions += other.num_positions;
+        sums.num_real_positions += other.num_real_positions;
+        Ok(sums)
+    };
+    let (model, device) = model(&config);
+    let mut optimizer = Optimizer::new(&config, &model);
+    let (together, record) =
+        step_across(model, &mut optimizer, &[here], &device, step_config(1, config.lr), &mut add, &mut |_| {})
+            .expect("the other process is reached");
+    assert_eq!(record.num_tokens, examples.iter().map(|example| example.tgt.len() + 1).sum::<usize>());
+    let loss = f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64;
+    assert!((loss - losses[0]).abs() < 1e-6);
+    assert_eq!(weights(&together), weights(&alone), "two summands have no order");
+}
+
+#[test]
+fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
+    let window = [Batch::new(&examples(), SPECIAL, SPECIAL, 1)];
+    let config = TrainConfig { ema_decay: 0.9, ..TrainConfig::default() };
+    let (model, device) = model(&config);
+    let mut optimizer = Optimizer::new(&config, &model);
+    let before = weights(&model);
+    let mut poison = |mut sums: WindowSums| {
+        let gradient = &mut sums.gradients.parts_mut()[0];
+        *gradient = gradient.clone() * f64::INFINITY;
+        Ok(sums)
+    };
+    let (model, record) =
+        step_across(model, &mut optimizer, &window, &device, step_config(1, 1e-3), &mut poison, &mut |_| {})
+            .expect("nothing else fails");
+    assert!(!record.grad_norm.into_scalar::<f32>().is_finite());
+    let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+    assert_eq!(bits(weights(&model)), bits(before));
+    let zero = |(_, data): &(String, burn::tensor::TensorData)| data.iter::<f32>().all(|value| value.to_bits() == 0);
+    assert!(optimizer.state().iter().all(zero));
+    // What was skipped can be trained on: it is still differentiated.
+    let (moved, record) = step(model.clone(), &mut optimizer, &window, &device, step_config(2, 1e-3));
+    assert!(record.grad_norm.into_scalar::<f32>() > 0.0);
+    assert_ne!(weights(&moved), weights(&model));
 }
 
 #[test]

@@ -150,6 +150,7 @@ impl Fixture {
     fn report(&mut self, step: u64) {
         let interval = Interval {
             steps: 2,
+            skipped: 0,
             loss_sum: 300.0,
             nll_sum: 200.0,
             grad_norm_sum: 3.0,

@@ -176,7 +176,7 @@ fn a_loss_that_is_not_finite_stops_the_run_and_names_the_step_and_its_lines() {
     let dir = directory();
     let (config, run) = (text(&dir.path().join("tiny.toml")), dir.path().join("run"));
     let overrides = ["--set", "train.lr=1e38", "--set", "train.schedule=constant", "--set", "train.warmup_steps=0"];
-    let mut arguments = vec!["train", &config, "--run"];
+    let mut arguments = vec!["train", &config, "--set", "train.max_skipped_steps=0", "--run"];
     let run_text = text(&run);
     arguments.push(&run_text);
     arguments.extend(overrides);

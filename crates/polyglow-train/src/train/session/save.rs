@@ -11,7 +11,7 @@ impl Session<'_> {
     /// What a checkpoint of this step holds.
     ///
     /// # Errors
-    /// A loss or gradient before it, or a weight, is not finite: such a checkpoint would be of no use.
+    /// As [`Self::check`]; a weight is not finite, and such a checkpoint would be of no use.
     pub fn content(&mut self) -> Result<Content> {
         self.check()?;
         let model = self.model.as_ref().context("a step failed before this")?;

@@ -10,8 +10,8 @@ use polyglow_data::epoch::Epoch;
 use super::Session;
 use crate::error::Result;
 use crate::observer::Observer;
-use crate::train::optimizer::GradientSum;
 use crate::train::step::forward;
+use crate::train::sums::GradientSum;
 use crate::train::{StepConfig, Stop, batching};
 use crate::workload::BatchShape;
 

@@ -1,0 +1,108 @@
+//! What a step adds up before it moves the weights, and the place where several processes add theirs together.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Gradients, Tensor};
+
+use crate::error::Result;
+
+/// What the micro-batches of a window add up to: all that the update of a step is made from.
+///
+/// Everything in it is a sum, so that sums of several processes can be added field by field.
+#[derive(Debug)]
+pub struct WindowSums {
+    /// The gradients of the loss, summed over target tokens.
+    pub gradients: GradientSum,
+    /// Smoothed cross-entropy in nats, without that of guided alignment, `[1]`.
+    pub loss_sum: Tensor<1>,
+    /// Cross-entropy without smoothing in nats, `[1]`.
+    pub nll_sum: Tensor<1>,
+    /// Target tokens, without padding.
+    pub num_tokens: usize,
+    /// Positions, source and target, with padding.
+    pub num_positions: usize,
+    /// Source and target tokens, without padding.
+    pub num_real_positions: usize,
+}
+
+/// Adds the sums of other processes to those of this one, once in each step, between the last backward pass and the
+/// update.
+///
+/// It returns the sums over all processes, every field of them, and the same bits in every process: each divides by the
+/// same number of tokens, clips by the same norm and skips the same steps, so that weights that begin equal stay equal.
+/// Tensors keep their shapes, order and device. [`alone`] is that of a single process.
+///
+/// # Errors
+/// The other processes cannot be reached: the step is not made.
+pub type SumAcross<'a> = dyn FnMut(WindowSums) -> Result<WindowSums> + Send + 'a;
+
+/// The [`SumAcross`] of a training in a single process, whose sums are complete as they are.
+///
+/// # Errors
+/// None.
+pub fn alone(sums: WindowSums) -> Result<WindowSums> {
+    Ok(sums)
+}
+
+/// The gradients of a whole accumulation window, by the parameters' order, each flat.
+#[derive(Debug, Default)]
+pub struct GradientSum {
+    parts: Vec<Tensor<1>>,
+    /// Length of the last axis, by which sums are grouped.
+    rows: Vec<usize>,
+}
+
+impl GradientSum {
+    /// Adds the gradients that one backward pass left for `model`.
+    ///
+    /// A parameter without a gradient counts as zero.
+    pub fn add(&mut self, model: &impl Module, grads: Gradients) {
+        let mut collector = Collector { sum: self, grads, index: 0 };
+        model.visit(&mut collector);
+    }
+
+    /// The sum of each parameter, flat, in the parameters' order, to be added to or replaced by one of the same length.
+    pub fn parts_mut(&mut self) -> &mut [Tensor<1>] {
+        &mut self.parts
+    }
+
+    /// The Euclidean norm over all parameters together, `[1]`.
+    ///
+    /// Rows are summed first and then their sums, in an order that does not depend on the number of threads.
+    pub fn norm(&self) -> Tensor<1> {
+        let squares = self.parts.iter().zip(&self.rows).map(|(part, &row)| square_sum(part.clone(), row)).collect();
+        Tensor::cat(squares, 0).sum().sqrt()
+    }
+
+    pub(super) fn into_parts(self) -> Vec<Tensor<1>> {
+        self.parts
+    }
+}
+
+/// The sum of squares of a flat tensor, `[1]`, with rows of this length summed first.
+pub(super) fn square_sum(values: Tensor<1>, row: usize) -> Tensor<1> {
+    let square: Tensor<1> = values.clone() * values;
+    square.reshape([-1, row as i32]).sum_dim(1).sum()
+}
+
+struct Collector<'a> {
+    sum: &'a mut GradientSum,
+    grads: Gradients,
+    index: usize,
+}
+
+impl ModuleVisitor for Collector<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let value = param.val();
+        let dims = value.dims();
+        let grad = value.grad_remove(&mut self.grads).unwrap_or_else(|| value.clone().inner().zeros_like());
+        let grad: Tensor<1> = grad.reshape([-1]);
+        if self.index < self.sum.parts.len() {
+            let sum = &mut self.sum.parts[self.index];
+            *sum = sum.clone() + grad;
+        } else {
+            self.sum.parts.push(grad);
+            self.sum.rows.push(dims[D - 1]);
+        }
+        self.index += 1;
+    }
+}
