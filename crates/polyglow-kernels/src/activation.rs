@@ -1,4 +1,4 @@
-//! The middle of a feed-forward block (Vaswani et al., 2017, section 3.3): bias, non-linearity and dropout in one pass.
+//! The middle of a feed-forward block (Vaswani et al., 2017, section 3.3): bias, activation and dropout in one pass.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -9,16 +9,19 @@ use burn::tensor::Tensor;
 
 use crate::Dropped;
 
-/// What stands between the two projections.
+/// The function between the two projections of a feed-forward block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// `max(x, 0)`.
     Relu,
-    /// `x Φ(x)` (Hendrycks and Gimpel, 2016), by the error function.
+    /// `x Φ(x)` with the normal distribution `Φ`, exactly and not by the hyperbolic tangent (Hendrycks and Gimpel, 2016).
     Gelu,
 }
 
-/// `dropout(activation(x W + b))` for every row; none where the tensors are not where the kernel is.
+/// `dropout(activation(x W + b))` for every row; `None` if there is no kernel for these tensors.
+///
+/// With `s = gradient * mask * activation'(x W + b)` the gradients are `s Wᵀ` of `x`, `xᵀ s` of `W`, and the sum of the
+/// rows of `s` of `b`. `relu'` is 1 above 0 and 0 elsewhere; `gelu'(x) = Φ(x) + x φ(x)` with the normal density `φ`.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -29,26 +32,17 @@ pub fn activated_linear(
     activation: Activation,
     dropped: Option<Dropped>,
 ) -> Option<Tensor<2>> {
-    #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(input) {
-        return Some(flex::activated_linear(input.clone(), weight.clone(), bias.clone(), activation, dropped));
-    } else if crate::flex::is_flex(input) && dropped.is_none() {
-        return Some(flex::apply(input.clone(), weight.clone(), bias.clone(), activation));
-    }
-    let _ = (input, weight, bias, activation, dropped);
-    None
+    kernel!(flex::activated_linear(input, weight, bias, activation, dropped))
 }
 
-/// `dropout(silu(gate) * inner)` with `silu(x) = x / (1 + e^-x)`, the middle of SwiGLU (Shazeer, 2020); none where the
-/// tensors are not where the kernel is.
+/// `dropout(silu(gate) * inner)` with `silu(x) = x σ(x)`, the middle of SwiGLU (Shazeer, 2020, section 2); `None` if there
+/// is no kernel for these tensors, which is so without autodiff.
+///
+/// With `s = gradient * mask` the gradients are `s inner σ(gate) (1 + gate (1 - σ(gate)))` of `gate` and `s silu(gate)` of
+/// `inner`.
 ///
 /// # Shapes
-/// - `gate`, `inner`: the same; output: as they are
+/// - `gate`, `inner` and output: `[batch, len, d_ff]`
 pub fn gated(gate: &Tensor<3>, inner: &Tensor<3>, dropped: Option<Dropped>) -> Option<Tensor<3>> {
-    #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(gate) && crate::flex::has_kernels(inner) {
-        return Some(gate::gated(gate.clone(), inner.clone(), dropped));
-    }
-    let _ = (gate, inner, dropped);
-    None
+    kernel!(gate::gated(gate, inner, dropped))
 }

@@ -1,4 +1,4 @@
-//! One step of Adam (Kingma and Ba, 2015) for a parameter, flat and outside the autodiff graph.
+//! One step of Adam (Kingma and Ba, 2015, algorithm 1) for a parameter, flat and outside the autodiff graph.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -43,7 +43,7 @@ pub struct AdamState {
 }
 
 impl AdamStep {
-    /// `1 - β₁ᵗ` and `sqrt(1 - β₂ᵗ)`.
+    /// `1 - β₁ᵗ` and `sqrt(1 - β₂ᵗ)`, in double precision: near 1 an `f32` would keep few digits of them.
     fn unbias(&self) -> [f64; 2] {
         let [beta_mean, beta_square] = self.betas.map(|beta| 1.0 - beta.powf(self.step as f64));
         [beta_mean, beta_square.sqrt()]
@@ -53,11 +53,13 @@ impl AdamStep {
 /// With `g = scale * gradient`: `m = β₁ m + (1 - β₁) g`, `v = β₂ v + (1 - β₂) g²`,
 /// `w -= lr (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + ε)`.
 ///
+/// `scale` is a tensor, because it is made from the norm of all gradients, which no step reads back from its device.
+///
 /// # Shapes
 /// - state and `gradient`: `[len]`; `scale`: `[1]`
 pub fn adam(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, step: AdamStep) -> AdamState {
     #[cfg(feature = "flex")]
-    if crate::flex::is_flex(&state.weight) {
+    if crate::flex::mode(&state.weight) == Some(crate::flex::Mode::Inference) {
         return flex::adam(state, gradient, scale, step);
     }
     plain(state, gradient, scale, step)

@@ -1,4 +1,4 @@
-//! Additive attention (Bahdanau et al., 2015, section A.1.2) without an array of every pair of positions times the width.
+//! Additive attention (Bahdanau et al., 2015, section A.1.2) without an array of `[batch, len, key_len, width]`.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -6,7 +6,10 @@ mod flex;
 use burn::tensor::{Bool, Tensor};
 
 /// The weights with which each query looks at each key: the softmax of `vᵀ tanh(q + k)` over the keys that `mask` leaves
-/// open; none where the tensors are not where the kernel is.
+/// open; `None` if there is no kernel for these tensors.
+///
+/// With `t = tanh(q + k)` and `s` the gradient of a score, which the softmax gives (`weight * (g - sum(weight * g))`),
+/// each pair of a query and a key adds `s v (1 - t²)` to the gradients of `q` and `k`, and `s t` to that of `v`.
 ///
 /// # Shapes
 /// - `queries`: `[batch, len, width]`; `keys`: `[batch, key_len, width]`; `mixed`: `v`, `[width, 1]`
@@ -17,12 +20,5 @@ pub fn additive_weights(
     mixed: &Tensor<2>,
     mask: &Tensor<3, Bool>,
 ) -> Option<Tensor<3>> {
-    #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(queries) && crate::flex::has_kernels(keys) {
-        return Some(flex::additive_weights(queries.clone(), keys.clone(), mixed.clone(), mask));
-    } else if crate::flex::is_flex(queries) && crate::flex::is_flex(keys) {
-        return Some(flex::apply(queries.clone(), keys.clone(), mixed.clone(), mask));
-    }
-    let _ = (queries, keys, mixed, mask);
-    None
+    kernel!(flex::additive_weights(queries, keys, mixed, mask))
 }

@@ -1,4 +1,9 @@
 //! Scaled dot-product attention over all heads (Vaswani et al., 2017, section 3.2), straight from the fused projections.
+//!
+//! Per head, `W = softmax(Q Kᵀ / sqrt(head_dim))` with forbidden scores at [`FORBIDDEN`], `D = mask * W` with dropout, and
+//! the output is `D V`. With `G` the gradient of the output and `S = mask * (G Vᵀ)` that of `W`, the gradients are `Dᵀ G`
+//! of `V`; `T = W * (S - rowsum(W * S))` of the scores, 0 where attention is forbidden; `T K / sqrt(head_dim)` of `Q`; and
+//! `Tᵀ Q / sqrt(head_dim)` of `K`.
 
 #[cfg(feature = "flex")]
 mod cached;
@@ -17,7 +22,7 @@ use crate::Dropped;
 /// forbidden becomes uniform instead of NaN.
 pub const FORBIDDEN: f32 = -1e9;
 
-/// Attention of a sequence to itself, heads split and joined inside; none where the tensors are not where the kernel is.
+/// Attention of a sequence to itself, heads split and joined inside; `None` if there is no kernel for these tensors.
 ///
 /// # Shapes
 /// - `qkv`: `[batch, len, 3 * d_model]`, queries, keys and values side by side; output: `[batch, len, d_model]`
@@ -28,17 +33,10 @@ pub fn self_attention(
     num_heads: usize,
     dropped: Option<Dropped>,
 ) -> Option<Tensor<3>> {
-    #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(qkv) {
-        return Some(flex::self_attention(qkv.clone(), mask, num_heads, dropped));
-    } else if crate::flex::is_flex(qkv) && dropped.is_none() {
-        return Some(flex::apply_to_self(qkv.clone(), mask, num_heads));
-    }
-    let _ = (qkv, mask, num_heads, dropped);
-    None
+    kernel!(flex::self_attention(qkv, mask, num_heads, dropped))
 }
 
-/// Attention of a sequence to another; none where the tensors are not where the kernel is.
+/// Attention of a sequence to another; `None` if there is no kernel for these tensors.
 ///
 /// # Shapes
 /// - `query`: `[batch, query_len, d_model]`; `key_value`: `[batch, key_len, 2 * d_model]`; output: as `query`
@@ -50,23 +48,16 @@ pub fn cross_attention(
     num_heads: usize,
     dropped: Option<Dropped>,
 ) -> Option<Tensor<3>> {
-    #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(query) && crate::flex::has_kernels(key_value) {
-        return Some(flex::cross_attention(query.clone(), key_value.clone(), mask, num_heads, dropped));
-    } else if crate::flex::is_flex(query) && crate::flex::is_flex(key_value) && dropped.is_none() {
-        return Some(flex::apply_to_other(query.clone(), key_value.clone(), mask, num_heads));
-    }
-    let _ = (query, key_value, mask, num_heads, dropped);
-    None
+    kernel!(flex::cross_attention(query, key_value, mask, num_heads, dropped))
 }
 
-/// Attention of the newest positions of a search to those before them, or to the source, from a cache; none where the
-/// tensors are not where the kernel is ([`caches_side_by_side`]).
+/// Attention of the newest positions of a search to those before them, or to the source, from a cache; `None` if there is
+/// no kernel for these tensors ([`caches_side_by_side`]).
 ///
 /// A row comes out the same in any batch, and whatever forbidden keys stand behind its own.
 ///
 /// # Shapes
-/// - `query`: `[rows, query_len, width]`, of which the first `d_model` numbers count; `key_value`: `[rows, key_len, 2 *
+/// - `query`: `[rows, query_len, width]`, of which the first `d_model` elements count; `key_value`: `[rows, key_len, 2 *
 ///   d_model]`; output: `[rows, query_len, d_model]`
 /// - `mask`: `[rows or 1, 1, 1, key_len]`, `true` where attention is forbidden; without one everything is open
 pub fn cached_attention(
@@ -75,20 +66,10 @@ pub fn cached_attention(
     mask: Option<&Tensor<4, Bool>>,
     num_heads: usize,
 ) -> Option<Tensor<3>> {
-    #[cfg(feature = "flex")]
-    if caches_side_by_side(query) && caches_side_by_side(key_value) {
-        return Some(cached::cached_attention(query.clone(), key_value.clone(), mask, num_heads));
-    }
-    let _ = (query, key_value, mask, num_heads);
-    None
+    kernel!(cached::cached_attention(query, key_value, mask, num_heads))
 }
 
 /// Whether [`cached_attention`] has a kernel for what is on this tensor's device.
 pub fn caches_side_by_side(tensor: &Tensor<3>) -> bool {
-    #[cfg(feature = "flex")]
-    if crate::flex::is_flex(tensor) {
-        return true;
-    }
-    let _ = tensor;
-    false
+    kernel!(cached::has_kernel(tensor)) == Some(())
 }

@@ -8,7 +8,8 @@ use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 #[cfg(feature = "flex")]
 pub(crate) use flex::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
 
-/// Sums over the target tokens of a batch; whoever steps divides, once.
+/// Sums over the target tokens of a batch. The division by their number is left to the update, so that a batch may be
+/// split without changing the step.
 #[derive(Clone, Debug)]
 pub struct LossOutput {
     /// Smoothed cross-entropy in nats, `[1]`; carries the gradient.
@@ -19,14 +20,34 @@ pub struct LossOutput {
 
 /// `(1 - ε) nll + ε mean over the vocabulary of -log p`, summed over all targets that are not `pad_id`.
 ///
-/// This is PyTorch's convention: ε is spread over all classes, the right one included. The gradient with respect to the
-/// logits is `softmax - (1 - ε) onehot - ε / V` in closed form. The kernel writes it over the logits.
+/// This is PyTorch's convention: ε is spread over all classes, the right one included. The gradient of a row's loss with
+/// respect to its logits is `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in a row whose target is padding. The
+/// kernel writes it over the logits, so nothing else of `[rows, vocab_size]` is allocated.
 ///
 /// # Shapes
 /// - `logits`: `[rows, vocab_size]`; `targets`: `[rows]`
+///
+/// # Panics
+/// On flex, a target is not in the vocabulary.
+///
+/// # Examples
+/// ```
+/// use burn::tensor::{Device, Int, Tensor};
+/// use polyglow_kernels::cross_entropy;
+///
+/// let device = Device::flex().autodiff();
+/// let logits = Tensor::<2>::from_data([[0.0f32, 0.0, 0.0, 0.0], [9.0, 1.0, 1.0, 1.0]], &device).require_grad();
+/// let targets = Tensor::<1, Int>::from_data([2, 0], &device);
+/// let pad_id = 0; // the second target is padding, so its row does not count
+/// let loss = cross_entropy(logits.clone(), targets, 0.0, pad_id);
+/// let gradients = loss.loss_sum.clone().backward();
+/// assert!((loss.loss_sum.into_scalar::<f32>() - 4f32.ln()).abs() < 1e-6); // uniform over 4 tokens
+/// let gradient = logits.grad(&gradients).expect("the loss depends on it").into_data();
+/// assert_eq!(gradient.iter::<f32>().collect::<Vec<_>>(), [0.25, 0.25, -0.75, 0.25, 0.0, 0.0, 0.0, 0.0]);
+/// ```
 pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64, pad_id: u32) -> LossOutput {
     #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(&logits) {
+    if crate::flex::mode(&logits) == Some(crate::flex::Mode::Training) {
         return flex::cross_entropy(logits, targets, label_smoothing, pad_id);
     }
     plain(logits, targets, label_smoothing, pad_id)

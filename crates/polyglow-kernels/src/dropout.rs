@@ -7,25 +7,23 @@ pub(crate) mod mask;
 
 use burn::tensor::Tensor;
 
-/// Which numbers are dropped: a function of the key and of their place, so nothing is kept for the backward pass.
+/// Which elements are dropped: a function of the key and of their index, so that the backward pass recomputes the mask
+/// instead of keeping it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropped {
-    /// Probability with which a number is kept, above 0.
+    /// Probability with which an element is kept, above 0.
     pub keep: f64,
-    /// Decides the draw.
+    /// Decides the draw: equal keys give equal masks.
     pub key: u64,
 }
 
-/// `residual + x * mask`, with the mask 0 where a number is dropped and `1 / keep` elsewhere; none where the tensors are
-/// not where the kernel is.
+/// `residual + input * mask`, where the mask is 0 if an element is dropped and `1 / keep` if not; `None` if there is no
+/// kernel for these tensors.
+///
+/// The gradients are that of the output, of `residual`, and that times the mask, of `input`.
 ///
 /// # Shapes
-/// - `residual`, `input`: the same; output: the same
+/// - `residual`, `input` and output: `[batch, len, d_model]`
 pub fn add_dropped(residual: &Tensor<3>, input: &Tensor<3>, dropped: Dropped) -> Option<Tensor<3>> {
-    #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(input) && crate::flex::has_kernels(residual) {
-        return Some(flex::add_dropped(residual.clone(), input.clone(), dropped));
-    }
-    let _ = (residual, input, dropped);
-    None
+    kernel!(flex::add_dropped(residual, input, dropped))
 }

@@ -1,7 +1,9 @@
-//! Products with weights of 8 bits, for a search in less time and memory.
+//! Products with weights of 8 bits, for a search in less time and memory (Jacob et al., 2018, section 2, with 0 as the zero
+//! point).
 //!
-//! Each output has a scale of its own for its weights, and each row of inputs one that is found when it is multiplied; the
-//! sums are exact, and everything else stays in `f32` (Jacob et al., 2018, section 2, with zero as the zero point).
+//! `y[o] = s_x s_w[o] sum(q_x[i] q_w[i, o])`: each output has a scale for its weights, and each row of inputs has one that
+//! is found when it is multiplied. The sums of integers are exact, so neither the order nor the instruction set matters;
+//! everything else stays in `f32`. There is no backward pass: weights are quantized after training.
 
 #[cfg(feature = "flex")]
 mod product;
@@ -14,17 +16,17 @@ use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
 use crate::linear::Layout;
 
-/// Outputs that are computed side by side: as many sums as the widest vector holds.
+/// Outputs that are computed side by side: as many sums of 32 bits as the widest vector (AVX-512) holds.
 const PANEL: usize = 16;
-/// Inputs that one instruction multiplies.
+/// Inputs whose products one instruction (`vpdpbusd`) adds to a sum.
 const GROUP: usize = 4;
-/// The largest weight.
+/// The largest weight: -128 is not used, so that the range is symmetric.
 const MOST: f32 = 127.0;
 
-/// The most inputs whose sum of products is sure to fit into 32 bits.
+/// The most inputs whose sum of products is sure to fit into 32 bits: `255 * 127 * 65 000 < 2^31`.
 pub const MOST_INT8_INPUTS: usize = 65_000;
 
-/// A matrix as whole numbers, each output's with a scale.
+/// A matrix of 8-bit integers, with a scale for each output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Int8Weights {
     /// From -127 to 127, in the layout of the matrix.
@@ -34,7 +36,7 @@ pub struct Int8Weights {
 }
 
 impl Int8Weights {
-    /// The whole numbers nearest to a matrix, with scales that take the largest weight of each output to 127.
+    /// The integers nearest to a matrix, with scales that take the largest weight of each output to 127.
     ///
     /// # Shapes
     /// - `values`: `shape`, which has the layout `layout`
@@ -44,30 +46,31 @@ impl Int8Weights {
     pub fn quantize(values: &[f32], shape: [usize; 2], layout: Layout) -> Self {
         let output = Outputs::new(values.len(), shape, layout);
         let mut scales = vec![0.0f32; output.count()];
-        for (place, value) in values.iter().enumerate() {
-            let scale = &mut scales[output.at(place)];
+        for (index, value) in values.iter().enumerate() {
+            let scale = &mut scales[output.at(index)];
             *scale = scale.max(value.abs() / MOST);
         }
-        let whole = |(place, value): (usize, &f32)| {
-            let scale = scales[output.at(place)];
+        let rounded = |(index, value): (usize, &f32)| {
+            let scale = scales[output.at(index)];
+            // An output whose weights are all 0 has no scale to divide by.
             if scale > 0.0 { (value / scale).round_ties_even().clamp(-MOST, MOST) as i8 } else { 0 }
         };
-        let values = values.iter().enumerate().map(whole).collect();
+        let values = values.iter().enumerate().map(rounded).collect();
         Self { values, scales }
     }
 
-    /// The matrix that is meant, in the same layout.
+    /// Integers times scales, in the same layout.
     ///
     /// # Panics
     /// There are not as many values or scales as the shape says.
     pub fn dequantize(&self, shape: [usize; 2], layout: Layout) -> Vec<f32> {
         let output = Outputs::new(self.values.len(), shape, layout);
         assert_eq!(self.scales.len(), output.count(), "the scales of a matrix");
-        self.values.iter().enumerate().map(|(place, value)| f32::from(*value) * self.scales[output.at(place)]).collect()
+        self.values.iter().enumerate().map(|(index, value)| f32::from(*value) * self.scales[output.at(index)]).collect()
     }
 }
 
-/// Which output a place of a matrix belongs to.
+/// Which output an element of a matrix belongs to.
 struct Outputs {
     shape: [usize; 2],
     layout: Layout,
@@ -83,13 +86,13 @@ impl Outputs {
         self.shape[usize::from(self.layout == Layout::InOut)]
     }
 
-    fn at(&self, place: usize) -> usize {
+    fn at(&self, index: usize) -> usize {
         let [_, columns] = self.shape;
-        if self.layout == Layout::InOut { place % columns } else { place / columns }
+        if self.layout == Layout::InOut { index % columns } else { index / columns }
     }
 }
 
-/// Four inputs' weights for each output of a panel, as an instruction multiplies them.
+/// Four inputs' weights for each output of a panel, as one instruction multiplies them: a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Group([i8; GROUP * PANEL]);
@@ -103,7 +106,8 @@ pub struct Int8Matrix {
     bytes: Arc<[Group]>,
     /// What a weight of 1 stands for.
     scales: Arc<[[f32; PANEL]]>,
-    /// What sums come out too large by, because inputs are multiplied as numbers that are 128 too large.
+    /// `128 * sum(weights)` of each output. The instructions multiply unsigned by signed bytes, so inputs are stored with
+    /// 128 added, and this is what their sums are too large by.
     #[cfg_attr(not(feature = "flex"), expect(dead_code, reason = "only the kernel multiplies such numbers"))]
     excess: Arc<[[i32; PANEL]]>,
 }
@@ -126,8 +130,8 @@ impl Int8Matrix {
         let mut bytes = vec![Group([0; GROUP * PANEL]); panels * groups];
         let (mut scales, mut excess) = (vec![[0.0; PANEL]; panels], vec![[0; PANEL]; panels]);
         scales.as_flattened_mut()[..d_out].copy_from_slice(&weights.scales);
-        for (place, &weight) in weights.values.iter().enumerate() {
-            let (row, column) = (place / shape[1], place % shape[1]);
+        for (index, &weight) in weights.values.iter().enumerate() {
+            let (row, column) = (index / shape[1], index % shape[1]);
             let (input, output) = if layout == Layout::InOut { (row, column) } else { (column, row) };
             let group = &mut bytes[output / PANEL * groups + input / GROUP];
             group.0[output % PANEL * GROUP + input % GROUP] = weight;
@@ -150,23 +154,19 @@ impl Int8Matrix {
     }
 }
 
-/// Whether products with 8-bit weights have a kernel on this device; elsewhere they take longer than others.
+/// Whether products with 8-bit weights have a kernel on this device; without one they take longer than those in `f32`.
 pub fn has_int8_kernels(device: &Device) -> bool {
-    #[cfg(feature = "flex")]
-    if !cfg!(feature = "plain") && *device == Device::flex() {
-        return true;
-    }
-    let _ = device;
-    false
+    kernel!(product::has_kernels(device)) == Some(())
 }
 
-/// [`crate::linear()`] with weights of 8 bits, and inputs that are rounded to as many. A row comes out the same in any batch.
+/// [`crate::linear()`] with weights of 8 bits, and inputs that are rounded to as many. A row gives the same bits in any
+/// batch.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `bias`: `[d_out]`; output: `[rows, d_out]`
 pub fn int8_linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tensor<2> {
     #[cfg(feature = "flex")]
-    if crate::flex::is_flex(&input) {
+    if crate::flex::mode(&input) == Some(crate::flex::Mode::Inference) {
         return product::linear(input, matrix, bias, product::Negative::Kept);
     }
     plain(input, matrix, bias)
@@ -178,7 +178,7 @@ pub fn int8_linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>
 /// - as [`int8_linear`]
 pub fn int8_linear_relu(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tensor<2> {
     #[cfg(feature = "flex")]
-    if crate::flex::is_flex(&input) {
+    if crate::flex::mode(&input) == Some(crate::flex::Mode::Inference) {
         return product::linear(input, matrix, bias, product::Negative::Zeroed);
     }
     activation::relu(plain(input, matrix, bias))
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_stays_none_in_its_row_and_zeros_stay_zeros() {
+    fn nan_propagates_within_its_row_and_zeros_stay_zeros() {
         let weights = Int8Weights::quantize(&numbers(5 * 20), [5, 20], Layout::InOut);
         let matrix = Int8Matrix::new(&weights, [5, 20], Layout::InOut);
         let input = [0.0, f32::NAN, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1e-38, 0.0, 0.0];

@@ -1,17 +1,34 @@
-//! Layer normalization (Ba, Kiros and Hinton, 2016).
+//! Layer normalization (Ba, Kiros and Hinton, 2016, section 3).
 
 #[cfg(feature = "flex")]
 mod flex;
 
 use burn::tensor::{Tensor, module};
 
-/// `(x - mean) / sqrt(variance + epsilon) * gamma + beta` over the last axis.
+/// `y * gamma + beta` with `y = (x - mean) / sqrt(variance + epsilon)`, over the last axis.
+///
+/// The variance is the mean of squares (divided by `width`, not `width - 1`). With `g = gradient * gamma` the gradient of
+/// a row of `x` is `(g - mean(g) - y * mean(g * y)) / sqrt(variance + epsilon)`; those of `gamma` and `beta` are the sums
+/// over all rows of `gradient * y` and `gradient`.
 ///
 /// # Shapes
 /// - `input`: `[batch, len, width]`; `gamma`, `beta`: `[width]`; output: as `input`
+///
+/// # Examples
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use polyglow_kernels::layer_norm;
+///
+/// let device = Device::flex();
+/// let input = Tensor::<3>::from_data([[[1.0f32, 3.0], [-5.0, 5.0]]], &device); // [batch, len, width]
+/// let (gamma, beta) = (Tensor::<1>::ones([2], &device), Tensor::<1>::zeros([2], &device));
+/// let output = layer_norm(input, gamma, beta, 1e-6).into_data();
+/// let expected = [-1.0, 1.0, -1.0, 1.0]; // every position on its own
+/// assert!(output.iter::<f32>().zip(expected).all(|(value, expected)| (value - expected).abs() < 1e-5));
+/// ```
 pub fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<3> {
     #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(&input) {
+    if crate::flex::mode(&input) == Some(crate::flex::Mode::Training) {
         return flex::layer_norm(input, gamma, beta, epsilon);
     }
     plain(input, gamma, beta, epsilon)

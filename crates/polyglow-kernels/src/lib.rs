@@ -1,16 +1,54 @@
-//! Fused operations: what a training step spends its time on, each in few passes over memory and on all cores.
+//! Fused operations for the CPU: what a training step or a search spends its time on, in few passes over memory and on
+//! all cores.
 //!
-//! Every operation is one function that asks where its tensors are. On the backend flex it runs a kernel, with autodiff one
-//! with a backward pass of its own. Elsewhere it is the plain version in terms of Burn's operations; or, where the caller
-//! has that version already, none. Kernels are tested against the plain versions.
+//! Each operation is one function on Burn's tensors, and decides by their device how it runs:
+//! - **flex with autodiff**: a kernel with a closed-form backward pass. The graph holds one node for the whole operation,
+//!   and only what its gradients need.
+//! - **flex without autodiff**: the same kernel, or one that is made for few rows. It keeps nothing.
+//! - **anything else** (another backend, gradient checkpointing, a build without the feature `flex` or with `plain`): the
+//!   plain version in terms of Burn's operations. If the caller has that version already, the function returns `None`.
 //!
-//! Kernels give the same bits with any number of threads: work is divided by rows, a row is summed in lanes of a fixed
-//! number, and sums over rows are taken in their order.
+//! ```
+//! use burn::tensor::{Device, Int, Tensor};
+//! use polyglow_kernels::{cross_entropy, linear};
+//!
+//! let device = Device::flex().autodiff();
+//! let states = Tensor::<2>::ones([3, 8], &device); // [rows, d_model]
+//! let weight = Tensor::<2>::zeros([8, 5], &device).require_grad(); // [d_model, vocab_size]
+//! let targets = Tensor::<1, Int>::from_data([4, 1, 0], &device); // the last row is padding
+//! let loss = cross_entropy(linear(states, weight.clone(), None), targets, 0.0, 0);
+//! let gradients = loss.loss_sum.backward();
+//! assert_eq!(weight.grad(&gradients).map(|gradient| gradient.dims()), Some([8, 5]));
+//! ```
+//!
+//! # Where things are
+//! `x.rs` has the duty, the formulas and the plain version of an operation; `x/flex.rs` its kernel and backward pass.
+//! Kernels share `flex` (tensors as slices, nodes of the graph), `matrix` (products by the crate `gemm`), `vector` (loops
+//! that compile to SIMD instructions), `row` (sums over rows) and `softmax`. Unit tests compare every kernel with its
+//! plain version; `tests/` compares every gradient with differences of the forward pass.
+//!
+//! # Reproducibility
+//! A kernel gives the same bits with any number of threads: tasks are whole rows or blocks of a fixed number of rows, a
+//! row is summed in a fixed number of lanes, and sums over rows add blocks in their order.
 
 #![cfg_attr(
     feature = "flex",
     expect(clippy::inline_always, reason = "a loop that is not inlined is compiled for the smallest instruction set")
 )]
+
+/// Calls a kernel that returns `None` if it cannot run; in a build without the feature `flex` there is none to call.
+macro_rules! kernel {
+    ($module:ident::$function:ident($($argument:ident),+)) => {{
+        #[cfg(feature = "flex")]
+        let output = $module::$function($($argument),+);
+        #[cfg(not(feature = "flex"))]
+        let output = {
+            let _ = ($($argument),+);
+            None
+        };
+        output
+    }};
+}
 
 mod activation;
 mod adam;
@@ -19,21 +57,22 @@ mod attention;
 mod cross_entropy;
 mod dropout;
 mod embedding;
-#[cfg(feature = "flex")]
-mod flex;
 mod int8;
 mod layer_norm;
 mod linear;
 mod log_sum_exp;
-#[cfg(feature = "flex")]
-mod matrix;
 mod projected_cross_entropy;
 mod recurrent;
+mod tanh;
+
+#[cfg(feature = "flex")]
+mod flex;
+#[cfg(feature = "flex")]
+mod matrix;
 #[cfg(feature = "flex")]
 mod row;
 #[cfg(feature = "flex")]
 mod softmax;
-mod tanh;
 #[cfg(feature = "flex")]
 mod vector;
 

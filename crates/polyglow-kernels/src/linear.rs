@@ -1,4 +1,4 @@
-//! The affine map over rows that most of a Transformer's arithmetic is in.
+//! The affine map over rows, which most of a Transformer's arithmetic is in.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 #[cfg(feature = "flex")]
 pub(crate) use flex::{LinearState, Sizes};
 
-/// Which side of a weight matrix is which.
+/// Which axis of a weight matrix is which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// `[d_in, d_out]`.
@@ -17,30 +17,47 @@ pub enum Layout {
     OutIn,
 }
 
-/// `x W + b` for every row, without `b` where there is none.
+/// `x W + b` for every row, without `b` if it is `None`.
+///
+/// The gradients are `gradient Wᵀ` of `x`, `xᵀ gradient` of `W`, and the sum of the rows of `gradient` of `b`.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
+///
+/// # Examples
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use polyglow_kernels::linear;
+///
+/// let device = Device::flex().autodiff();
+/// // A batch of sequences, `[batch, len, d_in]`, is flattened to rows.
+/// let input = Tensor::<3>::ones([2, 3, 4], &device).reshape([6, 4]);
+/// let weight = Tensor::<2>::ones([4, 5], &device).require_grad(); // [d_in, d_out]
+/// let bias = Tensor::<1>::ones([5], &device).require_grad();
+/// let output = linear(input, weight.clone(), Some(bias.clone()));
+/// assert!(output.clone().into_data().iter::<f32>().all(|value| value == 5.0));
+/// let gradients = output.sum().backward();
+/// let gradient = bias.grad(&gradients).expect("the output depends on it").into_data();
+/// assert!(gradient.iter::<f32>().all(|slope| slope == 6.0)); // once for each row
+/// ```
 pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<2> {
     #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(&input) {
-        return flex::linear(input, weight, bias, Layout::InOut);
-    } else if crate::flex::is_flex(&input) {
-        return flex::apply(input, weight, bias, Layout::InOut);
+    if let Some(mode) = crate::flex::mode(&input) {
+        return flex::linear(mode, input, weight, bias, Layout::InOut);
     }
     burn::tensor::module::linear(input, weight, bias)
 }
 
 /// `x Wᵀ` for every row: the output projection where it shares its matrix with the embedding.
 ///
+/// The gradients are `gradient W` of `x` and `gradientᵀ x` of `W`.
+///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
 pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>) -> Tensor<2> {
     #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(&input) {
-        return flex::linear(input, weight, None, Layout::OutIn);
-    } else if crate::flex::is_flex(&input) {
-        return flex::apply(input, weight, None, Layout::OutIn);
+    if let Some(mode) = crate::flex::mode(&input) {
+        return flex::linear(mode, input, weight, None, Layout::OutIn);
     }
     input.matmul(weight.transpose())
 }

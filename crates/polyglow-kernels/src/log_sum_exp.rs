@@ -1,6 +1,6 @@
-//! The normalizer of a softmax over numbers in host memory.
+//! The normalizer of a softmax over values in host memory.
 
-/// `log(sum(exp(values)))`, from the largest value so that nothing overflows.
+/// `log(sum(exp(values)))`, computed from the largest value so that nothing overflows.
 #[cfg(feature = "flex")]
 pub fn log_sum_exp(values: &[f32]) -> f32 {
     use crate::vector::{Kernel, LANES, exp, max, sum, vectorized};
@@ -29,7 +29,7 @@ pub fn log_sum_exp(values: &[f32]) -> f32 {
     vectorized(LogSumExp(values))
 }
 
-/// `log(sum(exp(values)))`, from the largest value so that nothing overflows.
+/// `log(sum(exp(values)))`, computed from the largest value so that nothing overflows.
 #[cfg(not(feature = "flex"))]
 pub fn log_sum_exp(values: &[f32]) -> f32 {
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);

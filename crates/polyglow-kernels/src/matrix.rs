@@ -1,4 +1,7 @@
-//! Matrix products on slices, by the `gemm` crate, which is also what the backend flex multiplies with.
+//! Matrix products on slices, by the crate `gemm`, with which the backend flex multiplies as well.
+//!
+//! It divides a product among threads by rows and columns of the result and adds the terms of an element in a fixed order,
+//! so its bits do not depend on the number of threads, as tests of the operations check. Products inside of a task run on that task's core.
 
 use gemm::Parallelism;
 
@@ -9,7 +12,7 @@ pub(crate) struct Matrix<'a> {
     shape: Shape,
 }
 
-/// The same to write to.
+/// A [`Matrix`] to write to.
 #[derive(Debug)]
 pub(crate) struct MatrixMut<'a> {
     values: &'a mut [f32],
@@ -29,19 +32,19 @@ impl Shape {
         Self { rows, columns, row_stride, column_stride: 1 }
     }
 
-    /// Panics where an element lies outside of a slice of `len`.
+    /// Panics if an element lies outside of a slice of `len`, or if rows overlap: `gemm` takes pointers and checks nothing.
     fn check(&self, len: usize) {
         if self.rows > 0 && self.columns > 0 {
             assert!(self.row_stride >= self.columns, "the rows of {self:?} overlap");
             let start = (self.rows - 1).checked_mul(self.row_stride);
             let last = start.and_then(|start| start.checked_add(self.columns - 1));
-            assert!(last.is_some_and(|last| last < len), "a matrix of {self:?} does not fit into {len} numbers");
+            assert!(last.is_some_and(|last| last < len), "a matrix of {self:?} does not fit into {len} elements");
         }
     }
 }
 
 impl<'a> Matrix<'a> {
-    /// Rows one after the other.
+    /// Contiguous rows.
     pub(crate) fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
         Self::strided(values, rows, columns, columns)
     }
@@ -69,7 +72,7 @@ impl<'a> MatrixMut<'a> {
     }
 }
 
-/// What becomes of what a product is written over.
+/// Whether a product replaces what is in its result or is added to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Old {
     Replaced,
@@ -81,7 +84,7 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     let (rows, columns) = (left.shape.rows, right.shape.columns);
     let count = rows.checked_mul(columns).expect("a product that memory can hold");
     let shape = Shape::row_major(rows, columns, columns);
-    // Products with vectors go another way through `gemm`, one that looks at the old values.
+    // `gemm` multiplies by vectors, and sums of one or two terms, in ways that read the old values.
     if rows <= 1 || columns <= 1 || left.shape.columns <= 2 {
         let mut values = vec![0.0; count];
         product_into(MatrixMut { values: &mut values, shape }, left, right, 1.0, Old::Replaced);
@@ -89,7 +92,7 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     }
     let mut values = Vec::with_capacity(count);
     #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
-    // SAFETY: The vector has room for `count` numbers; a product of matrices reads none of them and, as it has several
+    // SAFETY: The vector has room for `count` elements; a product of matrices reads none of them and, as it has several
     // terms, writes every one of them.
     unsafe {
         multiply(values.as_mut_ptr(), shape, left, right, 1.0, Old::Replaced, Parallelism::Rayon(0));
@@ -98,7 +101,7 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     values
 }
 
-/// Adds `left right` to a matrix whose rows lie one after the other, on all cores.
+/// Adds `left right` to a contiguous matrix, on all cores.
 pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>) {
     let (rows, columns) = (left.shape.rows, right.shape.columns);
     let MatrixMut { values, shape } = MatrixMut::strided(sums, rows, columns, columns);
@@ -141,6 +144,7 @@ unsafe fn multiply(
             shape.columns,
             left.shape.columns,
             result,
+            // `gemm` takes the stride of columns first.
             shape.column_stride as isize,
             shape.row_stride as isize,
             old == Old::Added,
@@ -150,6 +154,7 @@ unsafe fn multiply(
             right.values.as_ptr(),
             right.shape.column_stride as isize,
             right.shape.row_stride as isize,
+            // result = 1.0 * old + scale * left right, nothing conjugated.
             1.0,
             scale,
             false,
@@ -186,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "does not fit into 5 numbers")]
+    #[should_panic(expected = "does not fit into 5 elements")]
     fn a_matrix_beyond_its_slice_is_refused() {
         Matrix::new(&[0.0; 5], 2, 3);
     }

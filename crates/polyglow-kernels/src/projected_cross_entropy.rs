@@ -7,14 +7,15 @@ use burn::tensor::{Int, Tensor};
 
 use crate::{Layout, LossOutput, cross_entropy, linear, linear_transposed};
 
-/// Rows of logits that the kernel holds at once, at most; with fewer, it reads and writes weights and their gradient more
-/// often.
+/// The most rows of logits that the kernel holds at once. With fewer it would read the weights and add to their gradient
+/// more often.
 pub const MOST_ROWS: usize = 512;
 
-/// [`cross_entropy`] of the logits `x W`, without ever holding `[rows, vocab_size]` of them where there is a kernel.
+/// [`cross_entropy()`] of the logits `x W`, without ever holding `[rows, vocab_size]` of them if there is a kernel.
 ///
-/// The kernel computes both gradients with the loss, [`MOST_ROWS`] at a time, and leaves out rows of padding; the
-/// backward pass multiplies them by the slope of the sum, unless that is 1.
+/// With `s` the gradient of the logits, as [`cross_entropy()`] has it, the gradients are `s Wᵀ` of `x` and `xᵀ s` of `W`.
+/// The kernel computes both with the loss, [`MOST_ROWS`] rows at a time and without rows of padding, so that `s` need not
+/// be kept; the backward pass multiplies them by the slope of the sum, unless that is 1.
 ///
 /// # Shapes
 /// - `hidden`: `[rows, d_model]`; `targets`: `[rows]`
@@ -28,7 +29,7 @@ pub fn projected_cross_entropy(
     pad_id: u32,
 ) -> LossOutput {
     #[cfg(feature = "flex")]
-    if crate::flex::has_kernels(&hidden) {
+    if crate::flex::mode(&hidden) == Some(crate::flex::Mode::Training) {
         return flex::projected_cross_entropy(hidden, weight, layout, targets, label_smoothing, pad_id);
     }
     plain(hidden, weight, layout, targets, label_smoothing, pad_id)

@@ -4,12 +4,13 @@ use rayon::prelude::*;
 
 use crate::vector::{Kernel, vectorized};
 
-/// Rows that are summed together: the sums of such blocks are then added in their order.
+/// Rows that are summed together: the sums of such blocks are then added in their order. Results depend on it, and not on
+/// the number of threads.
 pub(crate) const BLOCK: usize = 64;
-/// Numbers below which threads cost more than they save.
+/// Elements below which threads cost more than they save.
 const PARALLEL: usize = 1 << 14;
 
-/// Parts of three arrays that are written side by side, and their number.
+/// Parts of three arrays that are written side by side, and their index.
 pub(crate) type Part<'a> = (usize, ((&'a mut [f32], &'a mut [f32]), &'a mut [f32]));
 
 struct Add<'a> {
@@ -65,9 +66,10 @@ pub(crate) fn sum_of_rows(rows: &[f32], width: usize) -> Vec<f32> {
     total_of_blocks(&blocks, width)
 }
 
-/// The sum of what blocks of rows have summed to.
+/// The sum of the sums of blocks of rows.
 pub(crate) fn total_of_blocks(blocks: &[Vec<f32>], width: usize) -> Vec<f32> {
     let mut total = vec![0.0; width];
+    // In their order and not as threads finish: floating-point addition is not associative.
     for block in blocks {
         total.iter_mut().zip(block).for_each(|(total, sum)| *total += sum);
     }

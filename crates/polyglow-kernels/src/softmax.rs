@@ -1,4 +1,4 @@
-//! The softmax over rows of scores, and its slopes.
+//! The softmax over rows of scores, and its gradient.
 
 use crate::attention::FORBIDDEN;
 use crate::dropout::mask::Mask;
@@ -19,9 +19,11 @@ impl Kernel for Softmax<'_> {
     fn run(self) {
         let Self { rows, len, forbidden } = self;
         for (row, forbidden) in rows.chunks_exact_mut(len).zip(forbidden.chunks_exact(len).cycle()) {
+            // A select without a branch, which the compiler turns into a masked move.
             for (score, forbidden) in row.iter_mut().zip(forbidden) {
                 *score = if *forbidden { FORBIDDEN } else { *score };
             }
+            // Less the maximum, no exponential overflows.
             let largest = max(row);
             let mut sums = [0.0; LANES];
             let (chunks, rest) = row.as_chunks_mut::<LANES>();
@@ -43,8 +45,8 @@ impl Kernel for Softmax<'_> {
     }
 }
 
-/// The slopes of dropped weights become those of scores: `w * (s - sum(w s))`, with `s` the slopes of the weights, and 0
-/// where attention is forbidden.
+/// The gradient of dropped weights becomes that of the scores: `w * (s - sum(w s))`, with `s` the gradient of the weights
+/// before dropout, and 0 where attention is forbidden.
 pub(crate) struct SoftmaxBack<'a> {
     pub(crate) slopes: &'a mut [f32],
     pub(crate) weights: &'a [f32],
@@ -60,12 +62,13 @@ impl Kernel for SoftmaxBack<'_> {
     fn run(self) {
         let Self { slopes, weights, len, forbidden, mask } = self;
         if let Some(mask) = mask {
-            (0u32..).zip(slopes.iter_mut()).for_each(|(place, slope)| *slope *= mask.at(place));
+            (0u32..).zip(slopes.iter_mut()).for_each(|(index, slope)| *slope *= mask.at(index));
         }
         let rows = slopes.chunks_exact_mut(len).zip(weights.chunks_exact(len));
         for ((slopes, weights), forbidden) in rows.zip(forbidden.chunks_exact(len).cycle()) {
             let common = dot(slopes, weights);
             for ((slope, weight), forbidden) in slopes.iter_mut().zip(weights).zip(forbidden) {
+                // Forbidden weights are 0 already, except in a row where all are: there they are uniform, of constants.
                 *slope = if *forbidden { 0.0 } else { weight * (*slope - common) };
             }
         }

@@ -1,15 +1,19 @@
-//! Loops that compile to vector instructions, and the functions that they lack.
+//! Loops that compile to SIMD instructions, and the functions that those lack.
+//!
+//! The functions of the standard library call one routine per element, which stops vectorization. These have no calls and
+//! no branches, are as exact as `f32` needs, and give the same bits on every machine.
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Numbers that are summed side by side, whatever the width of the machine's vectors: so every machine sums alike.
+/// Partial sums that are kept side by side: as many as the widest vector (AVX-512) has elements. Narrower machines keep as
+/// many, in several vectors, so every machine adds in the same order and gives the same bits.
 pub(crate) const LANES: usize = 16;
 
-/// A loop over numbers without calls, to be compiled for each instruction set.
+/// A loop without calls, to be compiled for each instruction set.
 pub(crate) trait Kernel {
     type Output;
 
-    /// Implementations are `#[inline(always)]`, or they are compiled for the smallest instruction set alone.
+    /// Implementations are `#[inline(always)]`; otherwise they are compiled for the smallest instruction set alone.
     fn run(self) -> Self::Output;
 }
 
@@ -30,52 +34,56 @@ pub(crate) fn vectorized<K: Kernel>(kernel: K) -> K::Output {
 /// `e^x` for `x <= 88`, to two units in the last place; 0 below about -87.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {
-    // Written so that what is no number stays none.
+    // Written so that NaN propagates: `f32::max` would return the limit.
     let clamped = if x < -87.0 { -87.0 } else { x };
     let (power, r, polynomial) = exp_parts(clamped);
     if x < -87.0 { 0.0 } else { (polynomial * r + 1.0) * power }
 }
 
-/// `2^n`, `r` and `(e^r - 1) / r` of `e^x = 2^n e^r`, with a whole `n` and `|r| <= ln(2) / 2`, for `|x| <= 88`; the last
-/// by the Taylor polynomial of degree 6.
+/// `2^n`, `r` and `(e^r - 1) / r` of `e^x = 2^n e^r`, with a whole `n` and `|r| <= ln(2) / 2`, for `|x| <= 88`.
+///
+/// The last by its Taylor polynomial of degree 6, whose remainder, `r^7 / 8!`, is below 2e-8.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, f32, f32) {
-    /// Adding it rounds to a whole number, which is then in the lowest bits.
+    /// 1.5 * 2^23: adding it leaves no bits for a fraction, so the sum is rounded, and its lowest bits are the integer.
     const ROUND: f32 = 12_582_912.0;
-    /// ln(2) in two parts, of which the first has few enough bits for exact products.
+    /// ln(2) in two parts (Cody and Waite, 1980), of which the first has few enough bits for exact products with `n`.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+    // `as i32` would saturate and check for NaN; this is one addition.
     let rounded = x * std::f32::consts::LOG2_E + ROUND;
     let n = rounded - ROUND;
     let r = x - n * LN_2[0] - n * LN_2[1];
+    // Horner's scheme.
     let mut polynomial = 1.0 / 5040.0;
     for coefficient in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0] {
         polynomial = polynomial * r + coefficient;
     }
+    // 2^n is made of its bits: `n` shifted to the exponent, whose bias is 127.
     (f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23)), r, polynomial)
 }
 
-/// `1 / (1 + e^-x)`, to 3e-7 of itself down to -80.
+/// `1 / (1 + e^-x)`, to a relative error of 3e-7 down to -80.
 #[inline(always)]
 pub(crate) fn sigmoid(x: f32) -> f32 {
-    // Beyond the limit the exponential would be infinite, and the result is 0 to the last digit that counts.
+    // Below -88 the exponential would be infinite; at -80 the result is 2e-35, as good as 0.
     let limited = if x < -80.0 { -80.0 } else { x };
     1.0 / (1.0 + exp(-limited))
 }
 
-/// `tanh(x)`, to 4e-7 of itself.
+/// `tanh(x)`, to a relative error of 4e-7.
 ///
-/// `m / (m + 2)` with `m = e^2|x| - 1 = 2^n (e^r - 1) + (2^n - 1)`, which loses no digits near 0.
+/// `m / (m + 2)` with `m = e^2|x| - 1 = 2^n (e^r - 1) + (2^n - 1)`, which does not cancel near 0 as `e^2|x| - 1` would.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let size = x.abs();
-    // At 10 the result is 1 to all digits.
+    // From 10 on the result is 1 in `f32`, and the exponential must not overflow.
     let limited = if size > 10.0 { 10.0 } else { size };
     let (power, r, polynomial) = exp_parts(2.0 * limited);
     let m = polynomial * r * power + (power - 1.0);
     (m / (m + 2.0)).copysign(x)
 }
 
-/// The error function, to 2e-7 (Abramowitz and Stegun, 1964, formula 7.1.26).
+/// The error function, to an absolute error of 2e-7 (Abramowitz and Stegun, 1964, formula 7.1.26).
 #[inline(always)]
 pub(crate) fn erf(x: f32) -> f32 {
     let size = x.abs();
@@ -88,20 +96,21 @@ pub(crate) fn erf(x: f32) -> f32 {
     if x < 0.0 { rest - 1.0 } else { 1.0 - rest }
 }
 
-/// The largest of some numbers.
+/// The largest value.
 #[inline(always)]
 pub(crate) fn max(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut largest = [f32::NEG_INFINITY; LANES];
     for chunk in chunks {
         for (largest, value) in largest.iter_mut().zip(chunk) {
+            // One instruction, where `f32::max` has two more for NaN. A NaN shows in the sum of exponentials anyway.
             *largest = if *value > *largest { *value } else { *largest };
         }
     }
     largest.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
 }
 
-/// The sum of all lanes, by halves: each addition waits for four others and not for fifteen.
+/// The sum of all lanes, by halves: each addition waits for three others and not for fourteen.
 #[inline(always)]
 pub(crate) fn sum(mut lanes: [f32; LANES]) -> f32 {
     for half in [8, 4, 2, 1] {
@@ -111,7 +120,7 @@ pub(crate) fn sum(mut lanes: [f32; LANES]) -> f32 {
     lanes[0]
 }
 
-/// The sum of some numbers.
+/// The sum of all values.
 #[inline(always)]
 pub(crate) fn total(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();

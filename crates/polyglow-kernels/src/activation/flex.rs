@@ -1,54 +1,66 @@
-//! The kernels: what a product wrote is finished where it lies, and of it a rectified unit keeps nothing else for the
-//! backward pass.
+//! The kernel: bias, activation and dropout are applied to a product where it lies.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::Activation;
 use crate::Dropped;
 use crate::dropout::mask::Mask;
-use crate::flex::{Numbers, close_plain, from_values, open, open_plain, record, values_of};
+use crate::flex::{
+    BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read, record, values_of,
+};
 use crate::linear::{Layout, LinearState, Sizes};
 use crate::matrix::product;
-use crate::row::{rows_per_task, sum_of_rows};
+use crate::row::rows_per_task;
 use crate::vector::{Kernel, erf, exp, vectorized};
 
-/// [`super::activated_linear`] on flex with autodiff.
+/// [`super::activated_linear`] on flex.
 pub(super) fn activated_linear(
-    input: Tensor<2>,
-    weight: Tensor<2>,
-    bias: Tensor<1>,
+    input: &Tensor<2>,
+    weight: &Tensor<2>,
+    bias: &Tensor<1>,
+    activation: Activation,
+    dropped: Option<Dropped>,
+) -> Option<Tensor<2>> {
+    match mode(input)? {
+        Mode::Training => Some(train(input, weight, bias, activation, dropped)),
+        Mode::Inference if dropped.is_none() => Some(infer(input, weight, bias, activation)),
+        Mode::Inference => None,
+    }
+}
+
+fn train(
+    input: &Tensor<2>,
+    weight: &Tensor<2>,
+    bias: &Tensor<1>,
     activation: Activation,
     dropped: Option<Dropped>,
 ) -> Tensor<2> {
-    let sizes = Sizes::new(&input, &weight, Layout::InOut);
-    let (input, input_node) = open(input).into_parts();
-    let (weight, weight_node) = open(weight).into_parts();
-    let (bias, bias_node) = open(bias).into_parts();
-    let (input, weight) = (Numbers::of(input), Numbers::of(weight));
+    let sizes = Sizes::new(input, weight, Layout::InOut);
+    let (input, input_node) = read(input.clone());
+    let (weight, weight_node) = read(weight.clone());
+    let (bias, bias_node) = read(bias.clone());
     let mut output = product(sizes.input(&input), sizes.weight(&weight));
     let mut before = vec![0.0; if activation == Activation::Gelu { output.len() } else { 0 }];
-    activate(&mut output, &mut before, Numbers::of(bias).slice(), activation, dropped);
+    activate(&mut output, &mut before, bias.slice(), activation, dropped);
     let output = from_values(output, [sizes.rows, sizes.d_out]);
     let kept = match activation {
-        Activation::Relu => Kept::Output(Numbers::of(output.clone())),
+        // The next operation keeps the output anyway, so this takes no memory.
+        Activation::Relu => Kept::Output(Contiguous::of(output.clone())),
+        // GELU has no inverse: its output does not tell its derivative.
         Activation::Gelu => Kept::Input(before),
     };
     let state = State { linear: LinearState { sizes, input, weight }, kept, dropped };
-    record(Activated, [input_node, weight_node, bias_node], state, output)
+    record(state, [input_node, weight_node, bias_node], output)
 }
 
-/// [`super::activated_linear`] on flex without autodiff, where nothing is dropped.
-pub(super) fn apply(input: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>, activation: Activation) -> Tensor<2> {
-    let sizes = Sizes::new(&input, &weight, Layout::InOut);
-    let [input, weight] = [input, weight].map(|tensor| Numbers::of(open_plain(tensor)));
+fn infer(input: &Tensor<2>, weight: &Tensor<2>, bias: &Tensor<1>, activation: Activation) -> Tensor<2> {
+    let sizes = Sizes::new(input, weight, Layout::InOut);
+    let [input, weight] = [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
+    let bias = Contiguous::of(open_untracked(bias.clone()));
     let mut output = product(sizes.input(&input), sizes.weight(&weight));
-    activate(&mut output, &mut [], Numbers::of(open_plain(bias)).slice(), activation, None);
-    close_plain(from_values(output, [sizes.rows, sizes.d_out]))
+    activate(&mut output, &mut [], bias.slice(), activation, None);
+    close(from_values(output, [sizes.rows, sizes.d_out]))
 }
 
 /// What the gradients are made from.
@@ -59,27 +71,23 @@ struct State {
     dropped: Option<Dropped>,
 }
 
-/// What tells the slopes of the activation.
+/// What the derivative of the activation is made from.
 #[derive(Clone, Debug)]
 enum Kept {
-    /// Of a rectified unit: above 0 where it was neither below 0 nor dropped.
-    Output(Numbers),
-    /// With the bias, before the activation.
+    /// Of ReLU: positive exactly if the sum was positive and the element was kept, so it is the dropout mask as well.
+    Output(Contiguous),
+    /// Of GELU: `x W + b`.
     Input(Vec<f32>),
 }
 
-#[derive(Debug)]
-struct Activated;
-
-impl Backward<Flex, 3> for Activated {
-    type State = State;
-
-    fn backward(self, ops: Ops<State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let State { linear, kept, dropped } = ops.state;
+impl BackwardPass<3> for State {
+    fn gradients(self, gradient: FlexTensor, tracked: [bool; 3]) -> [Option<FlexTensor>; 3] {
+        let Self { linear, kept, dropped } = self;
         let d_out = linear.sizes.d_out;
-        let mut gradient = values_of(grads.consume::<Flex>(&ops.node));
+        let mut slopes = values_of(gradient);
+        // The blocks of the forward pass, since each has its own part of the mask.
         let block = (rows_per_task(d_out) * d_out).max(1);
-        let blocks = gradient.par_chunks_mut(block);
+        let blocks = slopes.par_chunks_mut(block);
         match &kept {
             Kept::Output(output) => {
                 let scale = dropped.map_or(1.0, |dropped| (1.0 / dropped.keep) as f32);
@@ -93,21 +101,11 @@ impl Backward<Flex, 3> for Activated {
                 });
             }
         }
-        let gradient = Numbers::of(from_values(gradient, [linear.sizes.rows, d_out]));
-        let [input, weight, bias] = ops.parents;
-        if let Some(input) = input {
-            grads.register::<Flex>(input.id, linear.of_input(&gradient));
-        }
-        if let Some(weight) = weight {
-            grads.register::<Flex>(weight.id, linear.of_weight(&gradient));
-        }
-        if let Some(bias) = bias {
-            grads.register::<Flex>(bias.id, from_values(sum_of_rows(gradient.slice(), d_out), [d_out]));
-        }
+        linear.gradients_with_bias(&Contiguous::of(from_values(slopes, [linear.sizes.rows, d_out])), tracked)
     }
 }
 
-/// Turns products into what comes out, and fills `before` where it has room.
+/// Turns products into what comes out, and fills `before`, unless it is empty, with the sums before the activation.
 fn activate(values: &mut [f32], before: &mut [f32], bias: &[f32], activation: Activation, dropped: Option<Dropped>) {
     let block = (rows_per_task(bias.len()) * bias.len()).max(1);
     let mask = dropped.map(Mask::new);
@@ -143,7 +141,7 @@ impl Kernel for Forward<'_> {
             match activation {
                 Activation::Relu => row.iter_mut().zip(bias).for_each(|(value, bias)| {
                     let sum = *value + bias;
-                    // Written so that what is no number stays none.
+                    // Written so that NaN propagates; `f32::max` would turn it into 0.
                     *value = if sum < 0.0 { 0.0 } else { sum };
                 }),
                 Activation::Gelu => row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias),
@@ -158,12 +156,12 @@ impl Kernel for Forward<'_> {
             }
         }
         if let Some(mask) = mask {
-            values.iter_mut().zip(0u32..).for_each(|(value, place)| *value *= mask.at(place));
+            values.iter_mut().zip(0u32..).for_each(|(value, index)| *value *= mask.at(index));
         }
     }
 }
 
-/// The standard normal distribution up to `x`.
+/// The normal distribution `Φ(x)`.
 #[inline(always)]
 fn cumulative(x: f32) -> f32 {
     0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2)
@@ -172,6 +170,7 @@ fn cumulative(x: f32) -> f32 {
 struct ReluBack<'a> {
     slopes: &'a mut [f32],
     output: &'a [f32],
+    /// What dropout multiplied by where it kept.
     scale: f32,
 }
 
@@ -198,12 +197,14 @@ impl Kernel for GeluBack<'_> {
     /// `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`.
     #[inline(always)]
     fn run(self) {
+        /// `1 / sqrt(2π)`.
         const DENSITY: f32 = 0.398_942_3;
         for (slope, x) in self.slopes.iter_mut().zip(self.before) {
             *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x);
         }
+        // The mask is recomputed from its key: it costs less than reading a stored one.
         if let Some(mask) = self.mask {
-            self.slopes.iter_mut().zip(0u32..).for_each(|(slope, place)| *slope *= mask.at(place));
+            self.slopes.iter_mut().zip(0u32..).for_each(|(slope, index)| *slope *= mask.at(index));
         }
     }
 }

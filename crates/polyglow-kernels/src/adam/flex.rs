@@ -1,14 +1,14 @@
-//! The kernel: one pass over four arrays, three of which are written where they lie.
+//! The kernel: one pass over four arrays, three of which are overwritten where they lie.
 
 use burn::backend::TensorData;
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{AdamState, AdamStep, WeightDecay};
-use crate::flex::{close_plain, from_data, into_data, open_plain};
+use crate::flex::{close, from_data, into_data, open_untracked};
 use crate::vector::{Kernel, vectorized};
 
-/// Numbers that one task moves.
+/// Elements in a task: 256 KiB of the four arrays, enough to be worth waking a thread.
 const PART: usize = 1 << 14;
 
 /// [`super::adam`] on flex.
@@ -16,37 +16,34 @@ pub(super) fn adam(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, ste
     let AdamState { weight, mean, square } = state;
     let [mut weight, mut mean, mut square, gradient] = [weight, mean, square, gradient].map(open);
     let factors = Factors::new(step, scale.clone().into_data().iter::<f32>().next().expect("one scale"));
-    let len = numbers(&mut weight).len();
-    let lens = [numbers(&mut mean).len(), numbers(&mut square).len(), gradient.num_elements()];
+    let len = values(&mut weight).len();
+    let lens = [values(&mut mean).len(), values(&mut square).len(), gradient.num_elements()];
     assert_eq!(lens, [len; 3], "a parameter, its running means and its gradient");
-    let slices = [&mut weight, &mut mean, &mut square].map(|data| numbers(data).par_chunks_mut(PART));
+    let slices = [&mut weight, &mut mean, &mut square].map(|data| values(data).par_chunks_mut(PART));
     let [weights, means, squares] = slices;
     let gradients = gradient.as_slice::<f32>().expect("flex trains in `f32`").par_chunks(PART);
     weights.zip(means).zip(squares).zip(gradients).for_each(|(((weights, means), squares), gradients)| {
         vectorized(Move { weights, means, squares, gradients, factors });
     });
-    let [weight, mean, square] = [weight, mean, square].map(close);
+    let [weight, mean, square] = [weight, mean, square].map(|data| close(from_data(data)));
     AdamState { weight, mean, square }
 }
 
 fn open(tensor: Tensor<1>) -> TensorData {
-    into_data(open_plain(tensor))
+    into_data(open_untracked(tensor))
 }
 
-fn numbers(data: &mut TensorData) -> &mut [f32] {
+fn values(data: &mut TensorData) -> &mut [f32] {
     data.as_mut_slice().expect("flex trains in `f32`")
 }
 
-fn close(data: TensorData) -> Tensor<1> {
-    close_plain(from_data(data))
-}
-
-/// [`AdamStep`] for the inner loop.
+/// [`AdamStep`] for the inner loop: products in place of quotients, and no test for the kind of decay.
 #[derive(Clone, Copy)]
 struct Factors {
     scale: f32,
+    /// Times the weight, added to the gradient.
     coupled: f32,
-    /// What remains of a weight after decay.
+    /// What decay leaves of a weight.
     remains: f32,
     keep_mean: f32,
     add_mean: f32,
@@ -66,6 +63,7 @@ impl Factors {
             WeightDecay::Coupled(decay) => (decay, 0.0),
             WeightDecay::Decoupled(decay) => (0.0, decay),
         };
+        // Rounded last: `1 - β₂` of a β₂ in single precision would lose the digits that β₂ near 1 does not have.
         Self {
             scale,
             coupled: coupled as f32,

@@ -1,14 +1,10 @@
-//! The kernel: a task is a sentence, and tangents are computed again for the gradients, which takes less time than to read
-//! them.
+//! The kernel: a task is a row of the batch, and the backward pass computes tangents again, which takes less time than to
+//! write and read `width` of them for each pair of a query and a key.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use crate::flex::{Numbers, close_plain, from_values, open, open_plain, record, values_of};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record, values_of};
 use crate::row::{Part, total_of_blocks};
 use crate::softmax::{Softmax, SoftmaxBack};
 use crate::vector::{Kernel, LANES, sum, tanh, vectorized};
@@ -16,30 +12,23 @@ use crate::vector::{Kernel, LANES, sum, tanh, vectorized};
 /// Tangents below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 15;
 
-/// [`super::additive_weights`] on flex with autodiff.
+/// [`super::additive_weights`] on flex.
 pub(super) fn additive_weights(
-    queries: Tensor<3>,
-    keys: Tensor<3>,
-    mixed: Tensor<2>,
+    queries: &Tensor<3>,
+    keys: &Tensor<3>,
+    mixed: &Tensor<2>,
     mask: &Tensor<3, Bool>,
-) -> Tensor<3> {
-    let sizes = Sizes::new(&queries, &keys, &mixed);
+) -> Option<Tensor<3>> {
+    mode_of_both(queries, keys)?;
+    let sizes = Sizes::new(queries, keys, mixed);
     let forbidden = sizes.forbidden(mask);
-    let (queries, queries_node) = open(queries).into_parts();
-    let (keys, keys_node) = open(keys).into_parts();
-    let (mixed, mixed_node) = open(mixed).into_parts();
-    let given = [queries, keys, mixed].map(Numbers::of);
+    let (queries, queries_node) = read(queries.clone());
+    let (keys, keys_node) = read(keys.clone());
+    let (mixed, mixed_node) = read(mixed.clone());
+    let given = [queries, keys, mixed];
     let output = from_values(sizes.weights(&given, &forbidden), [sizes.batch, sizes.len, sizes.key_len]);
-    let state = State { sizes, given, forbidden, weights: Numbers::of(output.clone()) };
-    record(AdditiveWeights, [queries_node, keys_node, mixed_node], state, output)
-}
-
-/// [`super::additive_weights`] on flex without autodiff.
-pub(super) fn apply(queries: Tensor<3>, keys: Tensor<3>, mixed: Tensor<2>, mask: &Tensor<3, Bool>) -> Tensor<3> {
-    let sizes = Sizes::new(&queries, &keys, &mixed);
-    let [queries, keys, mixed] = [open_plain(queries), open_plain(keys), open_plain(mixed)].map(Numbers::of);
-    let weights = sizes.weights(&[queries, keys, mixed], &sizes.forbidden(mask));
-    close_plain(from_values(weights, [sizes.batch, sizes.len, sizes.key_len]))
+    let state = State { sizes, given, forbidden, weights: Contiguous::of(output.clone()) };
+    Some(record(state, [queries_node, keys_node, mixed_node], output))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,9 +57,9 @@ impl Sizes {
     }
 
     /// Of queries, keys and `v`.
-    fn weights(self, given: &[Numbers; 3], forbidden: &[bool]) -> Vec<f32> {
+    fn weights(self, given: &[Contiguous; 3], forbidden: &[bool]) -> Vec<f32> {
         let mut weights = vec![0.0; self.batch * self.len * self.key_len];
-        let run = |(sentence, scores)| vectorized(Forward { scores, of: self.sentence(given, forbidden, sentence) });
+        let run = |(row, scores)| vectorized(Forward { scores, of: self.row(given, forbidden, row) });
         if self.is_small() {
             weights.chunks_mut(self.len * self.key_len).enumerate().for_each(run);
         } else {
@@ -79,18 +68,13 @@ impl Sizes {
         weights
     }
 
-    fn sentence<'a>(
-        self,
-        [queries, keys, mixed]: &'a [Numbers; 3],
-        forbidden: &'a [bool],
-        sentence: usize,
-    ) -> Sides<'a> {
+    fn row<'a>(self, [queries, keys, mixed]: &'a [Contiguous; 3], forbidden: &'a [bool], row: usize) -> Row<'a> {
         let Self { len, key_len, width, .. } = self;
-        Sides {
-            queries: &queries.slice()[sentence * len * width..][..len * width],
-            keys: &keys.slice()[sentence * key_len * width..][..key_len * width],
+        Row {
+            queries: &queries.slice()[row * len * width..][..len * width],
+            keys: &keys.slice()[row * key_len * width..][..key_len * width],
             mixed: mixed.slice(),
-            forbidden: &forbidden[sentence * key_len..][..key_len],
+            forbidden: &forbidden[row * key_len..][..key_len],
         }
     }
 }
@@ -100,27 +84,23 @@ impl Sizes {
 struct State {
     sizes: Sizes,
     /// Queries, keys and `v`.
-    given: [Numbers; 3],
+    given: [Contiguous; 3],
     forbidden: Vec<bool>,
-    weights: Numbers,
+    weights: Contiguous,
 }
 
-#[derive(Debug)]
-struct AdditiveWeights;
-
-impl Backward<Flex, 3> for AdditiveWeights {
-    type State = State;
-
-    fn backward(self, ops: Ops<State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let State { sizes, given, forbidden, weights } = ops.state;
+impl BackwardPass<3> for State {
+    fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
+        let Self { sizes, given, forbidden, weights } = self;
         let Sizes { batch, len, key_len, width } = sizes;
-        let mut slopes = values_of(grads.consume::<Flex>(&ops.node));
+        let mut slopes = values_of(gradient);
         let (mut of_queries, mut of_keys) = (vec![0.0; batch * len * width], vec![0.0; batch * key_len * width]);
         let weights = weights.slice();
-        let run = |(sentence, ((slopes, of_queries), of_keys)): Part<'_>| {
+        let run = |(row, ((slopes, of_queries), of_keys)): Part<'_>| {
+            // A sum for each row, added up in the order of rows below, so that it does not depend on threads.
             let mut of_mixed = vec![0.0; width];
-            let weights = &weights[sentence * len * key_len..][..len * key_len];
-            let of = sizes.sentence(&given, &forbidden, sentence);
+            let weights = &weights[row * len * key_len..][..len * key_len];
+            let of = sizes.row(&given, &forbidden, row);
             vectorized(Back { slopes, weights, of, of_queries, of_keys, of_mixed: &mut of_mixed });
             of_mixed
         };
@@ -131,21 +111,16 @@ impl Backward<Flex, 3> for AdditiveWeights {
             let parts = slopes.par_chunks_mut(len * key_len).zip(of_queries.par_chunks_mut(len * width));
             parts.zip(of_keys.par_chunks_mut(key_len * width)).enumerate().map(run).collect()
         };
-        let [queries_node, keys_node, mixed_node] = ops.parents;
-        if let Some(node) = queries_node {
-            grads.register::<Flex>(node.id, from_values(of_queries, [batch, len, width]));
-        }
-        if let Some(node) = keys_node {
-            grads.register::<Flex>(node.id, from_values(of_keys, [batch, key_len, width]));
-        }
-        if let Some(node) = mixed_node {
-            grads.register::<Flex>(node.id, from_values(total_of_blocks(&of_mixed, width), [width, 1]));
-        }
+        [
+            Some(from_values(of_queries, [batch, len, width])),
+            Some(from_values(of_keys, [batch, key_len, width])),
+            Some(from_values(total_of_blocks(&of_mixed, width), [width, 1])),
+        ]
     }
 }
 
-/// What weights are made from, of one sentence.
-struct Sides<'a> {
+/// What the weights of one batch row are made from.
+struct Row<'a> {
     /// `[len, width]`.
     queries: &'a [f32],
     /// `[key_len, width]`.
@@ -156,11 +131,11 @@ struct Sides<'a> {
     forbidden: &'a [bool],
 }
 
-/// Fills in the weights of one sentence.
+/// Fills in the weights of one batch row.
 struct Forward<'a> {
     /// `[len, key_len]`.
     scores: &'a mut [f32],
-    of: Sides<'a>,
+    of: Row<'a>,
 }
 
 impl Kernel for Forward<'_> {
@@ -168,7 +143,7 @@ impl Kernel for Forward<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { scores, of: Sides { queries, keys, mixed, forbidden } } = self;
+        let Self { scores, of: Row { queries, keys, mixed, forbidden } } = self;
         let (width, key_len) = (mixed.len(), forbidden.len());
         for (scores, query) in scores.chunks_exact_mut(key_len).zip(queries.chunks_exact(width)) {
             for (score, key) in scores.iter_mut().zip(keys.chunks_exact(width)) {
@@ -197,12 +172,12 @@ fn mixed_sum(query: &[f32], key: &[f32], mixed: &[f32]) -> f32 {
     sum(sums)
 }
 
-/// The gradients of one sentence, which are added to what is there.
+/// The gradients of one batch row, which are added to what is there.
 struct Back<'a> {
     /// The gradient of the weights, which becomes that of the scores, `[len, key_len]`.
     slopes: &'a mut [f32],
     weights: &'a [f32],
-    of: Sides<'a>,
+    of: Row<'a>,
     of_queries: &'a mut [f32],
     of_keys: &'a mut [f32],
     of_mixed: &'a mut [f32],
@@ -213,14 +188,14 @@ impl Kernel for Back<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { slopes, weights, of: Sides { queries, keys, mixed, forbidden }, of_queries, of_keys, of_mixed } =
-            self;
+        let Self { slopes, weights, of: Row { queries, keys, mixed, forbidden }, of_queries, of_keys, of_mixed } = self;
         let (width, key_len) = (mixed.len(), forbidden.len());
         SoftmaxBack { slopes: &mut *slopes, weights, len: key_len, forbidden, mask: None }.run();
         let rows = of_queries.chunks_exact_mut(width).zip(queries.chunks_exact(width));
         for ((of_query, query), slopes) in rows.zip(slopes.chunks_exact(key_len)) {
             let pairs = of_keys.chunks_exact_mut(width).zip(keys.chunks_exact(width));
             for ((of_key, key), slope) in pairs.zip(slopes) {
+                // The width is innermost: no sum goes across lanes, so the loop needs no lanes of its own.
                 let gradients = of_query.iter_mut().zip(of_key).zip(of_mixed.iter_mut());
                 let values = query.iter().zip(key).zip(mixed);
                 for (((of_query, of_key), of_mixed), ((query, key), factor)) in gradients.zip(values) {
@@ -264,10 +239,10 @@ mod tests {
         for (batch, len, key_len, width) in [(1, 1, 1, 1), (3, 1, 5, 16), (2, 4, 3, 37), (7, 3, 41, 65)] {
             let (queries, keys) = (random([batch, len, width]), random([batch, key_len, width]));
             let (mixed, slopes) = (random([width, 1]), random([batch, len, key_len]).detach());
-            // Of the last sentence half is padding; where there are several, all of the first.
+            // Of the last batch row half is padding; if there are several, all of the first.
             let padding = |place: usize| {
-                let (sentence, key) = (place / key_len, place % key_len);
-                batch > 1 && (sentence == 0 || sentence + 1 == batch && key > key_len / 2)
+                let (row, key) = (place / key_len, place % key_len);
+                batch > 1 && (row == 0 || row + 1 == batch && key > key_len / 2)
             };
             let mask = TensorData::new((0..batch * key_len).map(padding).collect(), [batch, 1, key_len]);
             let mask = Tensor::<3, Bool>::from_data(mask, &Device::flex().autodiff());

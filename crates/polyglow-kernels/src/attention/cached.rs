@@ -1,40 +1,42 @@
-//! The kernel of a search: a few queries look at many keys, one head after the other, with no product of matrices, whose
-//! set-up would take longer than the sums themselves.
+//! The kernel of a search: a few queries look at many keys by dot products, one head after the other. Setting up a matrix
+//! product would take longer than these sums.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use crate::flex::{Numbers, close_plain, from_values, open_plain};
+use crate::flex::{Mode, close, from_values, mode, mode_of_both, read};
 use crate::softmax::Softmax;
 use crate::vector::{Kernel, dot, vectorized};
 
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
 
+/// `Some` if there is a kernel for what is on this tensor's device.
+pub(super) fn has_kernel(tensor: &Tensor<3>) -> Option<()> {
+    (mode(tensor)? == Mode::Inference).then_some(())
+}
+
 /// [`super::cached_attention`] on flex without autodiff.
 pub(super) fn cached_attention(
-    query: Tensor<3>,
-    key_value: Tensor<3>,
+    query: &Tensor<3>,
+    key_value: &Tensor<3>,
     mask: Option<&Tensor<4, Bool>>,
     num_heads: usize,
-) -> Tensor<3> {
+) -> Option<Tensor<3>> {
+    if mode_of_both(query, key_value) != Some(Mode::Inference) {
+        return None;
+    }
     let [batch, query_len, query_width] = query.dims();
     let [_, key_len, width] = key_value.dims();
     let d_model = width / 2;
     assert_eq!((key_value.dims()[0], width % 2, d_model % num_heads), (batch, 0, 0), "the heads of cached attention");
     assert!(query_width >= d_model, "the queries of cached attention");
-    let (query, key_value) = (Numbers::of(open_plain(query)), Numbers::of(open_plain(key_value)));
-    let forbidden: Vec<bool> = match mask {
-        None => vec![false; key_len],
-        Some(mask) => {
-            let [rows, heads, queries, keys] = mask.dims();
-            assert!((heads, queries, keys) == (1, 1, key_len) && (rows == 1 || rows == batch), "the mask of a cache");
-            mask.clone().into_data().iter::<bool>().collect()
-        }
-    };
+    let ((query, _), (key_value, _)) = (read(query.clone()), read(key_value.clone()));
+    let forbidden = forbidden_keys(mask, batch, key_len);
     let sizes = Sizes { num_heads, head_dim: d_model / num_heads, query_width, key_len };
     let mut output = vec![0.0; batch * query_len * d_model];
     let attend = |(row, output): (usize, &mut [f32])| {
+        // One mask for all rows, or one for each.
         let start = if forbidden.len() == key_len { 0 } else { row * key_len };
         vectorized(Attend {
             sizes,
@@ -51,14 +53,22 @@ pub(super) fn cached_attention(
     } else {
         output.par_chunks_mut(of_row).enumerate().for_each(attend);
     }
-    close_plain(from_values(output, [batch, query_len, d_model]))
+    Some(close(from_values(output, [batch, query_len, d_model])))
+}
+
+/// `[rows or 1, key_len]`.
+fn forbidden_keys(mask: Option<&Tensor<4, Bool>>, batch: usize, key_len: usize) -> Vec<bool> {
+    let Some(mask) = mask else { return vec![false; key_len] };
+    let [rows, heads, queries, keys] = mask.dims();
+    assert!((heads, queries, keys) == (1, 1, key_len) && (rows == 1 || rows == batch), "the mask of a cache");
+    mask.clone().into_data().iter::<bool>().collect()
 }
 
 #[derive(Clone, Copy)]
 struct Sizes {
     num_heads: usize,
     head_dim: usize,
-    /// Numbers from one query to the next.
+    /// Elements from one query to the next.
     query_width: usize,
     key_len: usize,
 }
@@ -66,7 +76,7 @@ struct Sizes {
 /// The queries of one row.
 struct Attend<'a> {
     sizes: Sizes,
-    /// `[query_len, query_width]`, of which the first `d_model` numbers count.
+    /// `[query_len, query_width]`, of which the first `d_model` elements count.
     queries: &'a [f32],
     /// `[key_len, 2 * d_model]`, keys and values side by side.
     keys_values: &'a [f32],
@@ -88,14 +98,15 @@ impl Kernel for Attend<'_> {
         let rows = self.queries.chunks_exact(query_width).zip(self.output.chunks_exact_mut(d_model));
         for (query, output) in rows {
             for head in 0..num_heads {
-                let place = head * head_dim..(head + 1) * head_dim;
-                let (query, output) = (&query[place.clone()], &mut output[place.clone()]);
+                let range = head * head_dim..(head + 1) * head_dim;
+                let (query, output) = (&query[range.clone()], &mut output[range.clone()]);
                 for (weight, pair) in self.weights.iter_mut().zip(self.keys_values.chunks_exact(2 * d_model)) {
-                    *weight = dot(query, &pair[place.clone()]) * scale;
+                    *weight = dot(query, &pair[range.clone()]) * scale;
                 }
                 Softmax { rows: &mut *self.weights, len: key_len, forbidden: self.forbidden }.run();
+                // Key by key, so that forbidden keys at the end, whose weight is 0, add nothing and change no bit.
                 for (weight, pair) in self.weights.iter().zip(self.keys_values.chunks_exact(2 * d_model)) {
-                    let value = &pair[d_model..][place.clone()];
+                    let value = &pair[d_model..][range.clone()];
                     output.iter_mut().zip(value).for_each(|(output, value)| *output += weight * value);
                 }
             }
@@ -130,7 +141,7 @@ mod tests {
             );
             let part = |place: usize| key_value.clone().narrow(2, place * d_model, d_model);
             for (mask, plain_mask) in [(Some(&mask), &mask), (None, &open)] {
-                let output = cached_attention(query.clone(), key_value.clone(), mask, 2);
+                let output = cached_attention(&query, &key_value, mask, 2).expect("the kernel is there");
                 let expected = plain(query.clone().narrow(2, 0, d_model), part(0), part(1), plain_mask);
                 assert_near(&numbers(output), &numbers(expected), 1e-5);
             }

@@ -1,9 +1,9 @@
-//! Dropout of attention weights, where the weights themselves are kept.
+//! Dropout of attention weights into a second array, since the softmax's gradient needs them as they were before it.
 
 use crate::dropout::mask::Mask;
 use crate::vector::Kernel;
 
-/// Weights become dropped weights.
+/// `output = input * mask`.
 pub(super) struct Dropping<'a> {
     pub(super) output: &'a mut [f32],
     pub(super) input: &'a [f32],
@@ -15,8 +15,8 @@ impl Kernel for Dropping<'_> {
 
     #[inline(always)]
     fn run(self) {
-        for ((place, output), input) in (0u32..).zip(self.output).zip(self.input) {
-            *output = input * self.mask.at(place);
+        for ((index, output), input) in (0u32..).zip(self.output).zip(self.input) {
+            *output = input * self.mask.at(index);
         }
     }
 }

@@ -1,153 +1,144 @@
-//! The kernel: a task is a sentence; its heads are read and written where they lie in the projections, and of the squares
-//! of positions only the weights are kept.
+//! The kernel: a task is a row of the batch. Heads are read and written where they lie in the projections, and of the
+//! `[query_len, key_len]` matrices only the weights are kept.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
 use super::heads::{Back, Forbidden, Side, Sizes, row_of};
 use crate::Dropped;
 use crate::dropout::mask::Mask;
-use crate::flex::{FlexTensor, Numbers, close_plain, from_values, open, open_plain, record};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, mode_of_both, read, record};
 
-/// [`super::self_attention`] on flex with autodiff.
+/// [`super::self_attention`] on flex.
 pub(super) fn self_attention(
-    qkv: Tensor<3>,
+    qkv: &Tensor<3>,
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
-) -> Tensor<3> {
+) -> Option<Tensor<3>> {
+    let mode = mode(qkv)?;
+    if mode == Mode::Inference && dropped.is_some() {
+        return None;
+    }
     let sizes = Sizes::of_self(qkv.dims(), num_heads);
-    let (qkv, node) = open(qkv).into_parts();
-    let qkv = Numbers::of(qkv);
+    let (qkv, node) = read(qkv.clone());
     let forbidden = Forbidden::new(mask, &sizes);
+    if mode == Mode::Inference {
+        let output = sizes.apply(qkv.slice(), qkv.slice(), &forbidden);
+        return Some(close(from_values(output, sizes.output())));
+    }
     let (output, weights) = sizes.forward(qkv.slice(), qkv.slice(), &forbidden, dropped);
-    let output = from_values(output, sizes.output());
-    record(SelfAttention, [node], (State { sizes, weights, forbidden, dropped }, qkv), output)
+    let state = SelfAttention { heads: State { sizes, weights, forbidden, dropped }, qkv };
+    Some(record(state, [node], from_values(output, sizes.output())))
 }
 
-/// [`super::cross_attention`] on flex with autodiff.
+/// [`super::cross_attention`] on flex.
 pub(super) fn cross_attention(
-    query: Tensor<3>,
-    key_value: Tensor<3>,
+    query: &Tensor<3>,
+    key_value: &Tensor<3>,
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
-) -> Tensor<3> {
+) -> Option<Tensor<3>> {
+    let mode = mode_of_both(query, key_value)?;
+    if mode == Mode::Inference && dropped.is_some() {
+        return None;
+    }
     let sizes = Sizes::of_cross(query.dims(), key_value.dims(), num_heads);
-    let (query, query_node) = open(query).into_parts();
-    let (key_value, key_value_node) = open(key_value).into_parts();
-    let (query, key_value) = (Numbers::of(query), Numbers::of(key_value));
+    let ((query, query_node), (key_value, key_value_node)) = (read(query.clone()), read(key_value.clone()));
     let forbidden = Forbidden::new(mask, &sizes);
+    if mode == Mode::Inference {
+        let output = sizes.apply(query.slice(), key_value.slice(), &forbidden);
+        return Some(close(from_values(output, sizes.output())));
+    }
     let (output, weights) = sizes.forward(query.slice(), key_value.slice(), &forbidden, dropped);
-    let output = from_values(output, sizes.output());
-    let state = (State { sizes, weights, forbidden, dropped }, query, key_value);
-    record(CrossAttention, [query_node, key_value_node], state, output)
-}
-
-/// [`super::self_attention`] on flex without autodiff, where nothing is dropped.
-pub(super) fn apply_to_self(qkv: Tensor<3>, mask: &Tensor<4, Bool>, num_heads: usize) -> Tensor<3> {
-    let sizes = Sizes::of_self(qkv.dims(), num_heads);
-    let qkv = Numbers::of(open_plain(qkv));
-    let output = sizes.apply(qkv.slice(), qkv.slice(), &Forbidden::new(mask, &sizes));
-    close_plain(from_values(output, sizes.output()))
-}
-
-/// [`super::cross_attention`] on flex without autodiff, where nothing is dropped.
-pub(super) fn apply_to_other(
-    query: Tensor<3>,
-    key_value: Tensor<3>,
-    mask: &Tensor<4, Bool>,
-    num_heads: usize,
-) -> Tensor<3> {
-    let sizes = Sizes::of_cross(query.dims(), key_value.dims(), num_heads);
-    let (query, key_value) = (Numbers::of(open_plain(query)), Numbers::of(open_plain(key_value)));
-    let output = sizes.apply(query.slice(), key_value.slice(), &Forbidden::new(mask, &sizes));
-    close_plain(from_values(output, sizes.output()))
+    let state = CrossAttention { heads: State { sizes, weights, forbidden, dropped }, query, key_value };
+    Some(record(state, [query_node, key_value_node], from_values(output, sizes.output())))
 }
 
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
-    /// `[batch, num_heads, len, other_len]`, before dropout.
+    /// `[batch, num_heads, query_len, key_len]`, before dropout, whose mask is computed again.
     weights: Vec<f32>,
     forbidden: Forbidden,
     dropped: Option<Dropped>,
 }
 
-#[derive(Debug)]
-struct SelfAttention;
-
-impl Backward<Flex, 1> for SelfAttention {
-    type State = (State, Numbers);
-
-    fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (State { sizes, weights, forbidden, dropped }, qkv) = ops.state;
-        let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
-        let [Some(node)] = ops.parents else { return };
-        let Sizes { batch, query: Side { len, width, .. }, .. } = sizes;
-        let mut of_qkv = vec![0.0; batch * len * width];
-        let sentences = of_qkv.par_chunks_mut((len * width).max(1)).zip(sizes.sentences(&weights)).enumerate();
-        sentences.for_each(|(row, (of_qkv, weights))| {
-            let own = row_of(qkv.slice(), row, sizes.query);
-            // The parts of queries, keys and values interleave, so each is made on its own first.
-            let [of_query, of_key, of_value] = sizes.back(Back {
-                query: own,
-                key_value: own,
-                weights,
-                gradient: sizes.output_row(gradient.slice(), row),
-                forbidden: forbidden.sentence(row),
-                mask: dropped.map(|dropped| Mask::new(dropped).part(row)),
-            });
-            sizes.place(of_qkv, &of_query, sizes.query);
-            sizes.place(of_qkv, &of_key, sizes.key);
-            sizes.place(of_qkv, &of_value, sizes.value);
-        });
-        grads.register::<Flex>(node.id, from_values(of_qkv, [batch, len, width]));
+impl State {
+    /// What the gradients of a batch row are made from.
+    fn row<'a>(
+        &'a self,
+        row: usize,
+        query: &'a Contiguous,
+        key_value: &'a Contiguous,
+        weights: &'a [f32],
+        gradient: &'a Contiguous,
+    ) -> Back<'a> {
+        Back {
+            query: row_of(query.slice(), row, self.sizes.query),
+            key_value: row_of(key_value.slice(), row, self.sizes.key),
+            weights,
+            gradient: self.sizes.output_row(gradient.slice(), row),
+            forbidden: self.forbidden.row(row),
+            mask: self.dropped.map(|dropped| Mask::new(dropped).part(row)),
+        }
     }
 }
 
-#[derive(Debug)]
-struct CrossAttention;
+#[derive(Clone, Debug)]
+struct SelfAttention {
+    heads: State,
+    qkv: Contiguous,
+}
 
-impl Backward<Flex, 2> for CrossAttention {
-    type State = (State, Numbers, Numbers);
+impl BackwardPass<1> for SelfAttention {
+    fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
+        let Self { heads, qkv } = self;
+        let (sizes, gradient) = (heads.sizes, Contiguous::of(gradient));
+        let Sizes { batch, query: Side { len, width, .. }, .. } = sizes;
+        let mut of_qkv = vec![0.0; batch * len * width];
+        let rows = of_qkv.par_chunks_mut((len * width).max(1)).zip(sizes.rows(&heads.weights)).enumerate();
+        rows.for_each(|(row, (of_qkv, weights))| {
+            // The parts of queries, keys and values interleave, so each is made on its own first.
+            let [of_query, of_key, of_value] = sizes.back(heads.row(row, &qkv, &qkv, weights, &gradient));
+            sizes.interleave(of_qkv, &of_query, sizes.query);
+            sizes.interleave(of_qkv, &of_key, sizes.key);
+            sizes.interleave(of_qkv, &of_value, sizes.value);
+        });
+        [Some(from_values(of_qkv, [batch, len, width]))]
+    }
+}
 
-    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (State { sizes, weights, forbidden, dropped }, query, key_value) = ops.state;
-        let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
+#[derive(Clone, Debug)]
+struct CrossAttention {
+    heads: State,
+    query: Contiguous,
+    key_value: Contiguous,
+}
+
+impl BackwardPass<2> for CrossAttention {
+    fn gradients(self, gradient: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
+        let Self { heads, query, key_value } = self;
+        let (sizes, gradient) = (heads.sizes, Contiguous::of(gradient));
         let Sizes { batch, query: of_own, key: of_other, .. } = sizes;
         let mut query_gradient = vec![0.0; batch * of_own.len * of_own.width];
         let mut other_gradient = vec![0.0; batch * of_other.len * of_other.width];
-        let sentences = query_gradient
+        let rows = query_gradient
             .par_chunks_mut((of_own.len * of_own.width).max(1))
             .zip(other_gradient.par_chunks_mut((of_other.len * of_other.width).max(1)))
-            .zip(sizes.sentences(&weights))
+            .zip(sizes.rows(&heads.weights))
             .enumerate();
-        sentences.for_each(|(row, ((query_gradient, other_gradient), weights))| {
-            let [of_query, of_key, of_value] = sizes.back(Back {
-                query: row_of(query.slice(), row, sizes.query),
-                key_value: row_of(key_value.slice(), row, sizes.key),
-                weights,
-                gradient: sizes.output_row(gradient.slice(), row),
-                forbidden: forbidden.sentence(row),
-                mask: dropped.map(|dropped| Mask::new(dropped).part(row)),
-            });
-            sizes.place(query_gradient, &of_query, sizes.query);
-            sizes.place(other_gradient, &of_key, sizes.key);
-            sizes.place(other_gradient, &of_value, sizes.value);
+        rows.for_each(|(row, ((query_gradient, other_gradient), weights))| {
+            let [of_query, of_key, of_value] = sizes.back(heads.row(row, &query, &key_value, weights, &gradient));
+            sizes.interleave(query_gradient, &of_query, sizes.query);
+            sizes.interleave(other_gradient, &of_key, sizes.key);
+            sizes.interleave(other_gradient, &of_value, sizes.value);
         });
-        let [query_node, other_node] = ops.parents;
-        let register = |grads: &mut Gradients, id, gradient: FlexTensor| grads.register::<Flex>(id, gradient);
-        if let Some(node) = query_node {
-            register(grads, node.id, from_values(query_gradient, [batch, of_own.len, of_own.width]));
-        }
-        if let Some(node) = other_node {
-            register(grads, node.id, from_values(other_gradient, [batch, of_other.len, of_other.width]));
-        }
+        [
+            Some(from_values(query_gradient, [batch, of_own.len, of_own.width])),
+            Some(from_values(other_gradient, [batch, of_other.len, of_other.width])),
+        ]
     }
 }
 
@@ -184,11 +175,11 @@ pub(super) mod tests {
         Tensor::from_data(data, &Device::flex().autodiff())
     }
 
-    /// Forbids the last position of the second sentence, and with `causal` the future and everything in the first row.
+    /// Forbids the last position of the second batch row, and with `causal` the future and everything in the first row.
     fn mask(len: usize, other_len: usize, causal: bool) -> Tensor<4, Bool> {
         let rows = if causal { len } else { 1 };
-        let forbidden = |sentence: usize, row: usize, column: usize| {
-            sentence == 1 && column + 1 == other_len || causal && (column > row || row == 0)
+        let forbidden = |batch_row: usize, row: usize, column: usize| {
+            batch_row == 1 && column + 1 == other_len || causal && (column > row || row == 0)
         };
         let values: Vec<bool> = (0..2 * rows * other_len)
             .map(|place| forbidden(place / (rows * other_len), place / other_len % rows, place % other_len))
@@ -202,8 +193,8 @@ pub(super) mod tests {
             let (qkv, slopes) = (random([2, len, 3 * d_model]).require_grad(), random([2, len, d_model]));
             let forbidden = mask(len, len, true);
             let part = |place: usize| qkv.clone().narrow(2, place * d_model, d_model);
-            let outputs =
-                [self_attention(qkv.clone(), &forbidden, HEADS, None), plain(part(0), part(1), part(2), &forbidden)];
+            let kernel = self_attention(&qkv, &forbidden, HEADS, None).expect("the kernel is there");
+            let outputs = [kernel, plain(part(0), part(1), part(2), &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
                 let gradients = (output.clone() * slopes.clone()).sum().backward();
                 (numbers(output), numbers(qkv.grad(&gradients).expect("it is tracked")))
@@ -215,10 +206,8 @@ pub(super) mod tests {
             let key_value = key_value.require_grad();
             let forbidden = mask(len, other_len, false);
             let part = |place: usize| key_value.clone().narrow(2, place * d_model, d_model);
-            let outputs = [
-                cross_attention(query.clone(), key_value.clone(), &forbidden, HEADS, None),
-                plain(query.clone(), part(0), part(1), &forbidden),
-            ];
+            let kernel = cross_attention(&query, &key_value, &forbidden, HEADS, None).expect("the kernel is there");
+            let outputs = [kernel, plain(query.clone(), part(0), part(1), &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
                 let gradients = (output.clone() * slopes.clone()).sum().backward();
                 let of = |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));

@@ -1,5 +1,5 @@
-//! The heads of a sentence, read and written where they lie in the projections, and the two products between which the
-//! squares of positions stand.
+//! The heads of a batch row, read and written where they lie in the projections: the two matrix products of attention,
+//! and the softmax between them.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
@@ -11,7 +11,7 @@ use crate::matrix::{Matrix, MatrixMut, Old, product_into};
 use crate::softmax::{Softmax, SoftmaxBack};
 use crate::vector::vectorized;
 
-/// Where queries, keys or values lie: at every position, `width` numbers apart, from `start` on.
+/// Where queries, keys or values lie in a batch row: at `len` positions, `width` elements apart, from `start` on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
     pub(super) len: usize,
@@ -29,15 +29,15 @@ pub(super) struct Sizes {
     pub(super) value: Side,
 }
 
-/// What a sentence attends from and to.
+/// What a batch row attends from and to.
 #[derive(Clone, Copy)]
-pub(super) struct Sentence<'a> {
+pub(super) struct Row<'a> {
     query: &'a [f32],
     key_value: &'a [f32],
     forbidden: &'a [bool],
 }
 
-/// What the gradients of a sentence are made from.
+/// What the gradients of a batch row are made from.
 #[derive(Clone, Copy)]
 pub(super) struct Back<'a> {
     pub(super) query: &'a [f32],
@@ -81,16 +81,17 @@ impl Sizes {
         (self.head_dim as f32).powf(-0.5)
     }
 
-    /// Weights of a head of a sentence.
-    fn square(&self) -> usize {
+    /// Elements of a head's score matrix, `[query_len, key_len]`.
+    fn num_scores(&self) -> usize {
         self.query.len * self.key.len
     }
 
-    pub(super) fn sentences<'a>(&self, weights: &'a [f32]) -> rayon::slice::Chunks<'a, f32> {
-        weights.par_chunks((self.num_heads * self.square()).max(1))
+    /// The weights of all heads, by batch rows.
+    pub(super) fn rows<'a>(&self, weights: &'a [f32]) -> rayon::slice::Chunks<'a, f32> {
+        weights.par_chunks((self.num_heads * self.num_scores()).max(1))
     }
 
-    /// Numbers that come out of a sentence.
+    /// Elements of the output of a batch row.
     fn output_len(&self) -> usize {
         self.query.len * self.d_model()
     }
@@ -99,12 +100,13 @@ impl Sizes {
         &values[row * self.output_len()..][..self.output_len()]
     }
 
-    /// A head of a sentence's queries, keys or values, `[len, head_dim]`.
+    /// A head of a batch row's queries, keys or values, `[len, head_dim]`: a view with the stride of the projection, so
+    /// nothing is transposed or copied.
     fn head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
         Matrix::strided(&row[side.start + head * self.head_dim..], side.len, self.head_dim, side.width)
     }
 
-    /// A head of what has the positions of `side` and `d_model` numbers at each.
+    /// A head of an array with the positions of `side` and `d_model` elements at each.
     fn joined_head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
         Matrix::strided(&row[head * self.head_dim..], side.len, self.head_dim, self.d_model())
     }
@@ -113,15 +115,15 @@ impl Sizes {
         MatrixMut::strided(&mut row[head * self.head_dim..], side.len, self.head_dim, self.d_model())
     }
 
-    /// Copies what has `d_model` numbers at each position to where `side` lies.
-    pub(super) fn place(&self, row: &mut [f32], part: &[f32], side: Side) {
+    /// Copies an array with `d_model` elements at each position to where `side` lies.
+    pub(super) fn interleave(&self, row: &mut [f32], part: &[f32], side: Side) {
         let d_model = self.d_model();
         for (to, from) in row.chunks_exact_mut(side.width).zip(part.chunks_exact(d_model)) {
             to[side.start..side.start + d_model].copy_from_slice(from);
         }
     }
 
-    /// The output and the weights, `[batch, num_heads, query_len, key_len]` before dropout.
+    /// The output, and the weights before dropout, `[batch, num_heads, query_len, key_len]`.
     pub(super) fn forward(
         &self,
         query: &[f32],
@@ -130,15 +132,16 @@ impl Sizes {
         dropped: Option<Dropped>,
     ) -> (Vec<f32>, Vec<f32>) {
         let mut output = vec![0.0; self.batch * self.output_len()];
-        let mut weights = vec![0.0; self.batch * self.num_heads * self.square()];
+        let mut weights = vec![0.0; self.batch * self.num_heads * self.num_scores()];
         let outputs = output.par_chunks_mut(self.output_len().max(1));
-        let sentences = outputs.zip(weights.par_chunks_mut((self.num_heads * self.square()).max(1))).enumerate();
-        sentences.for_each(|(row, (output, weights))| {
-            let sentence = self.sentence(query, key_value, forbidden, row);
-            let mask = dropped.map(|dropped| Mask::new(dropped).part(row));
-            let mut kept = vec![0.0; if mask.is_some() { self.square() } else { 0 }];
-            for (head, weights) in weights.chunks_exact_mut(self.square().max(1)).enumerate() {
-                self.weigh(head, sentence, weights);
+        let rows = outputs.zip(weights.par_chunks_mut((self.num_heads * self.num_scores()).max(1))).enumerate();
+        rows.for_each(|(index, (output, weights))| {
+            let row = self.row(query, key_value, forbidden, index);
+            let mask = dropped.map(|dropped| Mask::new(dropped).part(index));
+            // Room for one head's weights after dropout, which the next head overwrites.
+            let mut kept = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
+            for (head, weights) in weights.chunks_exact_mut(self.num_scores().max(1)).enumerate() {
+                self.weigh(head, row, weights);
                 let weights = match mask {
                     None => &*weights,
                     Some(mask) => {
@@ -146,65 +149,60 @@ impl Sizes {
                         &kept
                     }
                 };
-                self.gather(head, sentence, weights, output);
+                self.average(head, row, weights, output);
             }
         });
         (output, weights)
     }
 
-    /// The output alone, without dropout: the weights of a head are gone when those of the next are made.
+    /// The output alone, without dropout: each head overwrites the weights of the one before.
     pub(super) fn apply(&self, query: &[f32], key_value: &[f32], forbidden: &Forbidden) -> Vec<f32> {
         let mut output = vec![0.0; self.batch * self.output_len()];
-        output.par_chunks_mut(self.output_len().max(1)).enumerate().for_each(|(row, output)| {
-            let sentence = self.sentence(query, key_value, forbidden, row);
-            let mut weights = vec![0.0; self.square()];
+        output.par_chunks_mut(self.output_len().max(1)).enumerate().for_each(|(index, output)| {
+            let row = self.row(query, key_value, forbidden, index);
+            let mut weights = vec![0.0; self.num_scores()];
             for head in 0..self.num_heads {
-                self.weigh(head, sentence, &mut weights);
-                self.gather(head, sentence, &weights, output);
+                self.weigh(head, row, &mut weights);
+                self.average(head, row, &weights, output);
             }
         });
         output
     }
 
-    fn sentence<'a>(
-        &self,
-        query: &'a [f32],
-        key_value: &'a [f32],
-        forbidden: &'a Forbidden,
-        row: usize,
-    ) -> Sentence<'a> {
-        Sentence {
+    fn row<'a>(&self, query: &'a [f32], key_value: &'a [f32], forbidden: &'a Forbidden, row: usize) -> Row<'a> {
+        Row {
             query: row_of(query, row, self.query),
             key_value: row_of(key_value, row, self.key),
-            forbidden: forbidden.sentence(row),
+            forbidden: forbidden.row(row),
         }
     }
 
     /// The weights of a head, `[query_len, key_len]`.
-    fn weigh(&self, head: usize, sentence: Sentence<'_>, weights: &mut [f32]) {
+    fn weigh(&self, head: usize, row: Row<'_>, weights: &mut [f32]) {
         let scores = MatrixMut::strided(weights, self.query.len, self.key.len, self.key.len);
-        let queries = self.head(sentence.query, self.query, head);
-        let keys = self.head(sentence.key_value, self.key, head).transposed();
+        let queries = self.head(row.query, self.query, head);
+        let keys = self.head(row.key_value, self.key, head).transposed();
         product_into(scores, queries, keys, self.scale(), Old::Replaced);
-        vectorized(Softmax { rows: weights, len: self.key.len, forbidden: sentence.forbidden });
+        vectorized(Softmax { rows: weights, len: self.key.len, forbidden: row.forbidden });
     }
 
-    /// A head's share of the output: the values, weighted.
-    fn gather(&self, head: usize, sentence: Sentence<'_>, weights: &[f32], output: &mut [f32]) {
+    /// A head's part of the output: the average of the values by its weights.
+    fn average(&self, head: usize, row: Row<'_>, weights: &[f32], output: &mut [f32]) {
         let weights = Matrix::new(weights, self.query.len, self.key.len);
-        let values = self.head(sentence.key_value, self.value, head);
+        let values = self.head(row.key_value, self.value, head);
         product_into(self.joined_head_mut(output, self.query, head), weights, values, 1.0, Old::Replaced);
     }
 
-    /// The gradients of a sentence's queries, keys and values, `[len, d_model]` each.
+    /// The gradients of a batch row's queries, keys and values, `[len, d_model]` each, by the formulas of
+    /// [`crate::attention`].
     pub(super) fn back(&self, state: Back<'_>) -> [Vec<f32>; 3] {
         let Back { query, key_value, weights, gradient, forbidden, mask } = state;
         let zeros = |side: Side| vec![0.0; side.len * self.d_model()];
         let [mut of_query, mut of_key, mut of_value] = [zeros(self.query), zeros(self.key), zeros(self.value)];
         let (rows, columns) = (self.query.len, self.key.len);
-        let mut of_weights = vec![0.0; self.square()];
-        let mut kept = vec![0.0; if mask.is_some() { self.square() } else { 0 }];
-        for (head, weights) in weights.chunks_exact(self.square().max(1)).enumerate() {
+        let mut of_weights = vec![0.0; self.num_scores()];
+        let mut kept = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
+        for (head, weights) in weights.chunks_exact(self.num_scores().max(1)).enumerate() {
             let gradient = self.joined_head(gradient, self.query, head);
             let mask = mask.map(|mask| mask.part(head));
             let used = match mask {
@@ -219,6 +217,7 @@ impl Sizes {
             let values = self.head(key_value, self.value, head).transposed();
             let slopes = MatrixMut::strided(&mut of_weights, rows, columns, columns);
             product_into(slopes, gradient, values, 1.0, Old::Replaced);
+            // From here on `of_weights` has the gradient of the scores.
             vectorized(SoftmaxBack { slopes: &mut of_weights, weights, len: columns, forbidden, mask });
             let slopes = Matrix::new(&of_weights, rows, columns);
             let (queries, keys) = (self.head(query, self.query, head), self.head(key_value, self.key, head));
@@ -231,7 +230,7 @@ impl Sizes {
     }
 }
 
-/// A sentence's queries, keys or values with all that stands between them.
+/// The part of a projection that belongs to a batch row.
 pub(super) fn row_of(values: &[f32], row: usize, side: Side) -> &[f32] {
     &values[row * side.len * side.width..][..side.len * side.width]
 }
@@ -240,9 +239,9 @@ pub(super) fn row_of(values: &[f32], row: usize, side: Side) -> &[f32] {
 #[derive(Clone, Debug)]
 pub(super) struct Forbidden {
     values: Vec<bool>,
-    /// Numbers for each sentence, 0 where all share one mask.
-    of_sentence: usize,
-    /// 1 where all queries share one row, or else their number.
+    /// Elements from one batch row to the next; 0 if all share one mask.
+    stride: usize,
+    /// 1 if all queries share one row, or else their number.
     rows: usize,
     columns: usize,
 }
@@ -253,10 +252,10 @@ impl Forbidden {
         assert!(heads == 1 && columns == sizes.key.len && (rows == 1 || rows == sizes.query.len), "the attention mask");
         assert!(batch == 1 || batch == sizes.batch, "the attention mask");
         let values = mask.clone().into_data().iter::<bool>().collect();
-        Self { values, of_sentence: if batch == 1 { 0 } else { rows * columns }, rows, columns }
+        Self { values, stride: if batch == 1 { 0 } else { rows * columns }, rows, columns }
     }
 
-    pub(super) fn sentence(&self, row: usize) -> &[bool] {
-        &self.values[row * self.of_sentence..][..self.rows * self.columns]
+    pub(super) fn row(&self, row: usize) -> &[bool] {
+        &self.values[row * self.stride..][..self.rows * self.columns]
     }
 }

@@ -1,15 +1,11 @@
 //! The kernel: three passes over a row of logits while it is in the cache, the last of which leaves its gradient there.
 
-use burn::backend::Flex;
 use burn::backend::TensorData;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::{Device, Int, Tensor};
 use rayon::prelude::*;
 
 use super::LossOutput;
-use crate::flex::{FlexTensor, from_data, from_values, into_data, open, record};
+use crate::flex::{BackwardPass, FlexTensor, from_data, from_values, into_data, open, record};
 use crate::vector::{Kernel, LANES, exp, max, sum, vectorized};
 
 /// [`super::cross_entropy`] on flex with autodiff.
@@ -21,19 +17,20 @@ pub(super) fn cross_entropy(
 ) -> LossOutput {
     let ([num_rows, _], targets) = (logits.dims(), ids_of(targets));
     assert_eq!(num_rows, targets.len(), "a target for each row of logits");
-    let (logits, node) = open(logits).into_parts();
+    let (logits, node) = open(logits);
     let mut data = into_data(logits);
     let values = data.as_mut_slice::<f32>().expect("flex trains in `f32`");
     let rows = into_gradients(values, &targets, label_smoothing as f32, pad_id);
     let (loss_sum, nll_sum) = sums(&rows);
-    LossOutput { loss_sum: record(CrossEntropy, [node], from_data(data), loss_sum), nll_sum }
+    LossOutput { loss_sum: record(Gradient(from_data(data)), [node], loss_sum), nll_sum }
 }
 
 pub(crate) fn ids_of(targets: Tensor<1, Int>) -> Vec<u32> {
     targets.into_data().iter::<u32>().collect()
 }
 
-/// Writes over each row of logits its gradient, which is 0 where the target is padding, and returns what the rows lose.
+/// Overwrites each row of logits with the gradient of its loss, which is 0 if its target is padding, and returns the
+/// losses of the rows.
 pub(crate) fn into_gradients(logits: &mut [f32], targets: &[u32], smoothing: f32, pad_id: u32) -> Vec<RowLoss> {
     let vocab_size = logits.len() / targets.len().max(1);
     let row = |(row, &target): (&mut [f32], &u32)| {
@@ -48,34 +45,31 @@ pub(crate) fn into_gradients(logits: &mut [f32], targets: &[u32], smoothing: f32
 
 /// The sums over rows, with smoothing and without.
 pub(crate) fn sums(rows: &[RowLoss]) -> (FlexTensor, Tensor<1>) {
+    // In the order of rows, so that the bits do not depend on threads; in double precision, so that a sum of thousands
+    // of rows keeps its digits.
     let total = |part: fn(&RowLoss) -> f32| rows.iter().map(|row| f64::from(part(row))).sum::<f64>() as f32;
     let nll_sum = TensorData::new(vec![total(|row| row.nll)], [1]);
     (from_values(vec![total(|row| row.loss)], [1]), Tensor::from_data(nll_sum, &Device::flex()))
 }
 
-/// The backward pass, whose state is the gradient.
-#[derive(Debug)]
-struct CrossEntropy;
+/// The gradient of the logits, which is known with the loss: the backward pass only scales it.
+#[derive(Clone, Debug)]
+struct Gradient(FlexTensor);
 
-impl Backward<Flex, 1> for CrossEntropy {
-    type State = FlexTensor;
-
-    fn backward(self, ops: Ops<FlexTensor, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let slope = slope_of_sum(grads.consume::<Flex>(&ops.node));
-        if let [Some(logits)] = ops.parents {
-            grads.register::<Flex>(logits.id, scaled(ops.state, slope));
-        }
+impl BackwardPass<1> for Gradient {
+    fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
+        [Some(scaled(self.0, slope_of_sum(gradient)))]
     }
 }
 
-/// The one number in the gradient of a sum.
+/// The one value in the gradient of a sum.
 pub(crate) fn slope_of_sum(gradient: FlexTensor) -> f32 {
     into_data(gradient).iter::<f32>().next().expect("the slope of one sum")
 }
 
 /// `slope * gradient`.
 pub(crate) fn scaled(gradient: FlexTensor, slope: f32) -> FlexTensor {
-    // A sum of losses that is differentiated itself has the slope 1.
+    // If the sum of losses is what `backward` is called on, its slope is 1, and a pass over all logits is saved.
     if slope.to_bits() == 1.0f32.to_bits() {
         return gradient;
     }
@@ -106,6 +100,7 @@ impl Kernel for Row<'_> {
         let Self { values: row, target, smoothing } = self;
         let len = row.len() as f32;
         let largest = max(row);
+        // Read before the loop overwrites it.
         let of_target = row[target] - largest;
         let (mut exps, mut shifts) = ([0.0; LANES], [0.0; LANES]);
         let (chunks, rest) = row.as_chunks_mut::<LANES>();
@@ -129,6 +124,7 @@ impl Kernel for Row<'_> {
             *value = *value * scale - floor;
         }
         row[target] -= 1.0 - smoothing;
+        // -log p = log(sum(exp(x))) - x, which stays the same if the maximum is taken off every x.
         let log_sum = total.ln();
         let nll = log_sum - of_target;
         let uniform = log_sum - sum(shifts) / len;

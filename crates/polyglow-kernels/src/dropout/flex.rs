@@ -1,56 +1,47 @@
 //! The kernel: the mask is made as it is needed, forwards and again backwards.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::Dropped;
-use super::mask::Mask;
-use crate::flex::{Numbers, from_values, open, record};
+use super::mask::{MASK_PART, Mask};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record};
 use crate::vector::{Kernel, vectorized};
 
-/// Numbers that share a part of the mask.
-const PART: usize = 1 << 13;
-
 /// [`super::add_dropped`] on flex with autodiff.
-pub(super) fn add_dropped(residual: Tensor<3>, input: Tensor<3>, dropped: Dropped) -> Tensor<3> {
+pub(super) fn add_dropped(residual: &Tensor<3>, input: &Tensor<3>, dropped: Dropped) -> Option<Tensor<3>> {
+    if mode_of_both(input, residual) != Some(Mode::Training) {
+        return None;
+    }
     let shape = input.dims();
     assert_eq!(residual.dims(), shape, "the two sides of a residual sum");
-    let (residual, residual_node) = open(residual).into_parts();
-    let (input, input_node) = open(input).into_parts();
-    let mut output = Numbers::of(residual).slice().to_vec();
-    multiply_add(&mut output, Numbers::of(input).slice(), Mask::new(dropped));
-    record(AddDropped, [residual_node, input_node], (shape, dropped), from_values(output, shape))
+    let ((residual, residual_node), (input, input_node)) = (read(residual.clone()), read(input.clone()));
+    let mut output = residual.slice().to_vec();
+    multiply_add(&mut output, input.slice(), Mask::new(dropped));
+    Some(record(State { shape, dropped }, [residual_node, input_node], from_values(output, shape)))
 }
 
-#[derive(Debug)]
-struct AddDropped;
+#[derive(Clone, Debug)]
+struct State {
+    shape: [usize; 3],
+    dropped: Dropped,
+}
 
-impl Backward<Flex, 2> for AddDropped {
-    type State = ([usize; 3], Dropped);
-
-    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let (shape, dropped) = ops.state;
-        let gradient = grads.consume::<Flex>(&ops.node);
-        let [residual, input] = ops.parents;
-        if let Some(input) = input {
-            let gradient = Numbers::of(gradient.clone());
+impl BackwardPass<2> for State {
+    fn gradients(self, gradient: FlexTensor, [_, of_input]: [bool; 2]) -> [Option<FlexTensor>; 2] {
+        let of_input = of_input.then(|| {
+            let gradient = Contiguous::of(gradient.clone());
             let mut of_input = vec![0.0; gradient.slice().len()];
-            multiply_add(&mut of_input, gradient.slice(), Mask::new(dropped));
-            grads.register::<Flex>(input.id, from_values(of_input, shape));
-        }
-        if let Some(residual) = residual {
-            grads.register::<Flex>(residual.id, gradient);
-        }
+            multiply_add(&mut of_input, gradient.slice(), Mask::new(self.dropped));
+            from_values(of_input, self.shape)
+        });
+        [Some(gradient), of_input]
     }
 }
 
 /// Adds `input * mask` to the sums.
 fn multiply_add(sums: &mut [f32], input: &[f32], mask: Mask) {
-    let parts = sums.par_chunks_mut(PART).zip(input.par_chunks(PART)).enumerate();
+    let parts = sums.par_chunks_mut(MASK_PART).zip(input.par_chunks(MASK_PART)).enumerate();
     parts.for_each(|(part, (sums, input))| vectorized(MultiplyAdd { sums, input, mask: mask.part(part) }));
 }
 
@@ -65,8 +56,8 @@ impl Kernel for MultiplyAdd<'_> {
 
     #[inline(always)]
     fn run(self) {
-        for ((place, sum), value) in (0u32..).zip(self.sums).zip(self.input) {
-            *sum += value * self.mask.at(place);
+        for ((index, sum), value) in (0u32..).zip(self.sums).zip(self.input) {
+            *sum += value * self.mask.at(index);
         }
     }
 }

@@ -1,13 +1,21 @@
-//! Masks by a hash of the place: counter-based random numbers that compile to vector instructions.
+//! Dropout masks as counter-based random numbers: a hash of (key, part, index).
+//!
+//! A generator with a state would draw one number after the other, on one core, and the mask would have to be kept for the
+//! backward pass. The hash has no state, so any thread computes any element at any time and gets the same bits. It mixes
+//! 32 bits with two multiplications, since those are what vector units multiply fast; SplitMix64, which the rest of the
+//! project draws with, needs products of 64 bits, which AVX2 does not have.
 
 use super::Dropped;
+
+/// Elements that share a part of a mask, where the mask is of a flat array. Results depend on it: it is not a tuning knob.
+pub(crate) const MASK_PART: usize = 1 << 13;
 
 /// A mask, ready for use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mask {
     low: u32,
     high: u32,
-    /// A number is kept if its hash is below.
+    /// An element is kept if its hash is at most this.
     threshold: u32,
     scale: f32,
 }
@@ -23,7 +31,7 @@ impl Mask {
         }
     }
 
-    /// The mask of a part of the numbers, told apart by `part`.
+    /// The mask of the part with this index. Parts nest: a batch row, and a head within it.
     pub(crate) fn part(self, part: usize) -> Self {
         let part = part as u64;
         // Hashed after each part, so that (1, 2), (2, 1) and (1, 1) have masks of their own.
@@ -31,15 +39,17 @@ impl Mask {
         Self { high: hash(mixed), ..self }
     }
 
-    /// 0 or the scale.
+    /// What to multiply an element by: 0 or `1 / keep`.
     #[inline(always)]
-    pub(crate) fn at(self, place: u32) -> f32 {
-        let bits = hash(hash(place ^ self.low).wrapping_add(self.high));
+    pub(crate) fn at(self, index: u32) -> f32 {
+        // Two rounds: in a single one `high` would only shift a mask along its indices, so parts would share draws.
+        let bits = hash(hash(index ^ self.low).wrapping_add(self.high));
         if bits <= self.threshold { self.scale } else { 0.0 }
     }
 }
 
-/// A bijection of 32 bits without visible structure, with the shifts and factors of Wellons's `lowbias32` (2018).
+/// Wellons's `lowbias32` (2018): a bijection of 32 bits without visible structure. Its shifts and factors come from a
+/// search for the lowest bias, in which flipping one bit of the input flips every bit of the output half of the time.
 #[inline(always)]
 fn hash(mut bits: u32) -> u32 {
     bits = (bits ^ (bits >> 16)).wrapping_mul(0x7feb_352d);
@@ -82,7 +92,7 @@ mod tests {
         for other in [mask(6, 0), mask(5, 1), mask(5 + (1 << 32), 0), mask(5, 2)] {
             assert!((equal(&mask(5, 0), &other) - 0.5).abs() < 0.02);
         }
-        // Sentences and their heads.
+        // Batch rows and their heads.
         let nested = |parts: &[usize]| -> Vec<bool> {
             let whole = Mask::new(Dropped { keep: 0.5, key: 5 });
             let mask = parts.iter().fold(whole, |mask, part| mask.part(*part));

@@ -1,49 +1,33 @@
-//! The kernel: rows are copied and scaled in one pass, and gradients are added by rows of the table, so that no two
-//! threads write to the same.
+//! The kernel: rows are copied and scaled in one pass, and gradients are added up by rows of the table, so that no two
+//! threads write to the same row.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::{Int, Tensor};
 use rayon::prelude::*;
 
-use crate::flex::{Numbers, close_plain, from_values, open, open_plain, record};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
 use crate::row::rows_per_task;
 use crate::vector::{Kernel, vectorized};
 
-/// [`super::embedding`] on flex with autodiff.
+/// [`super::embedding`] on flex.
 pub(super) fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>, scale: f32) -> Tensor<3> {
     let [vocab_size, d_model] = weight.dims();
     let [batch, len] = ids.dims();
-    let places = Places { ids: ids_of(ids), vocab_size, d_model, scale };
-    let (weight, node) = open(weight).into_parts();
-    let output = from_values(places.look_up(Numbers::of(weight).slice()), [batch, len, d_model]);
-    record(Embedding, [node], places, output)
+    let positions = Positions { ids: ids.into_data().iter::<u32>().collect(), vocab_size, d_model, scale };
+    let (weight, node) = read(weight);
+    let output = from_values(positions.look_up(weight.slice()), [batch, len, d_model]);
+    record(positions, [node], output)
 }
 
-/// [`super::embedding`] on flex without autodiff.
-pub(super) fn apply(weight: Tensor<2>, ids: Tensor<2, Int>, scale: f32) -> Tensor<3> {
-    let [vocab_size, d_model] = weight.dims();
-    let [batch, len] = ids.dims();
-    let places = Places { ids: ids_of(ids), vocab_size, d_model, scale };
-    close_plain(from_values(places.look_up(Numbers::of(open_plain(weight)).slice()), [batch, len, d_model]))
-}
-
-fn ids_of(ids: Tensor<2, Int>) -> Vec<u32> {
-    ids.into_data().iter::<u32>().collect()
-}
-
-/// Which rows of the table are where.
+/// Which row of the table is at each position.
 #[derive(Clone, Debug)]
-struct Places {
+struct Positions {
     ids: Vec<u32>,
     vocab_size: usize,
     d_model: usize,
     scale: f32,
 }
 
-impl Places {
+impl Positions {
     fn look_up(&self, weight: &[f32]) -> Vec<f32> {
         let Self { d_model, scale, .. } = *self;
         let mut output = vec![0.0; self.ids.len() * d_model];
@@ -63,19 +47,22 @@ impl Places {
         output
     }
 
-    /// The gradient of the table: at each row the sum over the places of its token, in their order.
+    /// The gradient of the table: at each row the sum over the positions of its id, in their order.
     fn add_up(&self, gradient: &[f32]) -> Vec<f32> {
         let Self { ref ids, vocab_size, d_model, scale } = *self;
-        let mut places: Vec<u32> = (0..ids.len() as u32).collect();
-        places.sort_by_key(|place| ids[*place as usize]);
+        let mut order: Vec<u32> = (0..ids.len() as u32).collect();
+        // Stable, so the positions of an id stay in their order: the sum does not depend on the number of threads, though
+        // the blocks below do.
+        order.sort_by_key(|position| ids[*position as usize]);
         let mut sums = vec![0.0; vocab_size * d_model];
         let rows = vocab_size.div_ceil(rayon::current_num_threads() * TASKS).max(1);
         let add = |(block, sums): (usize, &mut [f32])| {
-            let begin = places.partition_point(|place| (ids[*place as usize] as usize) < block * rows);
-            for &place in &places[begin..] {
-                let row = ids[place as usize] as usize - block * rows;
+            let begin = order.partition_point(|position| (ids[*position as usize] as usize) < block * rows);
+            for &position in &order[begin..] {
+                let row = ids[position as usize] as usize - block * rows;
+                // The first id of the next block lies outside of this one's rows.
                 let Some(sums) = sums.get_mut(row * d_model..(row + 1) * d_model) else { break };
-                vectorized(AddScaled { sums, row: &gradient[place as usize * d_model..][..d_model], scale });
+                vectorized(AddScaled { sums, row: &gradient[position as usize * d_model..][..d_model], scale });
             }
         };
         sums.par_chunks_mut((rows * d_model).max(1)).enumerate().for_each(add);
@@ -83,7 +70,7 @@ impl Places {
     }
 }
 
-/// Parts of the table for each thread: common tokens stand together at its beginning.
+/// Blocks of the table per thread: vocabularies are sorted by frequency, so the first blocks have most of the work.
 const TASKS: usize = 16;
 
 /// Adds `scale * row` to the sums.
@@ -102,18 +89,10 @@ impl Kernel for AddScaled<'_> {
     }
 }
 
-#[derive(Debug)]
-struct Embedding;
-
-impl Backward<Flex, 1> for Embedding {
-    type State = Places;
-
-    fn backward(self, ops: Ops<Places, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
-        let [Some(node)] = ops.parents else { return };
-        let places = ops.state;
-        let sums = places.add_up(gradient.slice());
-        grads.register::<Flex>(node.id, from_values(sums, [places.vocab_size, places.d_model]));
+impl BackwardPass<1> for Positions {
+    fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
+        let sums = self.add_up(Contiguous::of(gradient).slice());
+        [Some(from_values(sums, [self.vocab_size, self.d_model]))]
     }
 }
 
@@ -145,7 +124,7 @@ mod tests {
             assert_eq!(kernel.0, plain.0);
             assert_near(&kernel.1, &plain.1, 1e-6);
             let (weight, ids) = (Tensor::from_data(data, &device), Tensor::from_data(ids, &device));
-            assert_eq!(numbers(apply(weight, ids, 1.5)), plain.0);
+            assert_eq!(numbers(embedding(weight, ids, 1.5)), plain.0);
         }
     }
 }

@@ -1,23 +1,24 @@
-//! Products of 8-bit integers on slices: exact sums in 32 bits, whatever the instruction set and the number of threads.
+//! Products of 8-bit integers on slices: exact sums in 32 bits, with any instruction set and any number of threads.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use rayon::prelude::*;
 
 use super::{GROUP, Group, Int8Matrix, PANEL, simd};
-use crate::flex::{Numbers, close_plain, from_values, open_plain};
+use crate::flex::{Contiguous, close, from_values, open_untracked};
 use crate::vector::{Kernel, LANES, vectorized};
 
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 20;
-/// Rows from which on each task has all columns of some of them.
+/// From so many rows on, each task has all columns of some of them; with fewer, all rows of some columns.
 const MANY: usize = 24;
-/// Rows that are multiplied at a time, and the most in a task.
+/// Rows in a tile, whose sums with four panels take 24 of AVX-512's 32 registers.
 const ROWS: usize = 6;
+/// The most rows in a task: their bytes stay in the cache while the panels go by.
 const BLOCK: usize = 48;
-/// Panels in a task where there are few rows.
+/// Panels in a task if there are few rows.
 const FEW_PANELS: usize = 16;
 
 /// What becomes of negative outputs.
@@ -27,14 +28,19 @@ pub(super) enum Negative {
     Zeroed,
 }
 
+/// `Some` if this device has kernels.
+pub(super) fn has_kernels(device: &Device) -> Option<()> {
+    (!cfg!(feature = "plain") && *device == Device::flex()).then_some(())
+}
+
 /// The functions of the module on flex without autodiff.
 pub(super) fn linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>, negative: Negative) -> Tensor<2> {
     let [rows, d_in] = input.dims();
     assert_eq!(matrix.d_in, d_in, "the input of a linear map");
-    let bias = bias.map(|bias| Numbers::of(open_plain(bias)));
-    let input = Rows::quantize(Numbers::of(open_plain(input)).slice(), d_in);
-    let finish = Finish { bias: bias.as_ref().map(Numbers::slice), negative };
-    close_plain(from_values(product(&input, matrix, finish), [rows, matrix.d_out]))
+    let bias = bias.map(|bias| Contiguous::of(open_untracked(bias)));
+    let input = Rows::quantize(Contiguous::of(open_untracked(input)).slice(), d_in);
+    let finish = Finish { bias: bias.as_ref().map(Contiguous::slice), negative };
+    close(from_values(product(&input, matrix, finish), [rows, matrix.d_out]))
 }
 
 /// Rows as unsigned bytes: `value = scale * (byte - 128)`, with `|byte - 128| <= 127`.
@@ -66,9 +72,9 @@ impl Kernel for Quantize<'_> {
 
     #[inline(always)]
     fn run(self) {
-        /// Adding it rounds to a whole number, which is then in the lowest bits.
+        /// 1.5 * 2^23: adding it leaves no bits for a fraction, so the sum is rounded, and its lowest bits are the integer.
         const ROUND: f32 = 12_582_912.0;
-        /// A row without a larger number is zero for all that follows, and its inverse might be infinite.
+        /// A row without a larger value counts as zero: 127 over it might be infinite.
         const LEAST: f32 = 1e-30;
         let width = self.d_in.next_multiple_of(GROUP).max(GROUP);
         let rows = self.input.chunks_exact(self.d_in.max(1)).zip(self.bytes.chunks_exact_mut(width));
@@ -83,12 +89,12 @@ impl Kernel for Quantize<'_> {
     }
 }
 
-/// The largest absolute value; no number where one is none, so that the products are none either.
+/// The largest absolute value, or NaN if any value is NaN, so that the products become NaN too.
 #[inline(always)]
 fn largest(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut largest = [0u32; LANES];
-    // Without its sign, a number orders like its bits, and what is none is above all.
+    // Without the sign, floats order like their bits, with NaN above infinity; a maximum of integers needs no test for it.
     for chunk in chunks {
         for (largest, value) in largest.iter_mut().zip(chunk) {
             *largest = (*largest).max(value.abs().to_bits());
@@ -128,6 +134,7 @@ pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> 
     if rows * matrix.bytes.len() * size_of::<Group>() < PARALLEL || threads == 1 {
         run(input, 0..rows, matrix, 0..matrix.scales.len(), finish, place);
     } else if rows >= MANY {
+        // Two tasks per thread, so that one that is late is helped; whole tiles, so that only the last task has a rest.
         let block = rows.div_ceil(2 * threads).next_multiple_of(ROWS).min(BLOCK);
         place.par_chunks_mut(block * d_out).enumerate().for_each(|(index, output)| {
             let rows = index * block..rows.min((index + 1) * block);
@@ -137,15 +144,16 @@ pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> 
         by_columns(input, matrix, finish, place);
     }
     #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
-    // SAFETY: The vector has room for `count` numbers, and the tasks divide them all among themselves; each writes every
-    // number that it was given.
+    // SAFETY: The vector has room for `count` elements, and the tasks divide them all among themselves; each writes every
+    // element that it was given.
     unsafe {
         output.set_len(count);
     }
     output
 }
 
-/// Few rows: each task writes columns that lie together, which are then taken apart.
+/// Few rows: each task writes a contiguous block of columns, which is then copied into the rows of the output. A task
+/// could not borrow its columns of every row otherwise.
 fn by_columns(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>, output: &mut [MaybeUninit<f32>]) {
     let (rows, columns) = (input.scales.len(), FEW_PANELS * PANEL);
     let mut blocks = vec![MaybeUninit::new(0.0); output.len()];

@@ -11,9 +11,11 @@ use super::{GROUP, Group, PANEL};
 /// The sums of a row and a panel.
 type Sums = [i32; PANEL];
 
-/// Goes through a task in tiles of `$row` rows, the numbers up to the largest, and `$panels` panels, or one at its end.
+/// Goes through a task in tiles of `$row` rows and `$panels` panels; at its ends, of fewer rows and of one panel.
 ///
-/// A macro, because only what stands inside of a function with a CPU's features is compiled for them.
+/// Panels are the outer loop, so that their weights are read from memory once and stay in the cache for all rows. The
+/// numbers of rows are literals, since sums stay in registers only if their number is known to the compiler. A macro,
+/// because only code inside of a function with a CPU's features is compiled for them.
 macro_rules! in_tiles {
     ($task:ident, $tile:ident, [$($row:literal)+], $panels:literal) => {{
         let most = [$($row),+].len();
@@ -38,7 +40,7 @@ macro_rules! in_tiles {
 use in_tiles;
 
 impl<'a> Task<'a> {
-    /// Some rows' bytes, all of the same number of groups.
+    /// Some rows' bytes, as slices of equal length, so that the loop over groups needs no bounds checks.
     #[inline(always)]
     fn rows<const ROWS: usize>(&self, first: usize) -> [&'a [[u8; GROUP]]; ROWS] {
         let groups = self.matrix.groups();
@@ -49,7 +51,7 @@ impl<'a> Task<'a> {
         rows
     }
 
-    /// Some panels' weights, all of as many groups.
+    /// Some panels' weights, of that length as well.
     #[inline(always)]
     fn columns<const PANELS: usize>(&self, first: usize) -> [&'a [Group]; PANELS] {
         let groups = self.matrix.groups();
@@ -72,9 +74,11 @@ impl<'a> Task<'a> {
         let scales = &self.matrix.scales.as_flattened()[column..][..len];
         let excess = &self.matrix.excess.as_flattened()[column..][..len];
         let values = sums.iter().zip(excess).zip(scales);
+        // Subtracted as integers, where it is exact.
         let values = values.map(|((sum, excess), scale)| (sum - excess) as f32 * (row_scale * scale));
-        // Written so that what is no number stays none.
+        // Written so that NaN propagates.
         let rectified = |value: f32| if value < 0.0 { 0.0 } else { value };
+        // Four loops instead of one that tests for each element.
         let bias = self.finish.bias.map(|bias| &bias[column..][..len]);
         match (bias, self.finish.negative) {
             (None, Negative::Kept) => write(output, values),
@@ -110,7 +114,7 @@ pub(super) fn all() -> Vec<fn(Task<'_>)> {
     all
 }
 
-/// Whatever the machine: the compiler finds vectors where it can.
+/// For every machine: the compiler vectorizes what it can.
 fn portable(task: Task<'_>) {
     in_tiles!(task, tile, [1], 2);
 }

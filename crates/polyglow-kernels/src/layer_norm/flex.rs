@@ -1,13 +1,9 @@
 //! The kernel: two passes over a row forwards, two backwards.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use crate::flex::{Numbers, from_values, open, record};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
 use crate::row::{BLOCK, total_of_blocks};
 use crate::vector::{Kernel, dot, total, vectorized};
 
@@ -15,11 +11,8 @@ use crate::vector::{Kernel, dot, total, vectorized};
 pub(super) fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<3> {
     let shape = input.dims();
     let width = shape[2];
-    assert_eq!((gamma.dims(), beta.dims()), ([width], [width]), "a factor and a shift for each number of a row");
-    let (input, input_node) = open(input).into_parts();
-    let (gamma, gamma_node) = open(gamma).into_parts();
-    let (beta, beta_node) = open(beta).into_parts();
-    let (input, gamma, beta) = (Numbers::of(input), Numbers::of(gamma), Numbers::of(beta));
+    assert_eq!((gamma.dims(), beta.dims()), ([width], [width]), "a factor and a shift for each element of a row");
+    let ((input, input_node), (gamma, gamma_node), (beta, beta_node)) = (read(input), read(gamma), read(beta));
     let mut standard = input.slice().to_vec();
     let mut output = vec![0.0; standard.len()];
     let mut scales = vec![0.0; standard.len() / width.max(1)];
@@ -36,30 +29,26 @@ pub(super) fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, ep
         });
     });
     let output = from_values(output, shape);
-    record(LayerNorm, [input_node, gamma_node, beta_node], State { shape, standard, scales, gamma }, output)
+    record(State { shape, standard, scales, gamma }, [input_node, gamma_node, beta_node], output)
 }
 
-/// What the gradients are made from.
+/// What the gradients are made from. The input is not kept: it occurs in no formula but through `standard`.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 3],
-    /// The input less its mean, over its standard deviation.
+    /// The input less its mean, over its standard deviation; `y` in the formulas.
     standard: Vec<f32>,
     /// One over the standard deviation of each row.
     scales: Vec<f32>,
-    gamma: Numbers,
+    gamma: Contiguous,
 }
 
-#[derive(Debug)]
-struct LayerNorm;
-
-impl Backward<Flex, 3> for LayerNorm {
-    type State = State;
-
-    fn backward(self, ops: Ops<State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let State { shape, standard, scales, gamma } = ops.state;
+impl BackwardPass<3> for State {
+    fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
+        let Self { shape, standard, scales, gamma } = self;
         let width = shape[2];
-        let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
+        let gradient = Contiguous::of(gradient);
+        // Blocks of a fixed size, whose sums are added in order: so no bit depends on the number of threads.
         let block = (BLOCK * width).max(1);
         let mut of_input = vec![0.0; standard.len()];
         let blocks = of_input
@@ -77,16 +66,7 @@ impl Backward<Flex, 3> for LayerNorm {
             .collect();
         let mut of_gamma = total_of_blocks(&sums, 2 * width);
         let of_beta = of_gamma.split_off(width);
-        let [input_node, gamma_node, beta_node] = ops.parents;
-        if let Some(node) = input_node {
-            grads.register::<Flex>(node.id, from_values(of_input, shape));
-        }
-        if let Some(node) = gamma_node {
-            grads.register::<Flex>(node.id, from_values(of_gamma, [width]));
-        }
-        if let Some(node) = beta_node {
-            grads.register::<Flex>(node.id, from_values(of_beta, [width]));
-        }
+        [Some(from_values(of_input, shape)), Some(from_values(of_gamma, [width])), Some(from_values(of_beta, [width]))]
     }
 }
 
@@ -109,6 +89,7 @@ impl Kernel for Forward<'_> {
         let rows = self.standard.chunks_exact_mut(width).zip(self.output.chunks_exact_mut(width)).zip(self.scales);
         for ((standard, output), scale) in rows {
             let mean = total(standard) / width as f32;
+            // Before the squares are summed: `mean(x²) - mean(x)²` in one pass would cancel digits.
             for value in standard.iter_mut() {
                 *value -= mean;
             }

@@ -1,61 +1,50 @@
-//! The kernel: the products write where nothing was zeroed before, and the gradients need no transposed copies.
+//! The kernel: products write into memory that was not zeroed first, and gradients need no transposed copies.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::Layout;
-use crate::flex::{FlexTensor, Numbers, close_plain, from_values, open, open_plain, record};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, read, record};
 use crate::matrix::{Matrix, product};
 use crate::row::{add_to_rows, sum_of_rows};
 use crate::vector::{Kernel, dot, vectorized};
 
-/// Up to so many rows are multiplied one by one.
+/// Up to so many rows, a beam's, are multiplied by dot products; with more the blocked product is faster.
 const FEW: usize = 8;
 /// Rows of weights in a task.
 const BLOCK: usize = 256;
 /// Products below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
 
-/// Both functions of the module on flex with autodiff.
-pub(super) fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, layout: Layout) -> Tensor<2> {
+/// Both functions of the module on flex.
+pub(super) fn linear(
+    mode: Mode,
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    layout: Layout,
+) -> Tensor<2> {
     let sizes = Sizes::new(&input, &weight, layout);
-    let Sizes { rows, d_out, .. } = sizes;
-    let (input, input_node) = open(input).into_parts();
-    let (weight, weight_node) = open(weight).into_parts();
-    let (input, weight) = (Numbers::of(input), Numbers::of(weight));
-    let mut output = product(sizes.input(&input), sizes.weight(&weight));
-    let state = LinearState { sizes, input, weight };
-    let Some(bias) = bias else {
-        return record(Projection, [input_node, weight_node], state, from_values(output, [rows, d_out]));
-    };
-    let (bias, bias_node) = open(bias).into_parts();
-    add_to_rows(&mut output, Numbers::of(bias).slice());
-    record(Affine, [input_node, weight_node, bias_node], state, from_values(output, [rows, d_out]))
-}
-
-/// Both functions of the module on flex without autodiff.
-pub(super) fn apply(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, layout: Layout) -> Tensor<2> {
-    let sizes = Sizes::new(&input, &weight, layout);
-    let (input, weight) = (Numbers::of(open_plain(input)), Numbers::of(open_plain(weight)));
-    let mut output = if layout == Layout::OutIn && sizes.rows <= FEW {
+    let ((input, input_node), (weight, weight_node)) = (read(input), read(weight));
+    // Only without autodiff, where few rows are the rule; a batch with few rows is trained by the same product as others.
+    let mut output = if mode == Mode::Inference && layout == Layout::OutIn && sizes.rows <= FEW {
         few_rows(input.slice(), weight.slice(), sizes)
     } else {
         product(sizes.input(&input), sizes.weight(&weight))
     };
-    if let Some(bias) = bias {
-        add_to_rows(&mut output, Numbers::of(open_plain(bias)).slice());
-    }
-    close_plain(from_values(output, [sizes.rows, sizes.d_out]))
+    let (state, shape) = (LinearState { sizes, input, weight }, [sizes.rows, sizes.d_out]);
+    let Some(bias) = bias else {
+        return record(state, [input_node, weight_node], from_values(output, shape));
+    };
+    let (bias, bias_node) = read(bias);
+    add_to_rows(&mut output, bias.slice());
+    record(state, [input_node, weight_node, bias_node], from_values(output, shape))
 }
 
-/// `input weightᵀ` for the rows of a beam: the weights are read once, where a product would reorder them first.
+/// `input weightᵀ` for few rows: the weights are read once, where `gemm` would first copy them into another order.
 fn few_rows(input: &[f32], weight: &[f32], sizes: Sizes) -> Vec<f32> {
     let Sizes { rows, d_in, d_out, .. } = sizes;
-    // By outputs, so that each task writes what lies together.
+    // By outputs, so that each task writes a contiguous block.
     let mut transposed = vec![0.0; rows * d_out];
     let run = |(output, weight): (&mut [f32], &[f32])| vectorized(Dots { output, weight, input, d_in });
     if weight.len() * rows < PARALLEL {
@@ -81,6 +70,7 @@ impl Kernel for Dots<'_> {
     fn run(self) {
         let Self { output, weight, input, d_in } = self;
         let rows = input.len() / d_in.max(1);
+        // Chunks of no rows would panic.
         if rows == 0 {
             return;
         }
@@ -92,7 +82,7 @@ impl Kernel for Dots<'_> {
     }
 }
 
-/// The two sides of a linear map.
+/// The shapes of a linear map.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) rows: usize,
@@ -110,12 +100,12 @@ impl Sizes {
         Self { rows, d_in, d_out, layout }
     }
 
-    pub(crate) fn input<'a>(&self, input: &'a Numbers) -> Matrix<'a> {
+    pub(crate) fn input<'a>(&self, input: &'a Contiguous) -> Matrix<'a> {
         Matrix::new(input.slice(), self.rows, self.d_in)
     }
 
-    /// `[d_in, d_out]`.
-    pub(crate) fn weight<'a>(&self, weight: &'a Numbers) -> Matrix<'a> {
+    /// `[d_in, d_out]`, by strides in either layout.
+    pub(crate) fn weight<'a>(&self, weight: &'a Contiguous) -> Matrix<'a> {
         match self.layout {
             Layout::InOut => Matrix::new(weight.slice(), self.d_in, self.d_out),
             Layout::OutIn => Matrix::new(weight.slice(), self.d_out, self.d_in).transposed(),
@@ -127,20 +117,20 @@ impl Sizes {
 #[derive(Clone, Debug)]
 pub(crate) struct LinearState {
     pub(crate) sizes: Sizes,
-    pub(crate) input: Numbers,
-    pub(crate) weight: Numbers,
+    pub(crate) input: Contiguous,
+    pub(crate) weight: Contiguous,
 }
 
 impl LinearState {
     /// `gradient Wᵀ`.
-    pub(crate) fn of_input(&self, gradient: &Numbers) -> FlexTensor {
+    fn of_input(&self, gradient: &Contiguous) -> FlexTensor {
         let Sizes { rows, d_in, d_out, .. } = self.sizes;
         let gradient = Matrix::new(gradient.slice(), rows, d_out);
         from_values(product(gradient, self.sizes.weight(&self.weight).transposed()), [rows, d_in])
     }
 
     /// `xᵀ gradient`, in the layout of the weight.
-    pub(crate) fn of_weight(&self, gradient: &Numbers) -> FlexTensor {
+    fn of_weight(&self, gradient: &Contiguous) -> FlexTensor {
         let Sizes { rows, d_in, d_out, layout } = self.sizes;
         let gradient = Matrix::new(gradient.slice(), rows, d_out);
         let input = self.sizes.input(&self.input);
@@ -149,47 +139,30 @@ impl LinearState {
             Layout::OutIn => from_values(product(gradient.transposed(), input), [d_out, d_in]),
         }
     }
+
+    /// Of input, weight and bias. Each is a product of its own, so none is made for an input that is not tracked.
+    pub(crate) fn gradients_with_bias(&self, gradient: &Contiguous, tracked: [bool; 3]) -> [Option<FlexTensor>; 3] {
+        let d_out = self.sizes.d_out;
+        [
+            tracked[0].then(|| self.of_input(gradient)),
+            tracked[1].then(|| self.of_weight(gradient)),
+            tracked[2].then(|| from_values(sum_of_rows(gradient.slice(), d_out), [d_out])),
+        ]
+    }
 }
 
 /// The backward pass of `x W`.
-#[derive(Debug)]
-struct Projection;
-
-impl Backward<Flex, 2> for Projection {
-    type State = LinearState;
-
-    fn backward(self, ops: Ops<LinearState, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
-        let [input, weight] = ops.parents;
-        if let Some(input) = input {
-            grads.register::<Flex>(input.id, ops.state.of_input(&gradient));
-        }
-        if let Some(weight) = weight {
-            grads.register::<Flex>(weight.id, ops.state.of_weight(&gradient));
-        }
+impl BackwardPass<2> for LinearState {
+    fn gradients(self, gradient: FlexTensor, [of_input, of_weight]: [bool; 2]) -> [Option<FlexTensor>; 2] {
+        let gradient = Contiguous::of(gradient);
+        [of_input.then(|| self.of_input(&gradient)), of_weight.then(|| self.of_weight(&gradient))]
     }
 }
 
 /// The backward pass of `x W + b`.
-#[derive(Debug)]
-struct Affine;
-
-impl Backward<Flex, 3> for Affine {
-    type State = LinearState;
-
-    fn backward(self, ops: Ops<LinearState, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
-        let [input, weight, bias] = ops.parents;
-        if let Some(input) = input {
-            grads.register::<Flex>(input.id, ops.state.of_input(&gradient));
-        }
-        if let Some(weight) = weight {
-            grads.register::<Flex>(weight.id, ops.state.of_weight(&gradient));
-        }
-        if let Some(bias) = bias {
-            let d_out = ops.state.sizes.d_out;
-            grads.register::<Flex>(bias.id, from_values(sum_of_rows(gradient.slice(), d_out), [d_out]));
-        }
+impl BackwardPass<3> for LinearState {
+    fn gradients(self, gradient: FlexTensor, tracked: [bool; 3]) -> [Option<FlexTensor>; 3] {
+        self.gradients_with_bias(&Contiguous::of(gradient), tracked)
     }
 }
 

@@ -1,16 +1,12 @@
 //! The kernel: a chunk of rows goes from hidden states to logits, to their gradient in place, and to what that adds to both
 //! gradients, before the next chunk takes its memory.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::{Int, Tensor};
 
 use super::MOST_ROWS;
 use crate::LossOutput;
 use crate::cross_entropy::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
-use crate::flex::{FlexTensor, Numbers, from_values, open, record};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
 use crate::linear::{Layout, Sizes};
 use crate::matrix::{Matrix, add_product, product};
 
@@ -25,30 +21,31 @@ pub(super) fn projected_cross_entropy(
 ) -> LossOutput {
     let (sizes, targets) = (Sizes::new(&hidden, &weight, layout), ids_of(targets));
     assert_eq!(sizes.rows, targets.len(), "a target for each row");
-    let (hidden, hidden_node) = open(hidden).into_parts();
-    let (weight, weight_node) = open(weight).into_parts();
-    let weight_shape = if layout == Layout::InOut { [sizes.d_in, sizes.d_out] } else { [sizes.d_out, sizes.d_in] };
-    let work =
-        Work { sizes, hidden: Numbers::of(hidden), weight: Numbers::of(weight), smoothing: label_smoothing as f32 };
+    let weight_shape = weight.dims();
+    let ((hidden, hidden_node), (weight, weight_node)) = (read(hidden), read(weight));
+    let work = Work { sizes, hidden, weight, smoothing: label_smoothing as f32 };
     let real: Vec<usize> = (0..targets.len()).filter(|row| targets[*row] != pad_id).collect();
-    // All chunks have about the same size, so that none is too small for two cores.
+    // All chunks have about the same size, so that none is too small for all cores.
     let num_chunks = real.len().div_ceil(MOST_ROWS).max(1);
     let mut found = Found { losses: Vec::new(), of_hidden: vec![0.0; sizes.rows * sizes.d_in], of_weight: Vec::new() };
+    // In order and one at a time, each on all cores: the sum of their weight gradients does not depend on threads.
     for rows in real.chunks(real.len().div_ceil(num_chunks).max(1)) {
         let targets: Vec<u32> = rows.iter().map(|row| targets[*row]).collect();
         work.chunk(rows, &targets, pad_id, &mut found);
     }
+    // Still empty if every target is padding.
     found.of_weight.resize(sizes.d_in * sizes.d_out, 0.0);
     let (loss_sum, nll_sum) = sums(&found.losses);
-    let state = [from_values(found.of_hidden, [sizes.rows, sizes.d_in]), from_values(found.of_weight, weight_shape)];
-    LossOutput { loss_sum: record(Projected, [hidden_node, weight_node], state, loss_sum), nll_sum }
+    let of_hidden = from_values(found.of_hidden, [sizes.rows, sizes.d_in]);
+    let gradients = Gradients([of_hidden, from_values(found.of_weight, weight_shape)]);
+    LossOutput { loss_sum: record(gradients, [hidden_node, weight_node], loss_sum), nll_sum }
 }
 
 /// What every chunk needs.
 struct Work {
     sizes: Sizes,
-    hidden: Numbers,
-    weight: Numbers,
+    hidden: Contiguous,
+    weight: Contiguous,
     smoothing: f32,
 }
 
@@ -64,6 +61,7 @@ impl Work {
     fn chunk(&self, rows: &[usize], targets: &[u32], pad_id: u32, found: &mut Found) {
         let Sizes { d_in, d_out, .. } = self.sizes;
         let hidden = self.hidden.slice();
+        // Copied together, so that rows of padding between them cost no products.
         let input: Vec<f32> = rows.iter().flat_map(|row| &hidden[row * d_in..][..d_in]).copied().collect();
         let input = Matrix::new(&input, rows.len(), d_in);
         let weight = self.sizes.weight(&self.weight);
@@ -78,6 +76,7 @@ impl Work {
             Layout::InOut => (input.transposed(), gradient),
             Layout::OutIn => (gradient.transposed(), input),
         };
+        // The first chunk's product needs no zeroed memory to be added to.
         if found.of_weight.is_empty() {
             found.of_weight = product(left, right);
         } else {
@@ -86,20 +85,15 @@ impl Work {
     }
 }
 
-/// The backward pass, whose state are the gradients of the hidden states and of the weight.
-#[derive(Debug)]
-struct Projected;
+/// The gradients of the hidden states and of the weight, which are known with the loss.
+#[derive(Clone, Debug)]
+struct Gradients([FlexTensor; 2]);
 
-impl Backward<Flex, 2> for Projected {
-    type State = [FlexTensor; 2];
-
-    fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let slope = slope_of_sum(grads.consume::<Flex>(&ops.node));
-        for (node, gradient) in ops.parents.into_iter().zip(ops.state) {
-            if let Some(node) = node {
-                grads.register::<Flex>(node.id, scaled(gradient, slope));
-            }
-        }
+impl BackwardPass<2> for Gradients {
+    fn gradients(self, gradient: FlexTensor, tracked: [bool; 2]) -> [Option<FlexTensor>; 2] {
+        let slope = slope_of_sum(gradient);
+        let [of_hidden, of_weight] = self.0;
+        [tracked[0].then(|| scaled(of_hidden, slope)), tracked[1].then(|| scaled(of_weight, slope))]
     }
 }
 

@@ -1,42 +1,28 @@
-//! The kernel of one position: it keeps what it was given, and computes gates again for the gradients.
+//! The kernel of one position: it keeps its inputs, and the backward pass computes gates again, since they are as large as
+//! an input and cheap next to the products around them.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::Cell;
 use super::row::{Rows, RowsMut, Step, StepBack};
-use crate::flex::{Numbers, close_plain, from_values, open, open_plain, record, values_of};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record, values_of};
 use crate::row::Part;
 use crate::vector::vectorized;
 
-/// Numbers of a state that are worth a task.
+/// Elements of states that are worth a task.
 const PART: usize = 1 << 13;
 
-/// [`super::recurrent_step`] on flex with autodiff.
+/// [`super::recurrent_step`] on flex.
 pub(super) fn recurrent_step(cell: Cell, projected: Tensor<2>, recurrent: Tensor<2>, state: Tensor<2>) -> Tensor<2> {
     let sizes = Sizes::new(cell, &projected, &recurrent, &state);
-    let (projected, projected_node) = open(projected).into_parts();
-    let (recurrent, recurrent_node) = open(recurrent).into_parts();
-    let (state, state_node) = open(state).into_parts();
-    let [projected, recurrent, before] = [projected, recurrent, state].map(Numbers::of);
+    let ((projected, projected_node), (recurrent, recurrent_node)) = (read(projected), read(recurrent));
+    let (before, state_node) = read(state);
     let mut states = before.slice().to_vec();
     sizes.step(projected.slice(), recurrent.slice(), &mut states);
     let output = from_values(states, [sizes.rows, sizes.state()]);
     let state = State { sizes, projected, recurrent, before };
-    record(RecurrentStep, [projected_node, recurrent_node, state_node], state, output)
-}
-
-/// [`super::recurrent_step`] on flex without autodiff.
-pub(super) fn apply(cell: Cell, projected: Tensor<2>, recurrent: Tensor<2>, state: Tensor<2>) -> Tensor<2> {
-    let sizes = Sizes::new(cell, &projected, &recurrent, &state);
-    let [projected, recurrent] = [projected, recurrent].map(|tensor| Numbers::of(open_plain(tensor)));
-    let mut states = values_of(open_plain(state));
-    sizes.step(projected.slice(), recurrent.slice(), &mut states);
-    close_plain(from_values(states, [sizes.rows, sizes.state()]))
+    record(state, [projected_node, recurrent_node, state_node], output)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,12 +45,12 @@ impl Sizes {
         sizes
     }
 
-    /// Numbers in a row of sums.
+    /// Elements in a row of sums.
     fn sums(self) -> usize {
         self.cell.gates() * self.width
     }
 
-    /// Numbers in a state.
+    /// Elements in a state.
     fn state(self) -> usize {
         self.cell.states() * self.width
     }
@@ -95,21 +81,16 @@ impl Sizes {
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
-    projected: Numbers,
-    recurrent: Numbers,
-    before: Numbers,
+    projected: Contiguous,
+    recurrent: Contiguous,
+    before: Contiguous,
 }
 
-#[derive(Debug)]
-struct RecurrentStep;
-
-impl Backward<Flex, 3> for RecurrentStep {
-    type State = State;
-
-    fn backward(self, ops: Ops<State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let State { sizes, projected, recurrent, before } = ops.state;
+impl BackwardPass<3> for State {
+    fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
+        let Self { sizes, projected, recurrent, before } = self;
         let (Sizes { cell, rows, width }, sums, kept) = (sizes, sizes.sums(), sizes.state());
-        let mut slopes = values_of(grads.consume::<Flex>(&ops.node));
+        let mut slopes = values_of(gradient);
         let (mut of_projected, mut of_recurrent) = (vec![0.0; rows * sums], vec![0.0; rows * sums]);
         let block = sizes.rows_per_task();
         let run = |(part, ((slopes, of_projected), of_recurrent)): Part<'_>| {
@@ -132,16 +113,11 @@ impl Backward<Flex, 3> for RecurrentStep {
             let parts = slopes.par_chunks_mut(block * kept).zip(of_projected.par_chunks_mut(block * sums));
             parts.zip(of_recurrent.par_chunks_mut(block * sums)).enumerate().for_each(run);
         }
-        let [projected_node, recurrent_node, state_node] = ops.parents;
-        if let Some(node) = projected_node {
-            grads.register::<Flex>(node.id, from_values(of_projected, [rows, sums]));
-        }
-        if let Some(node) = recurrent_node {
-            grads.register::<Flex>(node.id, from_values(of_recurrent, [rows, sums]));
-        }
-        if let Some(node) = state_node {
-            grads.register::<Flex>(node.id, from_values(slopes, [rows, kept]));
-        }
+        [
+            Some(from_values(of_projected, [rows, sums])),
+            Some(from_values(of_recurrent, [rows, sums])),
+            Some(from_values(slopes, [rows, kept])),
+        ]
     }
 }
 

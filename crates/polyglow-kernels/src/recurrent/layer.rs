@@ -1,63 +1,44 @@
-//! The kernel of a whole sequence: a task is a part of the batch, which goes through all positions by itself; and the
-//! gradient of the weights is one product over all of them.
+//! The kernel of a whole sequence: a task is a part of the batch, which goes through all positions without waiting for the
+//! others. The gradient of the weights is one product over all rows and positions, which is faster than one at each.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
 use super::row::{Rows, RowsMut, Step, StepBack};
 use super::{Cell, Direction};
-use crate::flex::{Numbers, close_plain, from_values, open, open_plain, record};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record};
 use crate::matrix::{Matrix, MatrixMut, Old, product, product_into};
 use crate::row::{Part, sum_of_rows};
 use crate::vector::vectorized;
 
-/// So many parts of a batch at most: more cores than that gain nothing.
+/// The most parts of a batch: more cores than that gain nothing.
 const MOST_PARTS: usize = 16;
-/// So many rows has a part at least, or matrix products would be slow.
+/// The fewest rows of a part: with fewer, a position's product reads all weights for little work.
 const FEWEST_ROWS: usize = 8;
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
 
-/// What goes into a layer: the products with the input, the weight and the bias of those with the state, and the state.
-pub(super) struct Inputs {
-    pub(super) projected: Tensor<3>,
-    pub(super) weight: Tensor<2>,
-    pub(super) bias: Tensor<1>,
-    pub(super) start: Tensor<2>,
-}
-
-/// [`super::recurrent_layer`] on flex with autodiff.
+/// [`super::recurrent_layer`] on flex.
 pub(super) fn recurrent_layer(
     cell: Cell,
     direction: Direction,
-    inputs: Inputs,
+    projected: &Tensor<3>,
+    weight: &Tensor<2>,
+    bias: &Tensor<1>,
+    start: &Tensor<2>,
     padding: Option<&Tensor<2, Bool>>,
-) -> Tensor<3> {
-    let sizes = Sizes::new(cell, direction, &inputs);
+) -> Option<Tensor<3>> {
+    mode_of_both(projected, start)?;
+    let [batch, len, sums] = projected.dims();
+    let sizes = Sizes { cell, direction, batch, len, width: sums / cell.gates() };
+    sizes.check([weight.dims(), start.dims()], bias.dims());
     let padding = sizes.padding(padding);
-    let (projected, projected_node) = open(inputs.projected).into_parts();
-    let (weight, weight_node) = open(inputs.weight).into_parts();
-    let (bias, bias_node) = open(inputs.bias).into_parts();
-    let (start, start_node) = open(inputs.start).into_parts();
-    let [projected, weight, bias, start] = [projected, weight, bias, start].map(Numbers::of);
+    let ((projected, projected_node), (weight, weight_node)) = (read(projected.clone()), read(weight.clone()));
+    let ((bias, bias_node), (start, start_node)) = (read(bias.clone()), read(start.clone()));
     let Passed { output, before, recurrent } = sizes.forward([&projected, &weight, &bias, &start], &padding);
-    let output = from_values(output, [sizes.batch, sizes.len, sizes.width]);
+    let output = from_values(output, [batch, len, sizes.width]);
     let state = State { sizes, projected, weight, padding, before, recurrent };
-    record(RecurrentLayer, [projected_node, weight_node, bias_node, start_node], state, output)
-}
-
-/// [`super::recurrent_layer`] on flex without autodiff.
-pub(super) fn apply(cell: Cell, direction: Direction, inputs: Inputs, padding: Option<&Tensor<2, Bool>>) -> Tensor<3> {
-    let sizes = Sizes::new(cell, direction, &inputs);
-    let padding = sizes.padding(padding);
-    let Inputs { projected, weight, bias, start } = inputs;
-    let inputs = [open_plain(projected), open_plain(weight), open_plain(bias), open_plain(start)].map(Numbers::of);
-    let output = sizes.forward(inputs.each_ref(), &padding).output;
-    close_plain(from_values(output, [sizes.batch, sizes.len, sizes.width]))
+    Some(record(state, [projected_node, weight_node, bias_node, start_node], output))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,36 +61,34 @@ struct Passed {
 }
 
 impl Sizes {
-    fn new(cell: Cell, direction: Direction, inputs: &Inputs) -> Self {
-        let [batch, len, sums] = inputs.projected.dims();
-        let sizes = Self { cell, direction, batch, len, width: sums / cell.gates() };
-        let expected = ([sizes.width, sums], [sums], [batch, sizes.state()]);
-        assert_eq!((inputs.weight.dims(), inputs.bias.dims(), inputs.start.dims()), expected, "a recurrent layer");
-        assert!(batch > 0 && len > 0 && sizes.width > 0, "a recurrent layer needs something to read");
-        sizes
+    fn check(self, [weight, start]: [[usize; 2]; 2], bias: [usize; 1]) {
+        let expected = ([self.width, self.sums()], [self.batch, self.state()], [self.sums()]);
+        assert_eq!((weight, start, bias), expected, "a recurrent layer");
+        assert!(self.batch > 0 && self.len > 0 && self.width > 0, "a recurrent layer needs something to read");
     }
 
-    /// Numbers in a row of sums.
+    /// Elements in a row of sums.
     fn sums(self) -> usize {
         self.cell.gates() * self.width
     }
 
-    /// Numbers in a state.
+    /// Elements in a state.
     fn state(self) -> usize {
         self.cell.states() * self.width
     }
 
-    /// By positions, `[len, batch]`; nothing where there is no padding.
+    /// By positions, `[len, batch]`, so that a part's rows lie together at each; empty without padding.
     fn padding(self, padding: Option<&Tensor<2, Bool>>) -> Vec<bool> {
         let Some(padding) = padding else { return Vec::new() };
         assert_eq!(padding.dims(), [self.batch, self.len], "the padding of a recurrent layer");
         padding.clone().transpose().into_data().iter::<bool>().collect()
     }
 
-    /// Rows of the batch in a part, whatever the number of threads.
+    /// Rows of the batch in a part, whatever the number of threads: the
+    /// bits of a product may depend on its number of rows.
     fn rows_per_part(self) -> usize {
         let parts = (self.batch / FEWEST_ROWS).clamp(1, MOST_PARTS);
-        // A power of two, so that cores have equal shares.
+        // A power of two, so that machines with 2, 4 or 8 cores have equal shares for each.
         self.batch.div_ceil(1 << parts.ilog2())
     }
 
@@ -130,10 +109,11 @@ impl Sizes {
         padding.get(position * self.batch + first..).unwrap_or(&[])
     }
 
-    fn forward(self, inputs: [&Numbers; 4], padding: &[bool]) -> Passed {
+    fn forward(self, inputs: [&Contiguous; 4], padding: &[bool]) -> Passed {
         let (len, width, sums, state) = (self.len, self.width, self.sums(), self.state());
         let mut output = vec![0.0; self.batch * len * width];
         let mut before = vec![0.0; self.batch * len * state];
+        // The bias in every row, to which products are added.
         let mut recurrent = inputs[2].slice().repeat(self.batch * len);
         let rows = self.rows_per_part() * len;
         let run = |(part, ((output, before), recurrent)): Part<'_>| {
@@ -149,14 +129,15 @@ impl Sizes {
         Passed { output, before, recurrent }
     }
 
-    fn forward_part(self, inputs: [&Numbers; 4], padding: &[bool], first: usize, results: [&mut [f32]; 3]) {
-        let [projected, weight, _, start] = inputs.map(Numbers::slice);
+    fn forward_part(self, inputs: [&Contiguous; 4], padding: &[bool], first: usize, results: [&mut [f32]; 3]) {
+        let [projected, weight, _, start] = inputs.map(Contiguous::slice);
         let [output, before, recurrent] = results;
         let Self { cell, len, width, .. } = self;
         let (sums, state) = (self.sums(), self.state());
         let rows = output.len() / (len * width);
         let mut states = start[first * state..][..rows * state].to_vec();
         for position in (0..len).map(|step| self.position(step)) {
+            // Rows of one position lie `len` rows apart; strides save copying them together.
             let products = MatrixMut::strided(&mut recurrent[position * sums..], rows, sums, len * sums);
             let hidden = Matrix::strided(&states, rows, width, state);
             product_into(products, hidden, Matrix::new(weight, width, sums), 1.0, Old::Added);
@@ -182,9 +163,10 @@ impl Sizes {
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
-    projected: Numbers,
-    weight: Numbers,
+    projected: Contiguous,
+    weight: Contiguous,
     padding: Vec<bool>,
+    /// As in [`Passed`]. Kept, because computing them again would be the whole forward pass.
     before: Vec<f32>,
     recurrent: Vec<f32>,
 }
@@ -215,6 +197,7 @@ impl State {
                 of_projected: RowsMut { values: &mut of_projected[position * sums..], stride: len * sums },
                 of_recurrent: RowsMut { values: &mut of_recurrent[position * sums..], stride: len * sums },
             });
+            // What the state before did to this position's sums; 0 at padding, whose rows of `of_recurrent` are 0.
             let of_hidden = MatrixMut::strided(of_start, rows, width, state);
             let of_products = Matrix::strided(&of_recurrent[position * sums..], rows, sums, len * sums);
             product_into(of_hidden, of_products, weight, 1.0, Old::Added);
@@ -222,46 +205,33 @@ impl State {
     }
 }
 
-#[derive(Debug)]
-struct RecurrentLayer;
-
-impl Backward<Flex, 4> for RecurrentLayer {
-    type State = State;
-
-    fn backward(self, ops: Ops<State, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let state = ops.state;
-        let Sizes { batch, len, width, .. } = state.sizes;
-        let (sums, kept) = (state.sizes.sums(), state.sizes.state());
-        let gradient = Numbers::of(grads.consume::<Flex>(&ops.node));
+impl BackwardPass<4> for State {
+    fn gradients(self, gradient: FlexTensor, [_, of_weight, of_bias, _]: [bool; 4]) -> [Option<FlexTensor>; 4] {
+        let Sizes { batch, len, width, .. } = self.sizes;
+        let (sums, kept) = (self.sizes.sums(), self.sizes.state());
+        let gradient = Contiguous::of(gradient);
         let (mut of_projected, mut of_recurrent) = (vec![0.0; batch * len * sums], vec![0.0; batch * len * sums]);
         let mut of_start = vec![0.0; batch * kept];
-        let rows = state.sizes.rows_per_part();
+        let rows = self.sizes.rows_per_part();
         let run = |(part, ((of_projected, of_recurrent), of_start)): Part<'_>| {
-            state.backward_part(gradient.slice(), part * rows, [of_projected, of_recurrent, of_start]);
+            self.backward_part(gradient.slice(), part * rows, [of_projected, of_recurrent, of_start]);
         };
         let block = rows * len * sums;
-        if state.sizes.is_small() {
+        if self.sizes.is_small() {
             let parts = of_projected.chunks_mut(block).zip(of_recurrent.chunks_mut(block));
             parts.zip(of_start.chunks_mut(rows * kept)).enumerate().for_each(run);
         } else {
             let parts = of_projected.par_chunks_mut(block).zip(of_recurrent.par_chunks_mut(block));
             parts.zip(of_start.par_chunks_mut(rows * kept)).enumerate().for_each(run);
         }
-        let [projected_node, weight_node, bias_node, start_node] = ops.parents;
-        if let Some(node) = projected_node {
-            grads.register::<Flex>(node.id, from_values(of_projected, [batch, len, sums]));
-        }
-        if let Some(node) = weight_node {
-            let before = Matrix::strided(&state.before, batch * len, width, kept);
+        let of_weight = of_weight.then(|| {
+            let before = Matrix::strided(&self.before, batch * len, width, kept);
             let of_weight = product(before.transposed(), Matrix::new(&of_recurrent, batch * len, sums));
-            grads.register::<Flex>(node.id, from_values(of_weight, [width, sums]));
-        }
-        if let Some(node) = bias_node {
-            grads.register::<Flex>(node.id, from_values(sum_of_rows(&of_recurrent, sums), [sums]));
-        }
-        if let Some(node) = start_node {
-            grads.register::<Flex>(node.id, from_values(of_start, [batch, kept]));
-        }
+            from_values(of_weight, [width, sums])
+        });
+        let of_bias = of_bias.then(|| from_values(sum_of_rows(&of_recurrent, sums), [sums]));
+        let of_projected = from_values(of_projected, [batch, len, sums]);
+        [Some(of_projected), of_weight, of_bias, Some(from_values(of_start, [batch, kept]))]
     }
 }
 
@@ -276,6 +246,13 @@ mod tests {
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let data = Tensor::<D>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex()).into_data();
         Tensor::<D>::from_data(data, &Device::flex().autodiff()).require_grad()
+    }
+
+    struct Inputs {
+        projected: Tensor<3>,
+        weight: Tensor<2>,
+        bias: Tensor<1>,
+        start: Tensor<2>,
     }
 
     /// Position by position.

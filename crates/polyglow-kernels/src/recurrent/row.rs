@@ -3,14 +3,14 @@
 use super::Cell;
 use crate::vector::{Kernel, LANES, sigmoid, tanh};
 
-/// Rows of numbers in a slice: the first begins at its start, and each `stride` after the one before.
+/// Rows in a slice: the first begins at its start, and each `stride` elements after the one before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows<'a> {
     pub(super) values: &'a [f32],
     pub(super) stride: usize,
 }
 
-/// The same to write to.
+/// [`Rows`] to write to.
 #[derive(Debug)]
 pub(super) struct RowsMut<'a> {
     pub(super) values: &'a mut [f32],
@@ -18,7 +18,7 @@ pub(super) struct RowsMut<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Those of a matrix, from this row on.
+    /// The rows of a matrix from `first` on.
     pub(super) fn from(values: &'a [f32], first: usize, stride: usize) -> Self {
         Self { values: &values[first * stride..], stride }
     }
@@ -43,9 +43,9 @@ pub(super) struct Step<'a> {
     pub(super) width: usize,
     pub(super) projected: Rows<'a>,
     pub(super) recurrent: Rows<'a>,
-    /// One after the other.
+    /// Contiguous, `[rows, states * width]`.
     pub(super) states: &'a mut [f32],
-    /// For each row whether the position is padding, which leaves its state as it is; nothing where there is none.
+    /// For each row whether the position is padding, which leaves its state as it is; empty without padding.
     pub(super) padding: &'a [bool],
 }
 
@@ -56,6 +56,7 @@ impl Kernel for Step<'_> {
     fn run(self) {
         let Self { cell, width, projected, recurrent, states, padding } = self;
         let sums = cell.gates() * width;
+        // One allocation for all rows of the task.
         let mut gates = vec![0.0; sums];
         for (row, state) in states.chunks_exact_mut(cell.states() * width).enumerate() {
             if padding.get(row) == Some(&true) {
@@ -98,15 +99,15 @@ fn lstm(gates: &[f32], state: &mut [f32]) {
     }
 }
 
-/// Gradients of states become those of the states before, as far as no product is between them.
+/// Gradients of states become those of the states before, without what goes through the product with the weights.
 pub(super) struct StepBack<'a> {
     pub(super) cell: Cell,
     pub(super) width: usize,
     pub(super) projected: Rows<'a>,
     pub(super) recurrent: Rows<'a>,
-    /// The states before.
+    /// The states before the position.
     pub(super) states: Rows<'a>,
-    /// One after the other.
+    /// Contiguous, `[rows, states * width]`.
     pub(super) slopes: &'a mut [f32],
     pub(super) padding: &'a [bool],
     /// Left as they are for padding.
@@ -130,9 +131,11 @@ impl Kernel for StepBack<'_> {
             let (of_projected, of_recurrent) = (of_projected.row(row, sums), of_recurrent.row(row, sums));
             let state = states.row(row, kept);
             match cell {
+                // The gates lie where their gradients will: each is read before its gradient is written.
                 Cell::Gru => gru_gates(projected, recurrent, of_projected, width),
                 Cell::Lstm => lstm_gates(projected, recurrent, of_projected, width),
             }
+            // In lanes first, then one by one: slices that may overlap would keep the compiler from vectorizing.
             let whole = width - width % LANES;
             for at in (0..whole).step_by(LANES) {
                 match cell {
@@ -180,7 +183,7 @@ fn sigmoids(projected: &[f32], recurrent: &[f32], gates: &mut [f32]) {
     }
 }
 
-/// Copies, so that compilers see that what is written is not what is read.
+/// A copy in registers, so that the compiler knows that no write changes what is read next.
 #[inline(always)]
 fn load<const N: usize>(values: &[f32], at: usize) -> [f32; N] {
     let mut loaded = [0.0; N];
@@ -193,9 +196,7 @@ fn store<const N: usize>(values: &mut [f32], at: usize, stored: [f32; N]) {
     values[at..at + N].copy_from_slice(&stored);
 }
 
-/// With `s` the slope of the new state: `a = s (1 - z) (1 - n²)` of `p_n`, `a r` of `u_n`, `a u_n r (1 - r)` of the sum of
-/// `r`, `s (h - n) z (1 - z)` of that of `z`, and `s z` of the old state; for `N` numbers, whose gates are in the place of
-/// `of_projected`.
+/// The GRU's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are in `of_projected`.
 #[inline(always)]
 fn gru_back<const N: usize>(
     at: usize,
@@ -227,9 +228,7 @@ fn gru_back<const N: usize>(
     store(of_recurrent, new_at, recurrent_new);
 }
 
-/// With `s` the slope of the new hidden state, and `t` that of the new memory, to which `s o (1 - tanh(c')²)` is added:
-/// `s tanh(c') o (1 - o)` of the sum of `o`, `t g i (1 - i)`, `t c f (1 - f)` and `t i (1 - g²)` of the others, and `t f` of
-/// the old memory; for `N` numbers, whose gates are in the place of `of_projected`.
+/// The LSTM's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are in `of_projected`.
 #[inline(always)]
 fn lstm_back<const N: usize>(
     at: usize,
@@ -247,6 +246,7 @@ fn lstm_back<const N: usize>(
     }
     for lane in 0..N {
         let [input, forget, new, output] = [gates[0][lane], gates[1][lane], gates[2][lane], gates[3][lane]];
+        // The new memory is computed again, as it was forwards.
         let tangent = tanh(forget * old[lane] + input * new);
         let slope = of_memory[lane] + of_hidden[lane] * output * (1.0 - tangent * tangent);
         gates[0][lane] = slope * new * input * (1.0 - input);
@@ -255,6 +255,7 @@ fn lstm_back<const N: usize>(
         gates[3][lane] = of_hidden[lane] * tangent * output * (1.0 - output);
         of_memory[lane] = slope * forget;
     }
+    // The old hidden state counts through the product with the weights alone, which is added later.
     store(slopes, at, [0.0; N]);
     store(slopes, width + at, of_memory);
     for (gate, values) in gates.into_iter().enumerate() {

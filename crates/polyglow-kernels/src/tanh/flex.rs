@@ -1,31 +1,16 @@
 //! The kernel: one pass each way, and nothing but the output is kept.
 
-use burn::backend::Flex;
-use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::grads::Gradients;
-use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use crate::flex::{FlexTensor, Numbers, close_plain, from_values, open, open_plain, record, values_of};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, open, record, values_of};
 use crate::row::rows_per_task;
 use crate::vector::{Kernel, tanh as tanh_of, vectorized};
 
-/// [`super::tanh`] on flex with autodiff.
+/// [`super::tanh`] on flex.
 pub(super) fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     let shape = input.dims();
-    let (input, node) = open(input).into_parts();
-    let output = forward(input, shape);
-    record(Tanh::<D>, [node], Numbers::of(output.clone()), output)
-}
-
-/// [`super::tanh`] on flex without autodiff.
-pub(super) fn apply<const D: usize>(input: Tensor<D>) -> Tensor<D> {
-    let shape = input.dims();
-    close_plain(forward(open_plain(input), shape))
-}
-
-fn forward<const D: usize>(input: FlexTensor, shape: [usize; D]) -> FlexTensor {
+    let (input, node) = open(input);
     let mut values = values_of(input);
     let block = rows_per_task(1);
     if values.len() <= block {
@@ -34,20 +19,19 @@ fn forward<const D: usize>(input: FlexTensor, shape: [usize; D]) -> FlexTensor {
     } else {
         values.par_chunks_mut(block).for_each(|values| vectorized(Forward(values)));
     }
-    from_values(values, shape)
+    let output = from_values(values, shape);
+    record(State { shape, output: Contiguous::of(output.clone()) }, [node], output)
 }
 
-#[derive(Debug)]
-struct Tanh<const D: usize>;
+#[derive(Clone, Debug)]
+struct State<const D: usize> {
+    shape: [usize; D],
+    output: Contiguous,
+}
 
-impl<const D: usize> Backward<Flex, 1> for Tanh<D> {
-    type State = Numbers;
-
-    fn backward(self, ops: Ops<Numbers, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
-        let gradient = grads.consume::<Flex>(&ops.node);
-        let [Some(node)] = ops.parents else { return };
-        let shape: [usize; D] = gradient.layout().shape().dims();
-        let (mut slopes, output) = (values_of(gradient), ops.state.slice());
+impl<const D: usize> BackwardPass<1> for State<D> {
+    fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
+        let (mut slopes, output) = (values_of(gradient), self.output.slice());
         let block = rows_per_task(1);
         if slopes.len() <= block {
             vectorized(Back { slopes: &mut slopes, output });
@@ -55,7 +39,7 @@ impl<const D: usize> Backward<Flex, 1> for Tanh<D> {
             let blocks = slopes.par_chunks_mut(block).zip(output.par_chunks(block));
             blocks.for_each(|(slopes, output)| vectorized(Back { slopes, output }));
         }
-        grads.register::<Flex>(node.id, from_values(slopes, shape));
+        [Some(from_values(slopes, self.shape))]
     }
 }
 

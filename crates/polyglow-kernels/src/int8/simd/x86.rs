@@ -17,7 +17,7 @@ pub(super) fn all() -> impl Iterator<Item = fn(Task<'_>)> {
     let vnni = has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512vnni");
     let avx2 = has!("avx2") && has!("fma");
     #[expect(unsafe_code, reason = "only here is it known what the CPU can do")]
-    // SAFETY: A function is given out only where the CPU has the features that it is compiled for.
+    // SAFETY: A function is returned only if the CPU has the features that it is compiled for.
     let ways: [(bool, fn(Task<'_>)); 3] = unsafe {
         [
             (vnni, |task| avx512_vnni(task)),
@@ -42,7 +42,7 @@ macro_rules! kernel {
         fn $tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize, panel: usize) {
             let (mut rows, mut panels) = (task.rows::<ROWS>(row), task.columns::<PANELS>(panel));
             let mut sums = [[[$zero(); $width]; PANELS]; ROWS];
-            // Loops, and no functions that take a closure: those would not be compiled for the same features.
+            // Loops, and no iterators with closures: those would not be compiled for the same features.
             let groups = rows[0].len();
             for row in &mut rows {
                 *row = &row[..groups];
@@ -72,21 +72,25 @@ macro_rules! kernel {
     };
 }
 
+// 6 x 4 sums, 4 panels and a row's bytes take 29 of 32 registers.
 kernel!(
     "avx512f,avx512bw,avx512vl,avx512vnni", avx512_vnni, tile_avx512_vnni, [1 2 3 4 5 6], 4, 1,
     _mm512_setzero_si512, _mm512_set1_epi32, _mm512_dpbusd_epi32
 );
+// 6 x 1 sums in two halves, 2 of weights and a row's bytes take 15 of 16 registers.
 kernel!(
     "avx2,fma,avxvnni", avx_vnni, tile_avx_vnni, [1 2 3 4 5 6], 1, 2,
     _mm256_setzero_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32
 );
+// Half as many rows: the products below need registers for what they are made from.
 kernel!("avx2,fma", avx2_alone, tile_avx2, [1 2 3], 1, 2, _mm256_setzero_si256, _mm256_set1_epi32, add_products);
 
-/// Adds four neighboring products to each sum, in 16 bits that hold a byte of either kind: the instruction for bytes alone
-/// would cut off sums of two products.
+/// Adds four neighboring products to each sum. Bytes are widened to 16 bits first, since the instruction for bytes
+/// (`vpmaddubsw`) adds two products in 16 bits and saturates.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn add_products(sums: __m256i, values: __m256i, weights: __m256i) -> __m256i {
+    // Of unsigned values the mask, of signed weights two shifts: one widens with zeros and the other with the sign.
     let even = _mm256_madd_epi16(
         _mm256_and_si256(values, _mm256_set1_epi16(255)),
         _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(weights)),
