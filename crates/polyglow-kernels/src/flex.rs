@@ -90,6 +90,7 @@ pub(crate) fn record<S: BackwardPass<N>, const N: usize, const D: usize>(
         return close(output);
     }
     let inputs = inputs.map(|node| node.expect("the inputs of an operation are all in the graph, or none is"));
+    // What the state keeps is never computed again, which Burn calls compute bound.
     let prepared = Recorded(PhantomData).prepare::<NoCheckpointing>(inputs).compute_bound().stateful();
     Tensor::from_primitive::<Autodiff<Flex>>(match prepared {
         OpsKind::Tracked(prepared) => prepared.finish(state, output),
@@ -106,6 +107,7 @@ impl<S: BackwardPass<N>, const N: usize> Backward<Flex, N> for Recorded<S> {
 
     fn backward(self, ops: Ops<S, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = grads.consume::<Flex>(&ops.node);
+        // An input that needs no gradient, such as data or a frozen parameter, has no parent here.
         let tracked = ops.parents.each_ref().map(Option::is_some);
         for (parent, gradient) in ops.parents.into_iter().zip(ops.state.gradients(gradient, tracked)) {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {

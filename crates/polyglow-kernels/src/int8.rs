@@ -127,6 +127,7 @@ impl Int8Matrix {
         assert_eq!(weights.scales.len(), d_out, "the scales of a matrix");
         assert!(d_in <= MOST_INT8_INPUTS, "the sums of {d_in} products of bytes do not fit into 32 bits");
         let (groups, panels) = (d_in.div_ceil(GROUP), d_out.div_ceil(PANEL));
+        // Rows and columns beyond the matrix stay 0, so the kernel needs no special case for the last of them.
         let mut bytes = vec![Group([0; GROUP * PANEL]); panels * groups];
         let (mut scales, mut excess) = (vec![[0.0; PANEL]; panels], vec![[0; PANEL]; panels]);
         scales.as_flattened_mut()[..d_out].copy_from_slice(&weights.scales);
@@ -204,6 +205,7 @@ pub fn int8_embedding(matrix: &Int8Matrix, ids: Tensor<2, Int>) -> Tensor<3> {
 }
 
 fn plain(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tensor<2> {
+    // All of it for every call: a device without kernels should use weights in `f32` (`has_int8_kernels`).
     let weights: Vec<f32> = (0..matrix.d_out).flat_map(|output| matrix.output(output)).collect();
     let weights = Tensor::<2>::from_data(TensorData::new(weights, [matrix.d_out, matrix.d_in]), &input.device());
     let output = input.matmul(weights.transpose());

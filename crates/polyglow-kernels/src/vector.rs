@@ -23,6 +23,7 @@ pub(crate) fn vectorized<K: Kernel>(kernel: K) -> K::Output {
     impl<K: Kernel> WithSimd for Widest<K> {
         type Output = K::Output;
 
+        // `dispatch` compiles this function for each instruction set, and what is inlined into it.
         #[inline(always)]
         fn with_simd<S: Simd>(self, _: S) -> Self::Output {
             self.0.run()
@@ -92,6 +93,7 @@ pub(crate) fn erf(x: f32) -> f32 {
     for coefficient in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
         polynomial = polynomial * t + coefficient;
     }
+    // The formula is for positive numbers; erf is odd.
     let rest = polynomial * t * exp(-size * size);
     if x < 0.0 { rest - 1.0 } else { 1.0 - rest }
 }

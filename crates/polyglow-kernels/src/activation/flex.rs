@@ -107,6 +107,7 @@ impl BackwardPass<3> for State {
 
 /// Turns products into what comes out, and fills `before`, unless it is empty, with the sums before the activation.
 fn activate(values: &mut [f32], before: &mut [f32], bias: &[f32], activation: Activation, dropped: Option<Dropped>) {
+    // By the width alone, so that parts of the mask are the same with any number of threads.
     let block = (rows_per_task(bias.len()) * bias.len()).max(1);
     let mask = dropped.map(Mask::new);
     let run = |(part, values): (usize, &mut [f32]), before: &mut [f32]| {
@@ -148,9 +149,11 @@ impl Kernel for Forward<'_> {
             }
         }
         if activation == Activation::Gelu {
+            // Copied while the block is in the cache, and before the next loop overwrites it.
             if !before.is_empty() {
                 before.copy_from_slice(values);
             }
+            // A loop of its own over all rows: short rows would leave the vectors of the error function half empty.
             for value in values.iter_mut() {
                 *value *= cumulative(*value);
             }

@@ -43,6 +43,7 @@ impl Sizes {
     fn new(queries: &Tensor<3>, keys: &Tensor<3>, mixed: &Tensor<2>) -> Self {
         let ([batch, len, width], [key_batch, key_len, key_width]) = (queries.dims(), keys.dims());
         assert_eq!((key_batch, key_width, mixed.dims()), (batch, width, [width, 1]), "the sides of additive attention");
+        // Chunks of length 0 panic.
         assert!(len > 0 && key_len > 0 && width > 0, "additive attention needs queries and keys");
         Self { batch, len, key_len, width }
     }
@@ -160,6 +161,7 @@ fn mixed_sum(query: &[f32], key: &[f32], mixed: &[f32]) -> f32 {
     let (queries, query) = query.as_chunks::<LANES>();
     let (keys, key) = key.as_chunks::<LANES>();
     let (factors, mixed) = mixed.as_chunks::<LANES>();
+    // As `dot` adds, so that the order is the same on every machine.
     let mut sums = [0.0; LANES];
     for ((query, key), factor) in queries.iter().zip(keys).zip(factors) {
         for lane in 0..LANES {
@@ -190,6 +192,7 @@ impl Kernel for Back<'_> {
     fn run(self) {
         let Self { slopes, weights, of: Row { queries, keys, mixed, forbidden }, of_queries, of_keys, of_mixed } = self;
         let (width, key_len) = (mixed.len(), forbidden.len());
+        // Called and not `vectorized`: this code is compiled for the widest instructions already.
         SoftmaxBack { slopes: &mut *slopes, weights, len: key_len, forbidden, mask: None }.run();
         let rows = of_queries.chunks_exact_mut(width).zip(queries.chunks_exact(width));
         for ((of_query, query), slopes) in rows.zip(slopes.chunks_exact(key_len)) {

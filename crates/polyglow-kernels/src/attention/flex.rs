@@ -17,6 +17,7 @@ pub(super) fn self_attention(
     dropped: Option<Dropped>,
 ) -> Option<Tensor<3>> {
     let mode = mode(qkv)?;
+    // Weights are dropped in training alone; the kernel without autodiff keeps none that could be.
     if mode == Mode::Inference && dropped.is_some() {
         return None;
     }

@@ -133,6 +133,8 @@ impl Sizes {
     ) -> (Vec<f32>, Vec<f32>) {
         let mut output = vec![0.0; self.batch * self.output_len()];
         let mut weights = vec![0.0; self.batch * self.num_heads * self.num_scores()];
+        // By batch rows and not by heads: a head's output lies between those of others, so tasks could not borrow it.
+        // At least 1, because chunks of an empty sequence would have the length 0, which panics.
         let outputs = output.par_chunks_mut(self.output_len().max(1));
         let rows = outputs.zip(weights.par_chunks_mut((self.num_heads * self.num_scores()).max(1))).enumerate();
         rows.for_each(|(index, (output, weights))| {
@@ -182,6 +184,8 @@ impl Sizes {
         let scores = MatrixMut::strided(weights, self.query.len, self.key.len, self.key.len);
         let queries = self.head(row.query, self.query, head);
         let keys = self.head(row.key_value, self.key, head).transposed();
+        // The product scales on its way out, which saves a pass over the scores; and it stays on this core, since other
+        // rows have the others.
         product_into(scores, queries, keys, self.scale(), Old::Replaced);
         vectorized(Softmax { rows: weights, len: self.key.len, forbidden: row.forbidden });
     }
@@ -200,6 +204,7 @@ impl Sizes {
         let zeros = |side: Side| vec![0.0; side.len * self.d_model()];
         let [mut of_query, mut of_key, mut of_value] = [zeros(self.query), zeros(self.key), zeros(self.value)];
         let (rows, columns) = (self.query.len, self.key.len);
+        // One score matrix for all heads, which stays in the cache.
         let mut of_weights = vec![0.0; self.num_scores()];
         let mut kept = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
         for (head, weights) in weights.chunks_exact(self.num_scores().max(1)).enumerate() {
@@ -251,6 +256,7 @@ impl Forbidden {
         let [batch, heads, rows, columns] = mask.dims();
         assert!(heads == 1 && columns == sizes.key.len && (rows == 1 || rows == sizes.query.len), "the attention mask");
         assert!(batch == 1 || batch == sizes.batch, "the attention mask");
+        // As small as `[batch, len]` in most calls, where all queries share a row.
         let values = mask.clone().into_data().iter::<bool>().collect();
         Self { values, stride: if batch == 1 { 0 } else { rows * columns }, rows, columns }
     }

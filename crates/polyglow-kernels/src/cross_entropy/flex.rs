@@ -34,6 +34,7 @@ pub(crate) fn ids_of(targets: Tensor<1, Int>) -> Vec<u32> {
 pub(crate) fn into_gradients(logits: &mut [f32], targets: &[u32], smoothing: f32, pad_id: u32) -> Vec<RowLoss> {
     let vocab_size = logits.len() / targets.len().max(1);
     let row = |(row, &target): (&mut [f32], &u32)| {
+        // Written and not skipped: the row still has its logits.
         if target == pad_id {
             row.fill(0.0);
             return RowLoss { loss: 0.0, nll: 0.0 };
@@ -102,6 +103,7 @@ impl Kernel for Row<'_> {
         let largest = max(row);
         // Read before the loop overwrites it.
         let of_target = row[target] - largest;
+        // Smoothing needs the mean of all logits, which costs little in the same pass.
         let (mut exps, mut shifts) = ([0.0; LANES], [0.0; LANES]);
         let (chunks, rest) = row.as_chunks_mut::<LANES>();
         for chunk in chunks {
@@ -119,6 +121,7 @@ impl Kernel for Row<'_> {
             exps[lane] += *value;
         }
         let total = sum(exps);
+        // `softmax - ε / V`, and the target's share below: the closed form, without a second array.
         let (scale, floor) = (1.0 / total, smoothing / len);
         for value in row.iter_mut() {
             *value = *value * scale - floor;

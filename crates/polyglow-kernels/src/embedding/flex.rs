@@ -30,6 +30,7 @@ struct Positions {
 impl Positions {
     fn look_up(&self, weight: &[f32]) -> Vec<f32> {
         let Self { d_model, scale, .. } = *self;
+        // Added to zeros, so that looking up and adding up share one kernel.
         let mut output = vec![0.0; self.ids.len() * d_model];
         let rows = rows_per_task(d_model);
         let copy = |(output, ids): (&mut [f32], &[u32])| {

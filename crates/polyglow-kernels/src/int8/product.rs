@@ -130,18 +130,19 @@ pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> 
         return output;
     }
     let threads = rayon::current_num_threads();
-    let place = &mut output.spare_capacity_mut()[..count];
+    // Every element is written once by some task; zeros first would be another pass over memory.
+    let result = &mut output.spare_capacity_mut()[..count];
     if rows * matrix.bytes.len() * size_of::<Group>() < PARALLEL || threads == 1 {
-        run(input, 0..rows, matrix, 0..matrix.scales.len(), finish, place);
+        run(input, 0..rows, matrix, 0..matrix.scales.len(), finish, result);
     } else if rows >= MANY {
         // Two tasks per thread, so that one that is late is helped; whole tiles, so that only the last task has a rest.
         let block = rows.div_ceil(2 * threads).next_multiple_of(ROWS).min(BLOCK);
-        place.par_chunks_mut(block * d_out).enumerate().for_each(|(index, output)| {
+        result.par_chunks_mut(block * d_out).enumerate().for_each(|(index, output)| {
             let rows = index * block..rows.min((index + 1) * block);
             run(input, rows, matrix, 0..matrix.scales.len(), finish, output);
         });
     } else {
-        by_columns(input, matrix, finish, place);
+        by_columns(input, matrix, finish, result);
     }
     #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
     // SAFETY: The vector has room for `count` elements, and the tasks divide them all among themselves; each writes every
@@ -162,6 +163,7 @@ fn by_columns(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>, output: &mu
         run(input, 0..rows, matrix, panels, finish, output);
     });
     for (block, values) in blocks.chunks(rows * columns).enumerate() {
+        // The last block may have fewer panels.
         let width = values.len() / rows;
         for (output, values) in output.chunks_mut(matrix.d_out).zip(values.chunks(width)) {
             output[block * columns..][..width].copy_from_slice(values);

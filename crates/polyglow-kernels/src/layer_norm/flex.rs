@@ -122,6 +122,7 @@ impl Kernel for Back<'_> {
         let width = self.gamma.len();
         let rows = self.of_input.chunks_exact_mut(width).zip(self.gradient.chunks_exact(width));
         for ((of_input, gradient), (standard, scale)) in rows.zip(self.standard.chunks_exact(width).zip(self.scales)) {
+            // Three results from the same two rows in one pass.
             for index in 0..width {
                 of_input[index] = gradient[index] * self.gamma[index];
                 self.of_gamma[index] += gradient[index] * standard[index];

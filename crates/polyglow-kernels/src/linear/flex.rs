@@ -37,6 +37,7 @@ pub(super) fn linear(
         return record(state, [input_node, weight_node], from_values(output, shape));
     };
     let (bias, bias_node) = read(bias);
+    // A pass of its own: `gemm` could add to old values, but filling them in first is the same pass.
     add_to_rows(&mut output, bias.slice());
     record(state, [input_node, weight_node, bias_node], from_values(output, shape))
 }
@@ -52,6 +53,7 @@ fn few_rows(input: &[f32], weight: &[f32], sizes: Sizes) -> Vec<f32> {
     } else {
         transposed.par_chunks_mut(BLOCK * rows).zip(weight.par_chunks(BLOCK * d_in)).for_each(run);
     }
+    // Small next to the weights that were read.
     (0..rows).flat_map(|row| transposed[row..].iter().step_by(rows).copied()).collect()
 }
 

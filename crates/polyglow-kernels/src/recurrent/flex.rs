@@ -90,6 +90,7 @@ impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
         let Self { sizes, projected, recurrent, before } = self;
         let (Sizes { cell, rows, width }, sums, kept) = (sizes, sizes.sums(), sizes.state());
+        // The gradient of the output becomes that of the state before, in place.
         let mut slopes = values_of(gradient);
         let (mut of_projected, mut of_recurrent) = (vec![0.0; rows * sums], vec![0.0; rows * sums]);
         let block = sizes.rows_per_task();

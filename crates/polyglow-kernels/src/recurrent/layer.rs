@@ -64,6 +64,7 @@ impl Sizes {
     fn check(self, [weight, start]: [[usize; 2]; 2], bias: [usize; 1]) {
         let expected = ([self.width, self.sums()], [self.batch, self.state()], [self.sums()]);
         assert_eq!((weight, start, bias), expected, "a recurrent layer");
+        // Chunks of length 0 panic.
         assert!(self.batch > 0 && self.len > 0 && self.width > 0, "a recurrent layer needs something to read");
     }
 
@@ -140,8 +141,10 @@ impl Sizes {
             // Rows of one position lie `len` rows apart; strides save copying them together.
             let products = MatrixMut::strided(&mut recurrent[position * sums..], rows, sums, len * sums);
             let hidden = Matrix::strided(&states, rows, width, state);
+            // On this core: a product of few rows is too small to divide, and other parts have the other cores.
             product_into(products, hidden, Matrix::new(weight, width, sums), 1.0, Old::Added);
             for (row, state) in states.chunks_exact(state).enumerate() {
+                // Kept for the gradient of the weights, which is one product with all of them.
                 before[(row * len + position) * state.len()..][..state.len()].copy_from_slice(state);
             }
             vectorized(Step {
@@ -183,6 +186,8 @@ impl State {
         for position in (0..len).rev().map(|step| sizes.position(step)) {
             for (row, slopes) in of_start.chunks_exact_mut(state).enumerate() {
                 let gradient = &gradient[((first + row) * len + position) * width..][..width];
+                // A hidden state is an output and enters the next position, so its gradient has two parts. The gradient
+                // of an LSTM's memory, behind it in `slopes`, has only the second.
                 slopes.iter_mut().zip(gradient).for_each(|(slope, gradient)| *slope += gradient);
             }
             let place = first * len + position;
@@ -224,6 +229,7 @@ impl BackwardPass<4> for State {
             let parts = of_projected.par_chunks_mut(block).zip(of_recurrent.par_chunks_mut(block));
             parts.zip(of_start.par_chunks_mut(rows * kept)).enumerate().for_each(run);
         }
+        // Over all rows and positions at once. Sums at padding are 0 in `of_recurrent`, so it adds nothing.
         let of_weight = of_weight.then(|| {
             let before = Matrix::strided(&self.before, batch * len, width, kept);
             let of_weight = product(before.transposed(), Matrix::new(&of_recurrent, batch * len, sums));

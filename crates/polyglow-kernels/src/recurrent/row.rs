@@ -81,6 +81,7 @@ impl Kernel for Step<'_> {
 fn gru(gates: &[f32], state: &mut [f32]) {
     let (update, new) = gates[state.len()..].split_at(state.len());
     for (state, (update, new)) in state.iter_mut().zip(update.iter().zip(new)) {
+        // `(1 - z) n + z h` with one multiplication.
         *state = new + update * (*state - new);
     }
 }
@@ -124,6 +125,7 @@ impl Kernel for StepBack<'_> {
         let (mut of_projected, mut of_recurrent) = (self.of_projected, self.of_recurrent);
         let (sums, kept) = (cell.gates() * width, cell.states() * width);
         for (row, slopes) in slopes.chunks_exact_mut(kept).enumerate() {
+            // The state passed through unchanged, so its gradient does as well.
             if padding.get(row) == Some(&true) {
                 continue;
             }
