@@ -2,8 +2,6 @@
 
 #[cfg(feature = "flex")]
 mod flex;
-#[cfg(feature = "flex")]
-mod gate;
 
 use burn::tensor::Tensor;
 
@@ -44,5 +42,5 @@ pub fn activated_linear(
 /// # Shapes
 /// - `gate`, `inner` and output: `[batch, len, d_ff]`
 pub fn gated(gate: &Tensor<3>, inner: &Tensor<3>, dropped: Option<Dropped>) -> Option<Tensor<3>> {
-    kernel!(gate::gated(gate, inner, dropped))
+    kernel!(flex::gated(gate, inner, dropped))
 }

@@ -6,13 +6,7 @@
 //! `Tᵀ Q / sqrt(head_dim)` of `K`.
 
 #[cfg(feature = "flex")]
-mod cached;
-#[cfg(feature = "flex")]
-mod dropping;
-#[cfg(feature = "flex")]
 mod flex;
-#[cfg(feature = "flex")]
-mod heads;
 
 use burn::tensor::{Bool, Tensor};
 
@@ -66,10 +60,10 @@ pub fn cached_attention(
     mask: Option<&Tensor<4, Bool>>,
     num_heads: usize,
 ) -> Option<Tensor<3>> {
-    kernel!(cached::cached_attention(query, key_value, mask, num_heads))
+    kernel!(flex::cached_attention(query, key_value, mask, num_heads))
 }
 
 /// Whether [`cached_attention`] has a kernel for what is on this tensor's device.
 pub fn caches_side_by_side(tensor: &Tensor<3>) -> bool {
-    kernel!(cached::has_kernel(tensor)) == Some(())
+    kernel!(flex::has_kernel(tensor)) == Some(())
 }

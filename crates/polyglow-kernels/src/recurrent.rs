@@ -8,10 +8,6 @@
 
 #[cfg(feature = "flex")]
 mod flex;
-#[cfg(feature = "flex")]
-mod layer;
-#[cfg(feature = "flex")]
-mod row;
 
 use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Bool, Tensor};
@@ -82,7 +78,7 @@ pub fn recurrent_layer(
     start: &Tensor<2>,
     padding: Option<&Tensor<2, Bool>>,
 ) -> Option<Tensor<3>> {
-    kernel!(layer::recurrent_layer(cell, direction, projected, weight, bias, start, padding))
+    kernel!(flex::recurrent_layer(cell, direction, projected, weight, bias, start, padding))
 }
 
 fn plain(cell: Cell, projected: &Tensor<2>, recurrent: &Tensor<2>, state: &Tensor<2>) -> Tensor<2> {

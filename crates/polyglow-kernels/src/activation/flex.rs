@@ -1,7 +1,11 @@
 //! The kernel: bias, activation and dropout are applied to a product where it lies.
 
+mod gate;
+
 use burn::tensor::Tensor;
 use rayon::prelude::*;
+
+pub(super) use gate::gated;
 
 use super::Activation;
 use crate::Dropped;

@@ -1,10 +1,16 @@
 //! The kernel: a task is a row of the batch. Heads are read and written where they lie in the projections, and of the
 //! `[query_len, key_len]` matrices only the weights are kept.
 
+mod cached;
+mod dropping;
+mod heads;
+
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use super::heads::{Back, Forbidden, Side, Sizes, row_of};
+pub(super) use cached::{cached_attention, has_kernel};
+use heads::{Back, Forbidden, Side, Sizes, row_of};
+
 use crate::Dropped;
 use crate::dropout::mask::Mask;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, mode_of_both, read, record};
@@ -154,12 +160,7 @@ pub(super) mod tests {
 
     const HEADS: usize = 2;
 
-    pub(in super::super) fn plain(
-        query: Tensor<3>,
-        key: Tensor<3>,
-        value: Tensor<3>,
-        mask: &Tensor<4, Bool>,
-    ) -> Tensor<3> {
+    pub(super) fn plain(query: Tensor<3>, key: Tensor<3>, value: Tensor<3>, mask: &Tensor<4, Bool>) -> Tensor<3> {
         let [batch, len, d_model] = query.dims();
         let split = |tensor: Tensor<3>| {
             let [batch, len, _] = tensor.dims();

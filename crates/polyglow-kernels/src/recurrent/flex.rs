@@ -1,11 +1,16 @@
 //! The kernel of one position: it keeps its inputs, and the backward pass computes gates again, since they are as large as
 //! an input and cheap next to the products around them.
 
+mod layer;
+mod row;
+
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
+pub(super) use layer::recurrent_layer;
+use row::{Rows, RowsMut, Step, StepBack};
+
 use super::Cell;
-use super::row::{Rows, RowsMut, Step, StepBack};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record, values_of};
 use crate::row::Part;
 use crate::vector::vectorized;

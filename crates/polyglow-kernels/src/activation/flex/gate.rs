@@ -9,7 +9,7 @@ use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_
 use crate::vector::{Kernel, sigmoid, vectorized};
 
 /// [`super::gated`] on flex with autodiff.
-pub(super) fn gated(gate: &Tensor<3>, inner: &Tensor<3>, dropped: Option<Dropped>) -> Option<Tensor<3>> {
+pub(crate) fn gated(gate: &Tensor<3>, inner: &Tensor<3>, dropped: Option<Dropped>) -> Option<Tensor<3>> {
     if mode_of_both(gate, inner) != Some(Mode::Training) {
         return None;
     }

@@ -5,11 +5,11 @@ use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
 use super::row::{Rows, RowsMut, Step, StepBack};
-use super::{Cell, Direction};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record};
 use crate::matrix::{Matrix, MatrixMut, Old, product, product_into};
 use crate::row::{Part, sum_of_rows};
 use crate::vector::vectorized;
+use crate::{Cell, Direction};
 
 /// The most parts of a batch: more cores than that gain nothing.
 const MOST_PARTS: usize = 16;
@@ -19,7 +19,7 @@ const FEWEST_ROWS: usize = 8;
 const PARALLEL: usize = 1 << 17;
 
 /// [`super::recurrent_layer`] on flex.
-pub(super) fn recurrent_layer(
+pub(crate) fn recurrent_layer(
     cell: Cell,
     direction: Direction,
     projected: &Tensor<3>,
@@ -245,9 +245,9 @@ impl BackwardPass<4> for State {
 mod tests {
     use burn::tensor::{Device, Distribution, TensorData};
 
-    use super::super::{plain, recurrent_layer};
     use super::*;
     use crate::flex::tests::{assert_near, numbers, on_threads};
+    use crate::recurrent::{plain, recurrent_layer};
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let data = Tensor::<D>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex()).into_data();

@@ -1,6 +1,6 @@
 //! One position of one row, forwards and backwards.
 
-use super::Cell;
+use crate::Cell;
 use crate::vector::{Kernel, LANES, sigmoid, tanh};
 
 /// Rows in a slice: the first begins at its start, and each `stride` elements after the one before.

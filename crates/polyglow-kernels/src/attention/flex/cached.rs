@@ -12,12 +12,12 @@ use crate::vector::{Kernel, dot, vectorized};
 const PARALLEL: usize = 1 << 17;
 
 /// `Some` if there is a kernel for what is on this tensor's device.
-pub(super) fn has_kernel(tensor: &Tensor<3>) -> Option<()> {
+pub(crate) fn has_kernel(tensor: &Tensor<3>) -> Option<()> {
     (mode(tensor)? == Mode::Inference).then_some(())
 }
 
 /// [`super::cached_attention`] on flex without autodiff.
-pub(super) fn cached_attention(
+pub(crate) fn cached_attention(
     query: &Tensor<3>,
     key_value: &Tensor<3>,
     mask: Option<&Tensor<4, Bool>>,
@@ -118,7 +118,7 @@ impl Kernel for Attend<'_> {
 mod tests {
     use burn::tensor::{Device, Distribution, TensorData};
 
-    use super::super::flex::tests::plain;
+    use super::super::tests::plain;
     use super::*;
     use crate::flex::tests::{assert_near, numbers};
 
