@@ -18,7 +18,7 @@ pub(crate) fn gated(gate: &Tensor<3>, inner: &Tensor<3>, dropped: Option<Dropped
     let ((gate, gate_node), (inner, inner_node)) = (read(gate.clone()), read(inner.clone()));
     let mut output = inner.slice().to_vec();
     let parts = output.par_chunks_mut(MASK_PART).zip(gate.slice().par_chunks(MASK_PART)).enumerate();
-    parts.for_each(|(part, (values, gate))| vectorized(Gate { values, gate, mask: mask_of(dropped, part) }));
+    parts.for_each(|(part, (values, gate))| vectorized(Forward { values, gate, mask: mask_of(dropped, part) }));
     Some(record(State { shape, gate, inner, dropped }, [gate_node, inner_node], from_values(output, shape)))
 }
 
@@ -43,20 +43,20 @@ impl BackwardPass<2> for State {
         let sides = gate.slice().par_chunks(MASK_PART).zip(inner.slice().par_chunks(MASK_PART));
         let parts = of_inner.par_chunks_mut(MASK_PART).zip(of_gate.par_chunks_mut(MASK_PART)).zip(sides).enumerate();
         parts.for_each(|(part, ((of_inner, of_gate), (gate, inner)))| {
-            vectorized(GateBack { of_inner, of_gate, gate, inner, mask: mask_of(dropped, part) });
+            vectorized(Back { of_inner, of_gate, gate, inner, mask: mask_of(dropped, part) });
         });
         [of_gate, of_inner].map(|values| Some(from_values(values, shape)))
     }
 }
 
-struct Gate<'a> {
+struct Forward<'a> {
     /// The inner projection, which becomes the output.
     values: &'a mut [f32],
     gate: &'a [f32],
     mask: Option<Mask>,
 }
 
-impl Kernel for Gate<'_> {
+impl Kernel for Forward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -70,7 +70,7 @@ impl Kernel for Gate<'_> {
     }
 }
 
-struct GateBack<'a> {
+struct Back<'a> {
     /// The gradient of the output, which becomes that of the inner projection.
     of_inner: &'a mut [f32],
     of_gate: &'a mut [f32],
@@ -79,7 +79,7 @@ struct GateBack<'a> {
     mask: Option<Mask>,
 }
 
-impl Kernel for GateBack<'_> {
+impl Kernel for Back<'_> {
     type Output = ();
 
     /// `silu'(x) = σ(x) (1 + x (1 - σ(x)))`.
