@@ -23,7 +23,7 @@ pub(super) fn self_attention(
     dropped: Option<Dropped>,
 ) -> Option<Tensor<3>> {
     let mode = mode(qkv)?;
-    // Weights are dropped in training alone; the kernel without autodiff keeps none that could be.
+    // Dropout belongs to training: the kernel without autodiff has no mask.
     if mode == Mode::Inference && dropped.is_some() {
         return None;
     }

@@ -37,7 +37,7 @@ struct State {
 impl BackwardPass<2> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
         let Self { shape, gate, inner, dropped } = self;
-        // In place, which saves one of three arrays as large as `d_ff` makes them.
+        // In place, which saves an array of `[batch, len, d_ff]`.
         let mut of_inner = values_of(gradient);
         let mut of_gate = vec![0.0; of_inner.len()];
         let sides = gate.slice().par_chunks(MASK_PART).zip(inner.slice().par_chunks(MASK_PART));
