@@ -1,4 +1,4 @@
-//! The `[data]` table of a run: which text is read, and which pairs of it are trained on.
+//! The `[data]` table of a configuration: which text or images to read, and which examples to train on.
 
 #[cfg(feature = "training")]
 mod files;
@@ -16,11 +16,23 @@ use crate::error::DataError;
 #[cfg(feature = "training")]
 pub(crate) use files::no_such_set;
 
-/// Which text a run reads: either an embedded corpus or files.
+/// The `[data]` table: either an embedded corpus or files, and how they are read.
+///
+/// ```
+/// use polyglow_data::config::DataConfig;
+///
+/// let config: DataConfig = serde_json::from_str(r#"{ "train": "data/train", "src": "en", "tgt": "de" }"#)?;
+/// config.validate()?;
+/// assert_eq!(config.max_len, 256);
+///
+/// let error = DataConfig { max_len: 0, ..config }.validate().unwrap_err();
+/// assert_eq!(error.to_string(), "`data.max_len` must lie in 1..=65535, not 0");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataConfig {
-    /// An embedded corpus, such as `mini-en-de`, in place of file names.
+    /// An embedded corpus, such as `mini-en-de`, instead of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub corpus: Option<String>,
     /// Training text.
@@ -32,52 +44,53 @@ pub struct DataConfig {
     /// Test text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<TestFiles>,
-    /// Word alignments of the training text in the Pharaoh format, a line a pair, or `gold` for those of an embedded
-    /// corpus; of several training corpora each names its own.
+    /// Word alignments of the training text in the Pharaoh format, one line per pair, or `gold` for those of an
+    /// embedded corpus. In a list of training corpora, each entry has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignments: Option<PathBuf>,
-    /// Source language: the ending of the source files.
+    /// Source language, which is the extension of the source files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub src: Option<String>,
-    /// Target language: the ending of the target files.
+    /// Target language, which is the extension of the target files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tgt: Option<String>,
-    /// Longest side, in tokens, of a pair that is trained on.
+    /// Maximum length in tokens of each side of a training pair; longer pairs are left out.
     #[serde(default = "default_max_len")]
     pub max_len: usize,
-    /// Largest ratio of the longer side to the shorter, in tokens, of a pair that is trained on.
+    /// Maximum ratio of the longer side to the shorter, in tokens; other pairs are left out of training.
     #[serde(default = "default_max_length_ratio")]
     pub max_length_ratio: f64,
-    /// Positions of the windows in which a text of one side is read, as a stream that goes on beyond the ends of lines;
-    /// line by line without it.
+    /// Length in positions of the windows in which one-sided text is read, as a stream across the ends of lines. If
+    /// missing, the text is read line by line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_len: Option<NonZeroUsize>,
-    /// Words on each side of a word that may be its context, for word vectors; default 5.
+    /// Maximum distance of a context word, for word vectors; default 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<usize>,
-    /// Words drawn from the noise for each of the context, for word vectors; default 5.
+    /// Number of noise words for each context word, for word vectors; default 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub negatives: Option<usize>,
-    /// Share of the text above which a word is left out here and there, for word vectors; default 0.001, 0 for never.
+    /// Share of the text above which occurrences of a word are left out at random, for word vectors; default 0.001, 0
+    /// for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subsample: Option<f64>,
-    /// Whether only targets are read, each a text of its own: what a language model is trained on. Not a key: it follows
-    /// from the architecture.
+    /// Whether only targets are read, each a text of its own, for language models. Not a key: it follows from the
+    /// architecture.
     #[serde(skip)]
     pub one_sided: bool,
-    /// The first so many pairs of the training text are trained on; all without it.
+    /// Train on the first so many pairs of the training text only; if missing, on all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_examples: Option<u64>,
-    /// Height and width, in pixels, to which images are resized; default 32 by 32.
+    /// Height and width in pixels to which images are resized; default 32 by 32.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_size: Option<[usize; 2]>,
-    /// Whether images have one byte a pixel in place of red, green and blue.
+    /// Whether images are converted to gray, with one channel instead of three.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grayscale: bool,
-    /// Whether images are mirrored and turned by quarter turns at random while a model is trained.
+    /// Whether training images are mirrored and turned by quarter turns at random.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub augment: bool,
-    /// Whether targets are labels, and of what. Not a key: it follows from the architecture.
+    /// What has labels, if the targets are labels. Not a key: it follows from the architecture.
     #[serde(skip)]
     pub labeled: Option<Labeled>,
 }
@@ -85,9 +98,9 @@ pub struct DataConfig {
 /// What has labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Labeled {
-    /// Texts: files with `label<TAB>text` on each line.
+    /// Texts: files with one `label<TAB>text` per line.
     Texts,
-    /// Images: folders whose names are labels, or MNIST's files.
+    /// Images: folders named by their labels, or MNIST's files.
     Images,
 }
 
@@ -98,9 +111,9 @@ pub enum Labeled {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a path, or a list of tables `{ path = \"...\", weight = 1.0 }`")]
 pub enum TrainFiles {
-    /// One corpus, read once an epoch.
+    /// One corpus, read once per epoch.
     One(PathBuf),
-    /// Several corpora, each read `weight` times an epoch.
+    /// Several corpora, each read `weight` times per epoch.
     Weighted(Vec<WeightedPath>),
 }
 
@@ -110,10 +123,10 @@ pub enum TrainFiles {
 pub struct WeightedPath {
     /// Prefix or TSV file.
     pub path: PathBuf,
-    /// How often an epoch holds each of its pairs: 2.0 is twice, 0.5 a random half.
+    /// How often each of its pairs occurs in an epoch: 2.0 means twice, 0.5 a random half.
     #[serde(default = "default_weight")]
     pub weight: f64,
-    /// Word alignments of the corpus in the Pharaoh format, a line a pair.
+    /// Word alignments of the corpus in the Pharaoh format, one line per pair.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignments: Option<PathBuf>,
 }
@@ -128,18 +141,18 @@ pub enum TestFiles {
     Named(BTreeMap<String, PathBuf>),
 }
 
-/// A part of the data with a purpose of its own.
+/// The training, validation or test part of the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Split<'a> {
-    /// What the parameters are learned from.
+    /// The text that the parameters are trained on.
     Train,
-    /// What training is watched on.
+    /// The text that progress is measured on during training.
     Valid,
     /// A test set, by name; a single one is called `test`.
     Test(&'a str),
 }
 
-/// What names the alignments of an embedded corpus.
+/// The value of `data.alignments` that stands for the alignments of an embedded corpus.
 pub const GOLD: &str = "gold";
 
 const DEFAULT_MAX_LEN: usize = 256;
@@ -183,7 +196,7 @@ impl DataConfig {
         self.image_size.unwrap_or(DEFAULT_IMAGE_SIZE)
     }
 
-    /// Height, width and bytes of a pixel; none where there are no images.
+    /// Height, width and channels of images; `None` if the data are not images.
     pub fn image_shape(&self) -> Option<[usize; 3]> {
         let [height, width] = self.image_size();
         (self.labeled == Some(Labeled::Images)).then_some([height, width, if self.grayscale { 1 } else { 3 }])

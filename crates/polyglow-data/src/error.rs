@@ -1,10 +1,10 @@
-//! What can go wrong between a text file and a batch, with the place where it happened.
+//! The error type of this crate: what went wrong between a file and a batch, and where.
 
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Every error of this crate.
+/// An error of this crate. Each names its file, line or configuration key.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -16,15 +16,15 @@ pub enum DataError {
         /// What the operating system said.
         source: std::io::Error,
     },
-    /// No file lies at any of the places where a corpus side may be.
+    /// A file of a corpus does not exist, neither plain nor compressed.
     #[error("`{key}`: there is no file `{path}`, nor `{path}.gz`", path = .path.display())]
     MissingFile {
         /// The configuration key that asks for it, such as `data.valid`.
         key: String,
-        /// The uncompressed name that was tried first.
+        /// The uncompressed name, which was tried first.
         path: PathBuf,
     },
-    /// A file that would be written holds something else.
+    /// A file that would be written already exists, with other content.
     #[error("`{path}` is there already, with other content", path = .path.display())]
     Occupied {
         /// File concerned.
@@ -55,17 +55,17 @@ pub enum DataError {
         /// Lines in the target file.
         tgt_lines: u64,
     },
-    /// A line is no list of alignment links.
+    /// A line of an alignment file is not a list of links.
     #[error("`{path}` line {line}: `{text}` is no list of links such as `0-0 1-2`", path = .path.display())]
     Alignment {
         /// File concerned.
         path: PathBuf,
         /// Line, counted from 1.
         line: u64,
-        /// What stands there.
+        /// The line.
         text: String,
     },
-    /// There is not one line of alignment links for each pair.
+    /// An alignment file does not have one line for each pair.
     #[error(
         "`{path}` and the corpus `{corpus}` differ in length: one has a line {line} and the other has not",
         path = .path.display()
@@ -73,32 +73,32 @@ pub enum DataError {
     AlignmentCount {
         /// File of the links.
         path: PathBuf,
-        /// The first line that only one of them has, counted from 1.
+        /// The first line that exists in only one of them, counted from 1.
         line: u64,
-        /// The text that they belong to.
+        /// The corpus that they belong to.
         corpus: String,
     },
-    /// A link names a word that its pair does not have.
+    /// A link refers to a word that its pair does not have.
     #[error("`{path}` line {line}: a link names a word that this line of `{corpus}` does not have", path = .path.display())]
     LinkBeyond {
         /// File of the links.
         path: PathBuf,
         /// Line, counted from 1.
         line: u64,
-        /// The text that they belong to.
+        /// The corpus that they belong to.
         corpus: String,
     },
-    /// A line of a TSV file does not hold exactly a source and a target.
+    /// A line of a TSV file is not exactly a source and a target.
     #[error("`{path}` line {line}: {found} tab-separated columns instead of 2", path = .path.display())]
     Columns {
         /// File concerned.
         path: PathBuf,
         /// Line, counted from 1.
         line: u64,
-        /// Columns on that line.
+        /// Number of columns on that line.
         found: usize,
     },
-    /// A line of a labeled file is not a label and a text, and one tab between them.
+    /// A line of a labeled file is not a label and a text, separated by one tab.
     #[error("`{path}` line {line}: {problem}", path = .path.display())]
     Label {
         /// File concerned.
@@ -108,7 +108,7 @@ pub enum DataError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A line is not a word and its vector.
+    /// A line of a file of word vectors is not a word and its vector.
     #[error("`{path}` line {line}: {problem}", path = .path.display())]
     Vectors {
         /// File concerned.
@@ -118,7 +118,7 @@ pub enum DataError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A file or folder is not the images, or the labels of images, that it should be.
+    /// A file or folder of images, or of their labels, is wrong.
     #[error("`{path}`: {problem}", path = .path.display())]
     Image {
         /// File or folder concerned.
@@ -126,24 +126,24 @@ pub enum DataError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A corpus or vocabulary holds no lines.
+    /// A corpus or vocabulary has no lines.
     #[error("`{path}` is empty: it has no line 1", path = .path.display())]
     Empty {
-        /// File, or name of the embedded corpus.
+        /// The file.
         path: PathBuf,
     },
-    /// Every pair of the training text was left out.
+    /// The filter has rejected every pair of the training text.
     #[error("no pair is left to train on: {reasons}")]
     NothingKept {
         /// How many pairs were left out, by reason.
         reasons: String,
     },
-    /// A configuration key has a value that cannot be used.
+    /// A configuration key has a wrong value.
     #[error("`{key}` {problem}")]
     Config {
         /// Full name of the key, such as `data.max_len`.
         key: &'static str,
-        /// What is wrong with it, to be read after the key.
+        /// What is wrong with it; the message is the key followed by this.
         problem: String,
     },
     /// A tokenizer could not be trained, read or applied.
@@ -151,7 +151,7 @@ pub enum DataError {
     Tokenizer {
         /// Path of the file, or kind of the tokenizer.
         name: String,
-        /// What the tokenizer library said.
+        /// The message of the tokenizers library, or what else is wrong.
         problem: String,
     },
     /// A tokenizer lacks one of the four special tokens.
@@ -161,45 +161,45 @@ pub enum DataError {
         name: String,
         /// What the token is for.
         role: &'static str,
-        /// Spellings that were looked for.
+        /// The spellings that were tried.
         tried: String,
     },
-    /// BPE dropout needs a BPE tokenizer whose merges fully explain its tokens.
+    /// BPE dropout is not possible: it needs a BPE tokenizer all of whose tokens are made by merges, and suitable rows.
     #[error("BPE dropout is not possible with this tokenizer: {problem}")]
     Dropout {
-        /// What stands in the way.
+        /// Why it is not possible.
         problem: String,
     },
-    /// The id cache does not hold what its header says.
+    /// The content of the id cache contradicts its header.
     #[error("id cache `{path}` is damaged: {problem}", path = .path.display())]
     Cache {
         /// Cache file.
         path: PathBuf,
-        /// What does not fit.
+        /// What is wrong with it.
         problem: String,
     },
     /// An n-gram model cannot be learned from these ids.
     #[error("n-gram model: {problem}")]
     Ngram {
-        /// What stands in the way.
+        /// Why it is not possible.
         problem: String,
     },
-    /// One pair alone is larger than a batch may be.
+    /// A single example exceeds the size of a batch.
     #[error("{place} needs {tokens} positions on one side, more than `train.max_tokens` = {max_tokens}")]
     LargerThanBatch {
         /// Index of the example in the cache.
         example: u32,
-        /// Where the pair stands: its file and line, if they are known.
+        /// Its file and line if they are known, or else its index.
         place: String,
-        /// Positions of its longer side, padded.
+        /// Padded length of its longer side, in tokens.
         tokens: usize,
-        /// The budget per batch.
+        /// Maximum number of tokens in a batch.
         max_tokens: usize,
     },
 }
 
 impl DataError {
-    /// What the user can do about it, where that is not plain from the message.
+    /// What the user can do about the error, if the message does not already say so.
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::MissingFile { .. } => {
@@ -226,17 +226,17 @@ impl DataError {
             Self::Dropout { .. } => "set `tokenizer.dropout = 0.0`, or `tokenizer.kind` to \"bpe\" or \"word-bpe\"",
             Self::Cache { .. } => "delete the file; it is built again from the corpus",
             Self::LargerThanBatch { .. } => {
-                "raise `train.max_tokens`, or lower `data.max_len`; of a text in windows `data.context_len`, and for word \
-                 vectors `data.window` or `data.negatives`"
+                "raise `train.max_tokens`, or lower `data.max_len` (for text in windows `data.context_len`, for word vectors \
+                 `data.window` or `data.negatives`)"
             }
             Self::Alignment { .. } => "a link is `source-target`, word numbers from 0, with spaces between links",
             Self::AlignmentCount { .. } => {
-                "there must be a line of links for each pair; a blank one where there is none"
+                "there must be one line of links per pair, which is blank for a pair without links"
             }
             Self::LinkBeyond { .. } => {
-                "words are what whitespace divides, counted from 0; the alignments may be of other text"
+                "words are separated by whitespace and counted from 0; are these the alignments of another text?"
             }
-            Self::Empty { .. } => "is it the right file, and was it written to its end?",
+            Self::Empty { .. } => "is it the right file, and was it written completely?",
             Self::Tokenizer { .. } => {
                 "a `tokenizer.json` comes from polyglow or from Hugging Face's `tokenizers`; leave out `tokenizer.path` to \
                  learn a new one"

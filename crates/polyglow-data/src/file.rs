@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// A file that is written beside its destination and takes its name with [`NewFile::commit`].
 ///
-/// Dropped without that, it is removed, and what was at the destination is still there. A process that is killed leaves a
-/// file behind whose name ends in `.tmp`.
+/// Dropped without that, it is removed, and what was at the destination is still there. A process that is killed leaves
+/// a file behind whose name ends in `.tmp`.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,

@@ -1,6 +1,8 @@
-//! Counter-based random numbers: a number is a pure function of a key, so any position of any epoch can be computed directly.
+//! Counter-based random numbers: a number is a pure function of a key, so any position of any epoch can be computed
+//! directly.
 //!
-//! A key begins with a [`Purpose`] and goes on with what the number belongs to, such as the seed, the epoch and the example.
+//! A key begins with a [`Purpose`] and goes on with what the number belongs to, such as the seed, the epoch and the
+//! example.
 
 mod purpose;
 
@@ -11,8 +13,8 @@ pub(crate) const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Mixes the parts of a key, in their order, into 64 random bits.
 ///
-/// The finalizer of `SplitMix64` absorbs one part after the other. Equal parts give equal bits on every machine; there is
-/// no state. Inside this crate keys begin with a [`Purpose`] and are mixed by [`Purpose::mix`].
+/// The finalizer of `SplitMix64` absorbs one part after the other. Equal parts give equal bits on every machine; there
+/// is no state. Inside this crate keys begin with a [`Purpose`] and are mixed by [`Purpose::mix`].
 pub fn mix(parts: &[u64]) -> u64 {
     parts.iter().fold(GOLDEN_GAMMA, |state, &part| absorb(state, part))
 }
@@ -27,7 +29,8 @@ pub fn below(bits: u64, bound: u64) -> u64 {
     ((u128::from(bits) * u128::from(bound)) >> 64) as u64
 }
 
-/// Shuffles `items` by Fisher and Yates, the same way for the same `key`, which is the result of [`Purpose::mix`] or [`mix`].
+/// Shuffles `items` by Fisher and Yates, the same way for the same `key`, which is the result of [`Purpose::mix`] or
+/// [`mix`].
 pub fn shuffle<T>(items: &mut [T], key: u64) {
     for last in (1..items.len()).rev() {
         items.swap(last, below(mix(&[key, last as u64]), last as u64 + 1) as usize);

@@ -1,4 +1,4 @@
-//! Embedded toy corpora: small tasks that are generated instead of fetched, each with gold word alignments.
+//! Embedded toy corpora: small tasks that are generated instead of downloaded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ pub mod shapes;
 use labels::LabeledToy;
 use shapes::Shapes;
 
-/// A corpus that ships as a generator, and therefore needs no download.
+/// A generated parallel corpus with gold word alignments.
 ///
-/// A generator is a pure function of fixed seeds: every machine gets the same bytes.
+/// Its text is a pure function of fixed seeds: every machine generates the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Toy {
     /// English to German from a small grammar with gender, case, adjective endings, separable verbs and
@@ -27,7 +27,7 @@ pub enum Toy {
     Digits,
 }
 
-/// A corpus that is generated, whatever it is of.
+/// Any generated corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Embedded {
     /// Pairs of sentences.
@@ -69,7 +69,7 @@ impl Embedded {
         }
     }
 
-    /// What it has, in words.
+    /// What the corpus contains, in words.
     pub(crate) const fn contents(self) -> &'static str {
         match self {
             Self::Pairs(_) => "pairs of sentences",
@@ -125,7 +125,8 @@ impl Toy {
 
     /// Generates one split; `None` if the corpus has no split of that name.
     ///
-    /// The splits of a corpus keep clear of each other, so this costs as much as [`Toy::generate`].
+    /// The splits have no sentence in common, so all of them must be generated: this costs as much as
+    /// [`Toy::generate`].
     pub fn split(self, name: &str) -> Option<Vec<AlignedPair>> {
         self.generate().into_iter().find_map(|(split, pairs)| (split == name).then_some(pairs))
     }
@@ -140,12 +141,12 @@ impl Toy {
         splits
     }
 
-    /// Writes `<split>.<language>` for both languages and `<split>.align` for every split into `dir`, one pair
-    /// per line, and makes `dir` where it is missing.
+    /// Writes `<split>.<language>` for both languages and `<split>.align` for every split into `dir`, one pair per
+    /// line. Creates `dir` if it does not exist.
     ///
     /// # Errors
-    /// [`DataError::Occupied`] if a file of that name holds something else, before anything is written;
-    /// [`DataError::Io`] names the directory or the file that could not be written.
+    /// [`DataError::Occupied`] if a file of that name has other content, in which case nothing is written;
+    /// [`DataError::Io`] if the directory or a file cannot be written.
     pub fn write(self, dir: &Path) -> Result<(), DataError> {
         write_files(dir, self.files())
     }

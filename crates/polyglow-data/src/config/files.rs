@@ -7,20 +7,20 @@ use crate::error::DataError;
 use crate::toy::{Embedded, Toy};
 
 impl DataConfig {
-    /// The embedded corpus of pairs, if the configuration names one that exists.
+    /// The embedded parallel corpus, if the configuration names one that exists.
     pub fn toy(&self) -> Option<Toy> {
         self.corpus.as_deref().and_then(Toy::from_name)
     }
 
-    /// The embedded corpus, whatever it is of, if the configuration names one that exists.
-    pub fn embedded_corpus(&self) -> Option<Embedded> {
+    /// The embedded corpus of any kind, if the configuration names one that exists.
+    pub(crate) fn embedded_corpus(&self) -> Option<Embedded> {
         self.corpus.as_deref().and_then(Embedded::from_name)
     }
 
     /// Source and target language.
     ///
     /// # Errors
-    /// [`DataError::Config`] if files are read and a language is missing.
+    /// [`DataError::Config`] if the data are files and a language is missing.
     pub fn languages(&self) -> Result<(&str, &str), DataError> {
         let (src, tgt) = self.toy().map(Toy::languages).unzip();
         let missing = |key| move || wrong(key, "is missing: the ending of that side's files".to_owned());
@@ -41,7 +41,7 @@ impl DataConfig {
         }
     }
 
-    /// The key that says where `split` lies.
+    /// The configuration key of the files of `split`.
     pub(crate) fn key(&self, split: Split) -> String {
         match (split, &self.test) {
             (Split::Train, _) => "data.train".to_owned(),

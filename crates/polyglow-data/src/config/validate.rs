@@ -1,4 +1,4 @@
-//! Which keys of the `[data]` table go together, and the ranges of its numbers.
+//! Checks of the `[data]` table: ranges of numbers, and keys that exclude or require each other.
 
 use std::path::Path;
 
@@ -12,17 +12,17 @@ use crate::toy::{Embedded, Toy};
 const MOST_NEIGHBORS: usize = 1000;
 
 impl DataConfig {
-    /// Checks what the types cannot: which keys go together, and the ranges of numbers. Opens no file.
+    /// Checks ranges of numbers and combinations of keys. Opens no file.
     ///
     /// # Errors
-    /// [`DataError::Config`] names the first key that does not fit.
+    /// [`DataError::Config`] names the first key with a wrong value.
     pub fn validate(&self) -> Result<(), DataError> {
         match &self.corpus {
             Some(name) => self.validate_embedded(name)?,
             None => self.validate_files()?,
         }
         if (self.one_sided || self.labeled.is_some()) && self.is_aligned() {
-            return Err(wrong("data.alignments", "is between two sides, and this model reads one".to_owned()));
+            return Err(wrong("data.alignments", "links two sides, but this model reads one side only".to_owned()));
         }
         if self.max_examples == Some(0) {
             return Err(wrong("data.max_examples", "must be at least 1".to_owned()));
@@ -78,7 +78,7 @@ impl DataConfig {
         Ok(())
     }
 
-    /// Whether an embedded corpus has what is read.
+    /// Whether an embedded corpus has the kind of data that this configuration reads.
     fn suits(&self, corpus: Embedded) -> bool {
         match corpus {
             Embedded::Pairs(_) => self.labeled.is_none(),

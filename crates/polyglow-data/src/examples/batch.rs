@@ -1,4 +1,5 @@
-//! Examples become rectangles of ids: the only padding, and the only shift between decoder input and output.
+//! Examples become rectangular batches of ids: the only place of padding, and of the shift between decoder input and
+//! output.
 
 use std::ops::Range;
 
@@ -8,66 +9,83 @@ use crate::masking::Masked;
 use crate::skip_gram::SkipGram;
 use crate::special::SpecialIds;
 
-/// Padded sentence pairs, ready for a model.
+/// Padded rows of ids, ready for a model.
 ///
-/// With source ids `s1 s2` and target ids `t1 t2`, the rows are `s1 s2 </s>`, `<s> t1 t2` and `t1 t2 </s>`: at each
-/// target position the decoder sees what precedes it (teacher forcing). All rows are padded on the right.
+/// A pair with source ids `s1 s2` and target ids `t1 t2` becomes `s1 s2 </s>` in `src`, `<s> t1 t2` in `tgt_in` and `t1
+/// t2 </s>` in `tgt_out`: at each target position the decoder sees the ids before it (teacher forcing). All rows are
+/// padded on the right.
+///
+/// ```
+/// use polyglow_data::batch::Batch;
+/// use polyglow_data::example::Example;
+/// use polyglow_data::special::SpecialIds;
+///
+/// let examples = [Example { src: vec![10, 11], tgt: vec![20, 21] }, Example { src: vec![12], tgt: vec![22] }];
+/// let special = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
+/// let batch = Batch::new(&examples, special, special, 1);
+/// assert_eq!(batch.src, [10, 11, 2, 12, 2, 0]);
+/// assert_eq!(batch.tgt_in, [1, 20, 21, 1, 22, 0]);
+/// assert_eq!(batch.tgt_out, [20, 21, 2, 22, 2, 0]);
+/// assert_eq!(batch.tgt_lengths, [3, 2]);
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// Source ids and end of sentence, `[batch_size, src_len]` row by row.
+    /// Source ids and end of sentence, `[batch_size, src_len]`, row-major.
     pub src: Vec<i32>,
-    /// Begin of sentence and target ids, `[batch_size, tgt_len]` row by row.
+    /// Begin of sentence and target ids, `[batch_size, tgt_len]`, row-major.
     pub tgt_in: Vec<i32>,
-    /// Target ids and end of sentence, `[batch_size, tgt_len]` row by row.
+    /// Target ids and end of sentence, `[batch_size, tgt_len]`, row-major.
     pub tgt_out: Vec<i32>,
-    /// Source positions that are not padding, per row.
+    /// For each row, the number of source positions that are not padding.
     pub src_lengths: Vec<usize>,
-    /// Target positions that are not padding, per row: those that count in the loss.
+    /// For each row, the number of target positions that are not padding and count in the loss.
     pub tgt_lengths: Vec<usize>,
-    /// Rows.
+    /// Number of rows.
     pub batch_size: usize,
     /// Padded source length.
     pub src_len: usize,
     /// Padded target length.
     pub tgt_len: usize,
-    /// Where each target position should look, `[batch_size, tgt_len, src_len]` row by row: its linked source positions
-    /// share 1, and what has no link has zeros. None where the text is not aligned.
+    /// The attention that each target position should have, `[batch_size, tgt_len, src_len]`, row-major: equal weights
+    /// on its linked source positions that add up to 1, or zeros without links. `None` if the text is not aligned.
     pub gold_attention: Option<Vec<f32>>,
-    /// The example behind each row, the first one of a window, as an index into the id cache.
+    /// For each row, its example as an index into the id cache; for a window, its first example.
     pub example_indices: Vec<u32>,
-    /// Epoch from which the batch is, counted from 0.
+    /// Epoch of the batch, counted from 0.
     pub epoch: u64,
-    /// Place of the batch in its epoch, counted from 0.
+    /// Position of the batch in its epoch, counted from 0.
     pub position: usize,
-    /// Batches in that epoch.
+    /// Number of batches in that epoch.
     pub epoch_len: usize,
 }
 
-/// Consecutive target positions of an example, as a part of a window of text. Its position `n` is where id `n` is to be
-/// predicted, or end of sentence if there is none.
+/// A range of target positions of an example, as a part of a window of text. At position `n` id `n` is predicted, or
+/// end of sentence after the last id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// The ids of the whole example.
     pub ids: Vec<u32>,
-    /// The positions, at most `ids.len() + 1` of them.
+    /// The positions, within `0..ids.len() + 1`.
     pub positions: Range<usize>,
 }
 
 /// Padded source sentences, for translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceBatch {
-    /// Source ids and end of sentence, `[batch_size, src_len]` row by row.
+    /// Source ids and end of sentence, `[batch_size, src_len]`, row-major.
     pub src: Vec<i32>,
-    /// Positions that are not padding, per row.
+    /// For each row, the number of positions that are not padding.
     pub src_lengths: Vec<usize>,
-    /// Rows.
+    /// Number of rows.
     pub batch_size: usize,
     /// Padded length.
     pub src_len: usize,
 }
 
 impl Batch {
-    /// Pads `examples` to multiples of `pad_multiple`; place and origin are left at zero for the caller to fill.
+    /// Makes a batch of sentence pairs, with lengths that are multiples of `pad_multiple`.
+    ///
+    /// The fields that say where the batch comes from, from `example_indices` on, are left empty or 0.
     pub fn new(examples: &[Example], src: SpecialIds, tgt: SpecialIds, pad_multiple: usize) -> Self {
         let source_rows: Vec<&[u32]> = examples.iter().map(|example| &*example.src).collect();
         let SourceBatch { src, src_lengths, batch_size, src_len } = SourceBatch::new(&source_rows, src, pad_multiple);
@@ -95,10 +113,10 @@ impl Batch {
         }
     }
 
-    /// Pads windows of text, each a row of pieces. Sources are empty; place and origin are left at zero.
+    /// Makes a batch of windows of text; each row consists of pieces. Sources are empty.
     ///
-    /// At each position the input is the id before the one that is predicted, or begin of sentence: what [`Batch::new`]
-    /// does for whole examples, so that windows which cover a text predict the same ids, each once.
+    /// At each position the input is the id before the one that is predicted, or begin of sentence, as in
+    /// [`Batch::new`]. So windows that cover a text predict the same ids as its whole examples, each id once.
     pub fn of_windows(windows: &[Vec<Piece>], special: SpecialIds, pad_multiple: usize) -> Self {
         let lengths = windows.iter().map(|pieces| pieces.iter().map(|piece| piece.positions.len()).sum());
         let lengths: Vec<usize> = lengths.collect();
@@ -118,8 +136,8 @@ impl Batch {
         Self { tgt_in, tgt_out, tgt_lengths: lengths, tgt_len, ..empty }
     }
 
-    /// Words as sources, and candidates for words beside them as the inputs of the decoder: its targets are 1 where the
-    /// candidate is from the text, and 0 where it is drawn. All rows have as many; place and origin are left at zero.
+    /// Makes a batch of skip-grams: `src` holds the words, `tgt_in` their candidates, and `tgt_out` is 1 for the
+    /// candidate from the text and 0 for those drawn from the noise. All rows have the same number of candidates.
     pub fn of_skip_grams(rows: &[SkipGram]) -> Self {
         let count = rows.first().map_or(0, |row| row.candidates.len());
         let ids = |ids: &[u32]| ids.iter().map(|&id| id as i32).collect::<Vec<_>>();
@@ -137,7 +155,7 @@ impl Batch {
         }
     }
 
-    /// Sources, each with the first target id of its example as the only target; place and origin are left at zero.
+    /// Makes a batch of labeled sources; the only target of a row is the first target id of its example.
     pub fn of_labels(sources: SourceBatch, examples: &[Example], special: SpecialIds) -> Self {
         let SourceBatch { src, src_lengths, batch_size, src_len } = sources;
         let label = |example: &Example| example.tgt.first().map_or(special.unk, |&label| label) as i32;
@@ -155,8 +173,8 @@ impl Batch {
         }
     }
 
-    /// Texts with hidden tokens as sources, and these as the targets at their positions; place and origin are left at zero.
-    /// The input of a decoder, which there is not, is the targets.
+    /// Makes a batch of texts with masked tokens: the targets are the masked ids at their positions, and padding
+    /// elsewhere. `tgt_in` is unused, because such models have no decoder; it equals `tgt_out`.
     pub fn of_masked(texts: &[Masked], special: SpecialIds, pad_multiple: usize) -> Self {
         let shown: Vec<&[u32]> = texts.iter().map(|text| &*text.shown).collect();
         let SourceBatch { src, src_lengths, batch_size, src_len } = SourceBatch::new(&shown, special, pad_multiple);
@@ -178,7 +196,8 @@ impl Batch {
         }
     }
 
-    /// Adds [`Self::gold_attention`] from the links of each row, which are between tokens and sorted by the target.
+    /// Sets [`Self::gold_attention`] from the links of each row, which are between tokens and sorted by target
+    /// position.
     #[must_use]
     pub fn with_links(mut self, links: &[Vec<Link>]) -> Self {
         let mut gold = vec![0.0; self.batch_size * self.tgt_len * self.src_len];
@@ -194,24 +213,24 @@ impl Batch {
         self
     }
 
-    /// Target positions that count in the loss: all tokens and the ends of sentence, no padding.
+    /// Number of target positions that count in the loss: tokens and ends of sentence, without padding.
     pub fn num_target_tokens(&self) -> usize {
         self.tgt_lengths.iter().sum()
     }
 
-    /// Source positions that are not padding.
+    /// Number of source positions that are not padding.
     pub fn num_source_tokens(&self) -> usize {
         self.src_lengths.iter().sum()
     }
 
-    /// All positions of source and target together, padding included.
+    /// Number of source and target positions together, including padding.
     pub fn num_positions(&self) -> usize {
         self.batch_size * (self.src_len + self.tgt_len)
     }
 }
 
 impl SourceBatch {
-    /// Ends and pads `rows` to a multiple of `pad_multiple`.
+    /// Appends end of sentence to each row, and pads all rows to a multiple of `pad_multiple`.
     pub fn new<R: AsRef<[u32]>>(rows: &[R], special: SpecialIds, pad_multiple: usize) -> Self {
         let src_len = padded_len(rows.iter().map(|row| row.as_ref().len()), pad_multiple);
         let mut src = Vec::with_capacity(rows.len() * src_len);
@@ -222,7 +241,7 @@ impl SourceBatch {
         Self { src, src_lengths, batch_size: rows.len(), src_len }
     }
 
-    /// Puts the bytes of images, as many in each, side by side.
+    /// Makes a batch of images of equal size, without end of sentence. Shorter rows are filled with 0.
     pub fn of_images<R: AsRef<[u32]>>(rows: &[R]) -> Self {
         let src_len = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
         let mut src = Vec::with_capacity(rows.len() * src_len);
@@ -233,7 +252,7 @@ impl SourceBatch {
     }
 }
 
-/// The padded length of rows with these tokens, each of which gets one special token more.
+/// The padded length of rows with these numbers of ids; each row gets one special token in addition.
 fn padded_len(lengths: impl Iterator<Item = usize>, pad_multiple: usize) -> usize {
     lengths.max().map_or(0, |longest| (longest + 1).next_multiple_of(pad_multiple.max(1)))
 }

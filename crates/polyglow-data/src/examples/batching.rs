@@ -1,4 +1,4 @@
-//! The plan of an epoch: which examples form which batch, as a pure function of lengths, seed and epoch.
+//! Planning an epoch: which examples form which batch, as a pure function of their lengths, the seed and the epoch.
 
 use std::ops::Range;
 
@@ -8,44 +8,44 @@ use crate::error::DataError;
 use crate::framing::Framing;
 use crate::random::{Purpose, below, shuffle};
 
-/// How examples are put into batches.
+/// How examples are grouped into batches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchingConfig {
-    /// Positions per batch, at most: rows times the longest padded side, source or target.
+    /// Maximum number of tokens in a batch: rows times the longest padded side, source or target.
     pub max_tokens: usize,
-    /// Padded lengths are rounded up to multiples of this; 1 wastes least, 8 suits GPUs.
+    /// Padded lengths are rounded up to multiples of this: 1 wastes least, 8 suits GPUs.
     pub pad_multiple: usize,
-    /// Seed of the order.
+    /// Seed of the order and of everything random in the rows.
     pub seed: u64,
-    /// Probability of BPE dropout; batches are planned for the longer rows that it makes.
+    /// Probability of BPE dropout, which makes rows longer; batches leave room for that.
     pub dropout: f64,
-    /// Whether batches bring the links of aligned text along; not with dropout, whose tokens alignments do not know.
+    /// Whether batches contain the links of aligned text. They never do with BPE dropout, which changes the tokens.
     pub links: bool,
-    /// What a row is.
+    /// What a row of a batch is.
     pub framing: Framing,
 }
 
 /// The batches of one epoch, in their order.
 ///
-/// Examples are sorted by their padded lengths, with a random order among equals, cut into batches, and the batches
-/// are shuffled. Every position can be reached directly, which is what resuming needs.
+/// Examples are sorted by their padded lengths, in random order among equals, and cut into batches; then the batches
+/// are shuffled. Any position can be accessed directly, so a run can be resumed in the middle of an epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpochPlan {
     order: Vec<u32>,
     batches: Vec<Range<u32>>,
 }
 
-// How far BPE dropout may lengthen a sentence: by this much of its length per unit of probability, and a few tokens.
-// On captions with 8 000 BPE tokens and p = 0.1, sentences grow by 0.29 on average, and one draw in thirteen goes beyond
-// these limits: room for all of them would be paid for in padding.
+// How much longer BPE dropout may make a sentence: by this share of its length per unit of probability, and a few
+// tokens. On captions with 8 000 BPE tokens and p = 0.1, sentences grow by 29 % on average, and one draw in thirteen
+// exceeds these limits. Room for all of them would mean more padding in every batch.
 const DROPOUT_GROWTH: f64 = 3.5;
 const DROPOUT_SLACK: usize = 2;
 
 impl BatchingConfig {
-    /// How many tokens a side with `len` undropped tokens may have in a batch.
+    /// Maximum number of tokens in a batch of a side that has `len` tokens without dropout.
     ///
-    /// With BPE dropout at probability p this is `len (1 + 3.5 p) + 2`, rounded up. Longer segmentations are drawn again,
-    /// so `max_tokens` holds strictly.
+    /// With BPE dropout at probability p this is `len (1 + 3.5 p) + 2`, rounded up. Longer segmentations are drawn
+    /// again, so `max_tokens` is never exceeded.
     pub fn planned_len(&self, len: usize) -> usize {
         if self.dropout > 0.0 && len > 0 {
             len + (len as f64 * DROPOUT_GROWTH * self.dropout).ceil() as usize + DROPOUT_SLACK
@@ -54,7 +54,7 @@ impl BatchingConfig {
         }
     }
 
-    /// The padded lengths of a row that is an example with so many source and target ids.
+    /// The padded source and target lengths of a row, for an example with so many source and target ids.
     pub(crate) fn positions(&self, (src, tgt): (usize, usize)) -> (usize, usize) {
         let padded = |len: usize| len.next_multiple_of(self.pad_multiple.max(1));
         let (src, tgt) = self.framing.positions((self.planned_len(src), self.planned_len(tgt)));
@@ -65,8 +65,8 @@ impl BatchingConfig {
 impl EpochPlan {
     /// Plans the epoch number `epoch`, counted from 0.
     ///
-    /// `lengths` gives the source and target tokens of an example. `parts` are the examples of each corpus and how
-    /// often an epoch holds each of them: 2.0 is twice, 0.5 a random half that differs between epochs.
+    /// `lengths` gives the numbers of source and target ids of an example. `parts` lists the examples of each corpus
+    /// and how often each of them occurs in an epoch: 2.0 means twice, 0.5 a random half that differs between epochs.
     ///
     /// # Errors
     /// [`DataError::LargerThanBatch`] if one example alone exceeds `max_tokens`.
@@ -102,14 +102,17 @@ impl EpochPlan {
         self.batches.is_empty()
     }
 
-    /// The examples of the batch at `position`, which must be less than [`EpochPlan::len`].
+    /// The examples of the batch at `position`.
+    ///
+    /// # Panics
+    /// If `position` is not less than [`EpochPlan::len`].
     pub fn batch(&self, position: usize) -> &[u32] {
         let Range { start, end } = self.batches[position];
         &self.order[start as usize..end as usize]
     }
 }
 
-/// The examples of an epoch, by their weights.
+/// The examples of an epoch, selected by the weights of their corpora.
 fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
     let mut chosen = Vec::new();
     for (range, weight) in parts {
@@ -118,7 +121,7 @@ fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
         }
         let mut left = range.len() as u64;
         let mut wanted = (left as f64 * weight.fract()).round() as u64;
-        // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) takes exactly as many as wanted, in one pass.
+        // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) selects exactly as many as wanted in one pass.
         for example in range.clone().take_while(|_| weight.fract() > 0.0) {
             if below(Purpose::Selection.mix(&[seed, epoch, u64::from(example)]), left) < wanted {
                 chosen.push(example);
@@ -130,9 +133,10 @@ fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
     chosen
 }
 
-/// Orders by source length, then target length up and down in turn, so that neighbors are alike on both sides.
+/// Sorts by source length, then by target length, ascending and descending in turn, so that neighbors are similar in
+/// both.
 fn sort_key((src, tgt): (usize, usize), tie: u64) -> u64 {
-    // Images and windows may be longer than 20 bits count; those are alike here.
+    // Images and windows may be longer than 20 bits can express; those count as equally long.
     let (src, tgt) = (src.min(0xF_FFFF), tgt.min(0xF_FFFF));
     let tgt = if src % 2 == 0 { tgt } else { 0xF_FFFF - tgt };
     (src as u64) << 44 | (tgt as u64) << 24 | tie >> 40

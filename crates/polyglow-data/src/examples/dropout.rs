@@ -1,4 +1,4 @@
-//! BPE dropout (Provilkov et al., 2020): other segmentations of the same words in every epoch.
+//! BPE dropout (Provilkov et al., 2020): different segmentations of the same words in every epoch.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::id_cache::IdCache;
 use crate::random::{Purpose, mix, unit};
 use crate::tokenizer::{Tokenizer, Tokenizers, WORD_START};
 
-/// How often a segmentation that is longer than planned is drawn again before the undropped one is taken.
+/// How often a segmentation is drawn before giving up on one that is short enough, and taking the one without dropout.
 const MAX_DRAWS: u64 = 8;
 
-/// Samples segmentations of both sides from the undropped ids; no text is needed.
+/// Samples segmentations of both sides from the ids without dropout; the text is not needed.
 pub struct BpeDropout {
     src: MergeTable,
     tgt: MergeTable,
@@ -23,9 +23,9 @@ pub struct BpeDropout {
 
 /// The merges of a BPE tokenizer, by ids.
 pub(crate) struct MergeTable {
-    /// Rank and result of each pair that can be merged; a low rank comes first.
+    /// Rank and product of each pair that can be merged; the lowest rank is merged first.
     merges: HashMap<(u32, u32), (u32, u32)>,
-    /// The characters (or bytes) of each token; only itself for a token that is no product of merges.
+    /// The characters (or bytes) of each token; a token that is not the product of merges stands for itself.
     symbols: Vec<Vec<u32>>,
 }
 
@@ -39,9 +39,10 @@ impl BpeDropout {
         Ok(Self { src, tgt, probability })
     }
 
-    /// Reads `example` and segments it anew: a pure function of the seed, the epoch and the example.
+    /// Reads `example` and segments it again: a pure function of the seed, the epoch and the example.
     ///
-    /// A segmentation longer than [`BatchingConfig::planned_len`] is drawn again, so that batches keep their size.
+    /// A segmentation longer than [`BatchingConfig::planned_len`] is drawn again, so that batches keep their planned
+    /// size.
     ///
     /// # Errors
     /// As [`IdCache::example`].
@@ -68,7 +69,7 @@ impl BpeDropout {
     }
 }
 
-/// What a `tokenizer.json` says about its BPE model.
+/// The BPE model in a `tokenizer.json`.
 #[derive(Deserialize)]
 struct TokenizerJson {
     model: ModelJson,
@@ -124,7 +125,7 @@ impl MergeTable {
         Ok(Self { merges, symbols })
     }
 
-    /// Segments the words of `marked` ids anew, leaving out each merge with `probability`.
+    /// Segments the words of `marked` ids again, skipping each merge with `probability`.
     pub(crate) fn sample(&self, marked: &[u32], probability: f64, key: u64) -> Vec<u32> {
         let mut sampled = Vec::with_capacity(marked.len());
         let mut draws = 0;
@@ -139,7 +140,7 @@ impl MergeTable {
         sampled
     }
 
-    /// Applies the merge of lowest rank, the leftmost first, until none is left or all are dropped.
+    /// Applies the merge of the lowest rank, the leftmost first, until no merge is left or all are dropped.
     ///
     /// Each possible merge is dropped independently at each step (algorithm 1 of the paper).
     fn merge(&self, mut symbols: Vec<u32>, mut is_dropped: impl FnMut() -> bool) -> Vec<u32> {

@@ -1,4 +1,4 @@
-//! An epoch: which examples, or windows of their text, form which batch, and these batches.
+//! An epoch: the order of the examples, or of windows of their text, and the batches that they form.
 
 use crate::batch::Batch;
 use crate::batching::{BatchingConfig, EpochPlan};
@@ -10,15 +10,15 @@ use crate::random::Purpose;
 use crate::skip_gram::{SkipGramSampler, SkipGrams};
 use crate::window::Windows;
 
-/// The batches of one epoch of an id cache, a pure function of the cache, the configuration and the epoch's number.
+/// The batches of one epoch: a pure function of the id cache, the configuration and the number of the epoch.
 #[derive(Debug, Clone)]
 pub struct Epoch {
     config: BatchingConfig,
     number: u64,
-    /// Of examples, or of windows if there are any.
+    /// The plan of the windows if there are any, and otherwise of the examples.
     plan: EpochPlan,
     windows: Option<Windows>,
-    /// Draws the rows of an example, where these are more than one.
+    /// Draws the rows of an example, if one example becomes several rows.
     sampler: Option<SkipGramSampler>,
 }
 
@@ -26,7 +26,8 @@ impl Epoch {
     /// Plans the epoch number `number`, counted from 0.
     ///
     /// # Errors
-    /// [`DataError::LargerThanBatch`] if one row alone exceeds `max_tokens`; and what [`Windows::new`] says.
+    /// [`DataError::LargerThanBatch`] if one row alone exceeds `max_tokens`; for windows, the errors of
+    /// [`Windows::new`].
     pub fn new(cache: &IdCache, config: &BatchingConfig, number: u64) -> Result<Self, DataError> {
         let windows = match config.framing {
             Framing::Windows { context_len } => Some(Windows::of_epoch(cache, context_len, config.seed, number)?),
@@ -53,7 +54,7 @@ impl Epoch {
         self.plan.is_empty()
     }
 
-    /// The least `max_tokens` that each row, or all rows of an example together, can be planned with.
+    /// The smallest `max_tokens` for which every example and window of this epoch fits into a batch.
     pub fn least_tokens(&self, cache: &IdCache) -> usize {
         let items = (0..self.len()).flat_map(|position| self.plan.batch(position));
         items
@@ -63,34 +64,34 @@ impl Epoch {
             .unwrap_or(0)
     }
 
-    /// Rows, padded source positions and padded target positions that the batch at `position` has at most. BPE dropout
-    /// leaves it smaller, and skip-grams about a quarter as large: of a word's window and of frequent words, only what is
-    /// drawn is in it.
+    /// Maximum number of rows, padded source length and padded target length of the batch at `position`. The real batch
+    /// is smaller with BPE dropout, and about a quarter as large with skip-grams, which draw the reach of each window
+    /// and leave out frequent words.
     ///
     /// # Panics
-    /// If there is no such batch.
+    /// If `position` is not less than [`Epoch::len`].
     pub fn shape(&self, cache: &IdCache, position: usize) -> [usize; 3] {
         let rows = self.plan.batch(position).iter().map(|&item| self.config.positions(self.lengths(cache, item)));
         self.config.framing.shape(rows)
     }
 
-    /// Source and target positions of the batch at `position` that are no padding, without dropout.
+    /// Number of source and target positions of the batch at `position` that are not padding, without BPE dropout.
     ///
     /// # Panics
-    /// If there is no such batch.
+    /// If `position` is not less than [`Epoch::len`].
     pub fn num_real_positions(&self, cache: &IdCache, position: usize) -> usize {
         let rows = self.plan.batch(position).iter();
         let rows = rows.map(|&item| self.config.framing.positions(self.lengths(cache, item)));
         rows.map(|(src, tgt)| src + tgt).sum()
     }
 
-    /// The batch at `position`, with other segmentations of its words if there is `dropout`.
+    /// The batch at `position`, with `dropout` in new segmentations.
     ///
     /// # Errors
     /// As [`IdCache::example`].
     ///
     /// # Panics
-    /// If there is no such batch.
+    /// If `position` is not less than [`Epoch::len`].
     pub fn batch(&self, cache: &IdCache, position: usize, dropout: Option<&BpeDropout>) -> Result<Batch, DataError> {
         let items = self.plan.batch(position);
         let batch = match (&self.windows, &self.sampler) {
@@ -114,7 +115,7 @@ impl Epoch {
         });
         let examples: Vec<_> = examples.collect::<Result<_, _>>()?;
         let tokenizers = cache.tokenizers();
-        let key = |row: usize| Purpose::Masking.mix(&[config.seed, self.number, u64::from(indices[row])]);
+        let key = |row: usize| Purpose::Row.mix(&[config.seed, self.number, u64::from(indices[row])]);
         let sides = (&*tokenizers.src, &*tokenizers.tgt);
         let mut batch = config.framing.batch(&examples, key, sides, config.pad_multiple);
         if config.links && dropout.is_none() && cache.is_aligned() {
@@ -149,7 +150,7 @@ impl Epoch {
         Ok(Batch { example_indices, ..Batch::of_skip_grams(&rows) })
     }
 
-    /// Source and target ids of an example or a window.
+    /// Numbers of source and target ids of an example or a window.
     fn lengths(&self, cache: &IdCache, item: u32) -> (usize, usize) {
         match &self.windows {
             None => cache.lengths(item),

@@ -1,4 +1,4 @@
-//! A pair as ids, which pairs are trained on, and the account of a whole corpus.
+//! A sentence pair as ids, the filter that selects pairs for training, and statistics of a corpus.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ pub struct Example {
     pub tgt: Vec<u32>,
 }
 
-/// Which pairs are trained on.
+/// Selects the pairs to train on, by their lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
-    /// Longest side, in tokens.
+    /// Maximum length of a side, in tokens.
     pub max_len: usize,
-    /// Largest ratio of the longer side to the shorter, in tokens.
+    /// Maximum ratio of the longer side to the shorter, in tokens.
     pub max_length_ratio: f64,
 }
 
@@ -35,7 +35,7 @@ pub enum Reason {
     Ratio,
 }
 
-/// What was read from a corpus, and what of it is kept.
+/// Statistics of a corpus: how many pairs were read, and how many of them are kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CorpusReport {
     /// Pairs read.
@@ -56,18 +56,18 @@ pub struct CorpusReport {
     pub parts: Vec<PartReport>,
 }
 
-/// One side of the pairs that are kept.
+/// Statistics of one side of the pairs that are kept.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideReport {
-    /// Tokens, without begin and end of sentence.
+    /// Number of tokens, without begin and end of sentence.
     pub tokens: u64,
-    /// Tokens that are unknown to the vocabulary.
+    /// Number of tokens that are not in the vocabulary.
     pub unknown: u64,
     /// Length of the longest sentence, in tokens.
     pub longest: usize,
 }
 
-/// One of the corpora that a split is read from.
+/// Statistics of one of the corpora of a split.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PartReport {
     /// Its source file, or its name if it is embedded.
@@ -81,9 +81,9 @@ pub struct PartReport {
 impl Filter {
     /// The filter that the `[data]` table asks for.
     pub fn new(config: &DataConfig) -> Self {
-        // A text that is read in windows may have lines of any length.
+        // Windows cut a text anywhere, so its lines may be of any length.
         let max_len = if config.context_len.is_some() { usize::from(u16::MAX) } else { config.max_len };
-        // A label is one token, however long what it belongs to.
+        // A label is always one token, so the ratio would reject long texts and all images.
         let max_length_ratio = if config.labeled.is_some() { f64::INFINITY } else { config.max_length_ratio };
         Self { max_len, max_length_ratio }
     }
@@ -109,13 +109,13 @@ impl SideReport {
         if kept == 0 { 0.0 } else { self.tokens as f64 / kept as f64 }
     }
 
-    /// Share of the tokens that are unknown, in 0 to 1.
+    /// Share of unknown tokens, from 0 to 1; 0 if there are no tokens.
     pub fn unknown_rate(&self) -> f64 {
         if self.tokens == 0 { 0.0 } else { self.unknown as f64 / self.tokens as f64 }
     }
 }
 
-/// One line: how many pairs are kept, and how many are not, by reason.
+/// Writes one line: how many pairs are kept, and how many are left out for which reason.
 impl fmt::Display for CorpusReport {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         write!(

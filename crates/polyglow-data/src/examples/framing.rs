@@ -1,4 +1,4 @@
-//! How a text becomes rows of batches: what a model reads, and what it predicts.
+//! How examples become rows of a batch: what a model reads, and what it predicts.
 
 use std::num::NonZeroUsize;
 
@@ -15,31 +15,35 @@ mod size;
 /// What a row of a batch is.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Framing {
-    /// A whole example: the source, and the target, each token of which is predicted from those before it.
+    /// A sentence pair: the source is read, and each target token is predicted from the source and the tokens before
+    /// it.
     #[default]
     Pairs,
-    /// A window of a text of one side, read as a stream ([`crate::window`]).
+    /// A window of one-sided text that is read as a stream; see `window`.
     Windows {
-        /// Positions of a window.
+        /// Length of a window, in positions.
         context_len: NonZeroUsize,
     },
-    /// A word of a text of one side, and candidates for one beside it ([`crate::skip_gram`]): many rows for an example.
+    /// A word of one-sided text and candidates for a word near it; one example becomes many rows. See
+    /// [`crate::skip_gram`].
     SkipGrams(SkipGrams),
-    /// A text, and its label as the only target.
+    /// A text, with its label as the only target.
     Labels,
-    /// An image, which has no end mark because all have one size, and its label as the only target.
+    /// An image, with its label as the only target. It has no end of sentence, because all images have the same size.
     Images {
-        /// Height, width and bytes of a pixel, if each image is mirrored and turned at random.
+        /// Height, width and channels if each image is mirrored and turned at random; `None` if it stays as it is.
         turned: Option<[usize; 3]>,
     },
-    /// A text of one side, some tokens of which are hidden; the targets are these, each at its source position
-    /// ([`crate::masking`]).
+    /// One-sided text with some tokens masked; the targets are the masked tokens at their positions. See
+    /// [`crate::masking`].
     Masked,
 }
 
 impl Framing {
-    /// Puts whole examples into a batch, padded to multiples of `pad_multiple`; place and origin are left at zero. What is
-    /// random about a row is a function of the row's `key`.
+    /// Makes a batch of whole examples, with lengths that are multiples of `pad_multiple`.
+    ///
+    /// Everything random in a row is a function of the row's `key`. The fields of the batch from `example_indices` on
+    /// are left empty or 0.
     pub fn batch(
         self,
         examples: &[Example],
@@ -74,8 +78,8 @@ impl Framing {
     }
 }
 
-/// An image mirrored in one of four ways, and if it is as high as wide also along its diagonal: all quarter turns and their
-/// mirror images, which of them is a function of `key`.
+/// Mirrors an image horizontally, vertically, both or not at all, and a square one also along its diagonal, which makes
+/// all quarter turns and their mirror images. The choice is a function of `key`.
 fn turn(pixels: &[u32], [height, width, channels]: [usize; 3], key: u64) -> Vec<u32> {
     let bits = Purpose::Turn.mix(&[key]);
     let bit = |number: u32| bits >> number & 1 == 1;

@@ -1,4 +1,4 @@
-//! The ids of a corpus on disk: written once, read by position, so that memory does not grow with the text.
+//! The ids of a corpus on disk: written once and read by position, so that memory hardly grows with the text.
 
 use std::fs::File;
 use std::ops::Range;
@@ -17,18 +17,19 @@ mod format;
 
 use format::{Header, IdWidth};
 
-/// Examples of a corpus, on disk. In memory are two bytes of length per side and example, and little else.
+/// The examples of a corpus, on disk. In memory are the lengths, two bytes for each side of an example, and little
+/// else.
 pub struct IdCache {
     path: PathBuf,
     file: File,
     width: IdWidth,
     src_lens: Vec<u16>,
     tgt_lens: Vec<u16>,
-    /// Links of each example; empty where the text is not aligned.
+    /// Number of links of each example; empty if the text is not aligned.
     num_links: Vec<u16>,
-    /// Ids in the file, and two for each link.
+    /// Number of ids in the file, counting a link as two.
     num_ids: u64,
-    /// For every [`BLOCK`]th example, how many ids lie before it.
+    /// For every [`BLOCK`]th example, the number of ids before it.
     blocks: Vec<u64>,
     report: CorpusReport,
     weights: Vec<f64>,
@@ -36,18 +37,19 @@ pub struct IdCache {
     vocab_sizes: [usize; 2],
 }
 
-/// Examples per entry of the offset table; offsets in between are sums of lengths.
+/// Examples per entry of the offset table. Offsets in between are computed from the lengths.
 const BLOCK: usize = 64;
 
 impl IdCache {
-    /// Opens the cache at `path` if it holds this corpus under these tokenizers, and builds it otherwise.
+    /// Opens the cache at `path` if it was built from this corpus with these tokenizers, and otherwise builds it.
     ///
-    /// Pairs that `filter` rejects are left out and counted; without a filter every pair is kept, empty ones included.
-    /// A cache that is stale, cut off or damaged is built again. It is written beside `path` and renamed when it is
-    /// complete, so that an interrupted run leaves no half of it behind.
+    /// Pairs that `filter` rejects are left out and counted. Without a filter every pair is kept, even if a side is
+    /// empty. A cache that is stale, truncated or damaged is built again. It is written as [`crate::file`] describes,
+    /// so that an interrupted run leaves no incomplete cache behind.
     ///
     /// # Errors
-    /// What is wrong with the corpus; [`DataError::Io`] if the cache cannot be written; [`DataError::NothingKept`].
+    /// The errors of [`Corpus::pairs`]; [`DataError::Io`] if the cache cannot be written; [`DataError::NothingKept`] if
+    /// the filter rejects every pair; those of a wrong alignment.
     pub fn open_or_build(
         path: &Path,
         corpus: &Corpus,
@@ -110,13 +112,13 @@ impl IdCache {
         self.src_lens.is_empty()
     }
 
-    /// Source and target length of `example`, in tokens.
+    /// Source and target length of `example`, in ids.
     pub fn lengths(&self, example: u32) -> (usize, usize) {
         let example = example as usize;
         (usize::from(self.src_lens[example]), usize::from(self.tgt_lens[example]))
     }
 
-    /// The examples of each corpus of a weighted list, with its weight.
+    /// The examples of each corpus of a weighted list, and its weight.
     pub fn parts(&self) -> Vec<(Range<u32>, f64)> {
         let mut start = 0;
         let ranges = self.report.parts.iter().map(|part| {
@@ -127,12 +129,12 @@ impl IdCache {
         ranges.zip(self.weights.iter().copied()).collect()
     }
 
-    /// The account of the corpus, as it was when the cache was built.
+    /// Statistics of the corpus, from when the cache was built.
     pub fn report(&self) -> &CorpusReport {
         &self.report
     }
 
-    /// The tokenizers that the ids belong to.
+    /// The tokenizers that made the ids.
     pub fn tokenizers(&self) -> &Tokenizers {
         &self.tokenizers
     }
@@ -140,7 +142,7 @@ impl IdCache {
     /// Reads one example.
     ///
     /// # Errors
-    /// [`DataError::Io`] or [`DataError::Cache`] if the file changed since it was opened.
+    /// [`DataError::Io`] or [`DataError::Cache`] if the file was changed after it was opened.
     pub fn example(&self, example: u32) -> Result<Example, DataError> {
         let mut marked = self.marked_example(example)?;
         for id in marked.src.iter_mut().chain(&mut marked.tgt) {
@@ -149,7 +151,7 @@ impl IdCache {
         Ok(marked)
     }
 
-    /// Reads one example whose ids carry [`WORD_START`] where a word begins.
+    /// Reads one example, with [`WORD_START`] set on each id that begins a word.
     pub(crate) fn marked_example(&self, example: u32) -> Result<Example, DataError> {
         let (src_len, tgt_len) = self.lengths(example);
         let before = self.ids_before(example);
@@ -163,17 +165,17 @@ impl IdCache {
         Ok(Example { src, tgt })
     }
 
-    /// Whether the text came with word alignments.
+    /// Whether the text has word alignments.
     pub fn is_aligned(&self) -> bool {
         !self.num_links.is_empty()
     }
 
-    /// How many links all examples have together; none where the text is not aligned.
+    /// Number of links of all examples together; `None` if the text is not aligned.
     pub fn num_links(&self) -> Option<u64> {
         self.is_aligned().then(|| self.num_links.iter().copied().map(u64::from).sum())
     }
 
-    /// The links of an example between tokens, source and target counted from 0; none where the text is not aligned.
+    /// The links of an example between source and target tokens, counted from 0; empty if the text is not aligned.
     ///
     /// # Errors
     /// As [`Self::example`].
@@ -189,7 +191,7 @@ impl IdCache {
         Ok(links)
     }
 
-    /// How many ids lie before those of `example`.
+    /// The number of ids in the file before those of `example`.
     fn ids_before(&self, example: u32) -> u64 {
         let block = example as usize / BLOCK;
         let between = block * BLOCK..example as usize;
@@ -198,17 +200,17 @@ impl IdCache {
         self.blocks[block] + sum(&self.src_lens[between.clone()]) + sum(&self.tgt_lens[between]) + 2 * sum(links)
     }
 
-    /// How many target positions lie before those of `example`: a target has one more than ids, for its end.
+    /// The number of target positions before those of `example`. A target has one position more than ids, for its end.
     ///
     /// # Panics
-    /// If the corpus has sources or links, for then this is not known without reading all lengths.
+    /// If the corpus has sources or links, because then the offsets do not count target ids alone.
     pub(crate) fn positions_before(&self, example: u32) -> u64 {
         assert!(self.is_text(), "positions are counted in text of one side");
         let ids = if (example as usize) < self.len() { self.ids_before(example) } else { self.num_ids };
         ids + u64::from(example)
     }
 
-    /// The example that has the target position `position` of all, which must be less than those of all examples.
+    /// The example at the target position `position`, counted over all examples; it must be less than their sum.
     pub(crate) fn example_at(&self, position: u64) -> u32 {
         let in_block = |block: usize| self.blocks[block] + (block * BLOCK) as u64;
         let (mut first, mut after) = (0, self.blocks.len());
@@ -225,15 +227,15 @@ impl IdCache {
         (first * BLOCK + before.count()) as u32
     }
 
-    /// Whether no example has a source.
-    pub fn is_text(&self) -> bool {
+    /// Whether the text is one-sided: no example has a source.
+    pub(crate) fn is_text(&self) -> bool {
         self.report.src.tokens == 0 && !self.is_aligned()
     }
 
-    /// Where `example` comes from: the name of its corpus, and its line there, counted from 1.
+    /// The origin of `example`: the name of its corpus, and its line there, counted from 1.
     ///
     /// # Errors
-    /// [`DataError::Io`] if the file cannot be read any more.
+    /// [`DataError::Io`] if the cache can no longer be read.
     pub fn origin(&self, example: u32) -> Result<(&str, u64), DataError> {
         let lengths = (2 * self.src_lens.len() + self.num_links.len()) as u64;
         let line = format::read_line(&self.file, &self.path, self.width, self.num_ids, lengths, example)?;
@@ -243,12 +245,12 @@ impl IdCache {
     }
 }
 
-/// Hashes everything that the content of the cache follows from.
+/// Hashes everything that determines the content of the cache.
 fn key(corpus: &Corpus, tokenizers: &Tokenizers, filter: Option<&Filter>) -> Result<[u8; 32], DataError> {
     let mut hash = Sha256::new();
     hash.update(corpus.content_hash()?);
     for part in corpus.parts() {
-        // Names appear in the report; without them a copy of a corpus would be reported under its old name.
+        // The report contains the names; without them a copy of a corpus would be reported under its old name.
         hash.update(part.name().as_bytes());
         hash.update([0]);
     }

@@ -1,26 +1,28 @@
-//! Hiding tokens of a text, for a model to find them again (Devlin et al., 2019, section 3.1 and appendix A.1).
+//! Masking tokens of a text for a model to predict (Devlin et al., 2019, section 3.1 and appendix A.1).
 
 use crate::random::{Purpose, below, mix, shuffle, unit};
 use crate::special::SpecialIds;
 
-/// Share of a text's tokens that are asked for.
+/// Share of the tokens of a text that are to be predicted.
 const ASKED: f64 = 0.15;
-/// Share of these that are hidden behind the mask; half of the others become a random token, and the rest stay.
+/// Share of these that are replaced by the mask.
 const MASKED: f64 = 0.8;
+/// Share of these that are replaced by a random token. The rest stays unchanged.
 const RANDOM: f64 = 0.1;
 
-/// A text with tokens that are asked for.
+/// A text with masked tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Masked {
-    /// What is to be seen.
+    /// The ids that the model sees.
     pub shown: Vec<u32>,
-    /// What stood there where it is asked for, and padding elsewhere.
+    /// The original id at each position that is to be predicted, and padding elsewhere.
     pub asked: Vec<u32>,
 }
 
 impl Masked {
-    /// Asks for 15 % of the tokens, at least one: 80 % of them are shown as begin of sentence, which no text has, 10 % as
-    /// any token, and 10 % as they are. Which, is a function of `key`.
+    /// Selects 15 % of the tokens, at least one, to be predicted. 80 % of them are replaced by the mask, which is begin
+    /// of sentence because no text contains it, 10 % by a random token, and 10 % are unchanged. The choice is a
+    /// function of `key`.
     pub fn new(ids: &[u32], special: SpecialIds, vocab_size: usize, key: u64) -> Self {
         let mut places: Vec<usize> = (0..ids.len()).collect();
         shuffle(&mut places, Purpose::MaskedPositions.mix(&[key]));
@@ -38,16 +40,16 @@ impl Masked {
         masked
     }
 
-    /// How many tokens are asked for.
-    pub fn num_asked(&self, special: SpecialIds) -> usize {
+    /// Number of tokens to be predicted.
+    pub(crate) fn num_asked(&self, special: SpecialIds) -> usize {
         self.asked.iter().filter(|&&id| id != special.pad).count()
     }
 }
 
-/// A token of the vocabulary that stands for text.
+/// A random token of the vocabulary that is not padding, begin or end of sentence.
 fn any_token(special: SpecialIds, vocab_size: usize, key: u64) -> u32 {
     let drawn = (0..64).map(|attempt| below(mix(&[key, attempt]), vocab_size as u64) as u32);
-    // A vocabulary may have hardly anything but special tokens.
+    // The number of attempts is limited because a vocabulary may consist almost entirely of special tokens.
     drawn.into_iter().find(|&id| !special.is_silent(id)).unwrap_or(special.unk)
 }
 

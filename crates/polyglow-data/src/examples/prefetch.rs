@@ -1,4 +1,4 @@
-//! A background thread that keeps some batches ready, from any position of any epoch on.
+//! Prepares batches in a background thread, starting at any position of any epoch.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -12,10 +12,10 @@ use crate::error::DataError;
 use crate::framing::Framing;
 use crate::id_cache::IdCache;
 
-/// Batches that are ready before they are asked for.
+/// Number of batches to prepare ahead.
 const AHEAD: usize = 8;
 
-/// A place in the endless stream of batches.
+/// A position in the endless stream of batches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Position {
     /// Epoch, counted from 0.
@@ -26,19 +26,19 @@ pub struct Position {
 
 /// An endless stream of training batches, epoch after epoch.
 ///
-/// What it yields is a pure function of the cache, the configuration and the place: a stream that starts in the middle
-/// continues like one that came there from the beginning. Dropping it ends the background thread.
+/// The batches are a pure function of the cache, the configuration and the position: a stream that starts in the middle
+/// continues exactly as one that started at the beginning. Dropping the stream ends its thread.
 pub struct BatchStream {
     batches: Option<Receiver<Result<Batch, DataError>>>,
     worker: Option<JoinHandle<()>>,
 }
 
 impl BatchStream {
-    /// Starts preparing batches from `start` on. A position behind the end of its epoch means the next epoch's start.
+    /// Starts preparing batches from `start` on. A position after the end of an epoch means the start of the next one.
     ///
     /// # Errors
-    /// What [`Epoch::new`] and [`BpeDropout::new`] say; [`DataError::Dropout`] for BPE dropout of windows or skip-grams; and
-    /// [`DataError::Io`] if no thread can be started.
+    /// The errors of [`Epoch::new`] and [`BpeDropout::new`]; [`DataError::Dropout`] for BPE dropout of windows or
+    /// skip-grams; [`DataError::Io`] if the thread cannot be started.
     pub fn start(cache: Arc<IdCache>, config: BatchingConfig, start: Position) -> Result<Self, DataError> {
         let dropout =
             if config.dropout > 0.0 { Some(BpeDropout::new(cache.tokenizers(), config.dropout)?) } else { None };
@@ -53,11 +53,11 @@ impl BatchStream {
             _ => {}
         }
         let maker = Maker { source: Planner { cache, config }, dropout };
-        // The first plan is made here, so that a configuration that cannot work fails at once.
+        // The first epoch is planned here, so that a wrong configuration fails at once.
         let first = maker.source.plan(start.epoch)?;
         let (sender, batches) = sync_channel(AHEAD);
         let run = move || {
-            // Sending fails when the stream is dropped, which is the signal to end.
+            // Sending fails when the stream is dropped, which is the signal to stop.
             let _ = maker.make_all(first, start, |batch| sender.send(batch).is_ok());
         };
         let worker = thread::Builder::new().name("batches".to_owned()).spawn(run).map_err(no_thread)?;
@@ -75,16 +75,16 @@ impl Iterator for BatchStream {
 
 impl Drop for BatchStream {
     fn drop(&mut self) {
-        // The receiver goes first: a worker that waits to send would never be joined.
+        // The receiver is dropped first: a worker that is blocked on sending could never be joined.
         self.batches = None;
         if let Some(worker) = self.worker.take() {
-            // A worker that panicked has printed why; there is nothing to add while dropping.
+            // If the worker panicked, the panic hook has reported it.
             let _ = worker.join();
         }
     }
 }
 
-/// What the plan of an epoch follows from.
+/// Everything that the plan of an epoch depends on.
 #[derive(Clone)]
 struct Planner {
     cache: Arc<IdCache>,
@@ -104,7 +104,7 @@ impl Planner {
         Epoch::new(&self.cache, &self.config, epoch)
     }
 
-    /// Plans an epoch while the one before it is used, because sorting a large corpus takes seconds.
+    /// Plans an epoch in another thread while the previous one is used, because sorting a large corpus takes seconds.
     fn plan_aside(&self, epoch: u64) -> Result<JoinHandle<Result<Epoch, DataError>>, DataError> {
         let planner = self.clone();
         thread::Builder::new().name("plan".to_owned()).spawn(move || planner.plan(epoch)).map_err(no_thread)

@@ -1,60 +1,61 @@
-//! Words beside words, to learn vectors from: skip-gram with negative sampling (Mikolov et al., 2013, "Distributed
-//! representations of words and phrases and their compositionality").
+//! Training data of word vectors: skip-gram with negative sampling (Mikolov et al., 2013, "Distributed representations
+//! of words and phrases and their compositionality").
 
 use crate::config::DataConfig;
 use crate::random::{Purpose, below, mix, unit};
 use crate::special::SpecialIds;
 
-/// Which words are learned from, and how many.
+/// How skip-grams are drawn from a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SkipGrams {
-    /// Words on each side of a word that may be its context; how many are is drawn for each word, from 1 to this.
+    /// Maximum distance of a context word. The distance for each word is drawn uniformly from 1 to this.
     pub window: usize,
-    /// Words drawn from the noise for each word of the context.
+    /// Number of noise words for each context word.
     pub negatives: usize,
-    /// How frequent a word may be, as a share of the text, before some of its occurrences are left out; 0 for no limit.
+    /// Share of the text above which a word is frequent, so that some of its occurrences are left out; 0 for no limit.
     pub subsample: f64,
 }
 
-/// A word, one of its context, and some that are not.
+/// A word, a word from its context, and noise words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkipGram {
     /// The word.
     pub center: u32,
-    /// The word of the context, and those from the noise behind it.
+    /// The context word, followed by the noise words.
     pub candidates: Vec<u32>,
 }
 
-/// Draws [`SkipGram`]s by the frequencies of a text.
+/// Draws [`SkipGram`]s from a text by its word frequencies.
 #[derive(Debug, Clone)]
 pub struct SkipGramSampler {
     config: SkipGrams,
-    /// By id: the probability that an occurrence is kept.
+    /// For each id, the probability that an occurrence is kept.
     keep: Vec<f64>,
-    /// By id: the sum of the noise up to it.
+    /// For each id, the cumulative noise weight up to and including it.
     noise: Vec<f64>,
     unk: u32,
 }
 
-// The second part of a key whose first part is the random bits of a line: what the number is drawn for.
+// The second part of a key whose first part is the bits of `Purpose::SkipGrams` for a line: what the number is drawn
+// for.
 const KEEP: u64 = 0;
 const REACH: u64 = 1;
 const NOISE: u64 = 2;
 
-/// The noise has the probabilities of words to this power (section 2.2).
+/// Noise words are drawn by their frequencies to this power (section 2.2).
 const FLATTENING: f64 = 0.75;
-/// Draws of a word from the noise, until it is not the context's: where there is no other word, there is no end to it.
+/// Attempts to draw a noise word other than the context word. With a vocabulary of one word there is no other.
 const MOST_DRAWS: u64 = 64;
 
 impl Default for SkipGrams {
-    /// The sizes of word2vec's own program.
+    /// The defaults of the original word2vec.
     fn default() -> Self {
         Self { window: 5, negatives: 5, subsample: 1e-3 }
     }
 }
 
 impl SkipGrams {
-    /// Those that the `[data]` table asks for.
+    /// The values of the `[data]` table, or their defaults.
     pub fn new(config: &DataConfig) -> Self {
         let default = Self::default();
         Self {
@@ -64,20 +65,20 @@ impl SkipGrams {
         }
     }
 
-    /// How many rows a line with so many words gives at most.
+    /// Maximum number of rows from a line of `words` words.
     pub fn most_pairs(&self, words: usize) -> usize {
-        // The distances 1 to the window, each between as many pairs as fit, in both directions.
+        // For each distance from 1 to the window, all pairs of words at that distance, in both directions.
         (1..=self.window.min(words.saturating_sub(1))).map(|distance| 2 * (words - distance)).sum()
     }
 
-    /// Scored words of a row: that of the context, and those from the noise.
+    /// Number of candidates in a row: the context word and the noise words.
     pub fn candidates(&self) -> usize {
         1 + self.negatives
     }
 }
 
 impl SkipGramSampler {
-    /// Counts the ids of some lines. The unknown word has no neighbors, and is none.
+    /// Counts the ids of `lines`. Unknown words are left out: they are neither words nor context.
     ///
     /// # Errors
     /// The first error of `lines`.
@@ -94,7 +95,7 @@ impl SkipGramSampler {
         let total = counts.iter().sum::<u64>() as f64;
         let keep = |&count: &u64| {
             let share = count as f64 / total;
-            // Equation 5. A share of none is that of no word.
+            // Equation 5. The share of a word that does not occur is 0, or NaN in an empty text.
             if config.subsample > 0.0 && share > 0.0 { (config.subsample / share).sqrt() } else { 1.0 }
         };
         let noise = counts.iter().scan(0.0, |sum, &count| {
@@ -104,9 +105,9 @@ impl SkipGramSampler {
         Ok(Self { config, keep: counts.iter().map(keep).collect(), noise: noise.collect(), unk: special.unk })
     }
 
-    /// The rows of a line, as a function of the line and of `key`.
+    /// The rows of a line: a function of the line and of `key`.
     ///
-    /// Frequent words are left out before neighbors are looked for, so that those of the rest reach farther.
+    /// Occurrences of frequent words are removed before the context is determined, so it reaches farther in the line.
     pub fn rows(&self, ids: &[u32], key: &[u64]) -> Vec<SkipGram> {
         let key = Purpose::SkipGrams.mix(&[mix(key)]);
         let kept = |(place, id): (usize, &u32)| {
@@ -127,12 +128,13 @@ impl SkipGramSampler {
         rows
     }
 
-    /// A row to stand for lines that give none, so that no batch is empty: the unknown word beside itself.
+    /// A placeholder for lines that give no rows, so that no batch is empty: the unknown word with itself as
+    /// candidates.
     pub fn nothing(&self) -> SkipGram {
         SkipGram { center: self.unk, candidates: vec![self.unk; self.config.candidates()] }
     }
 
-    /// A word of the noise that is not `context`.
+    /// A noise word other than `context`.
     fn draw(&self, context: u32, key: &[u64; 2]) -> u32 {
         let total = self.noise.last().copied().unwrap_or(0.0);
         let draw = |attempt| {
@@ -164,7 +166,7 @@ mod tests {
         for epoch in 0..50 {
             let rows = sampler.rows(&line, &[1, epoch]);
             assert_eq!(rows, sampler.rows(&line, &[1, epoch]));
-            // Every word has its direct neighbors; the unknown word is not there.
+            // Every word is paired with its direct neighbors, across the unknown word.
             for pair in [(4, 5), (5, 4), (5, 6), (6, 5), (6, 7), (7, 6)] {
                 assert!(rows.iter().any(|row| (row.center, row.candidates[0]) == pair));
             }
@@ -175,7 +177,7 @@ mod tests {
                 assert!(candidates[1..].iter().all(|id| *id != candidates[0] && (4..8).contains(id)));
             }
         }
-        // At a distance of two, too, but not of three.
+        // Pairs at a distance of two occur, but not of three.
         assert_eq!(seen.len(), ALL.most_pairs(4));
         assert!(seen.contains(&(4, 6)) && !seen.contains(&(4, 7)));
     }
@@ -212,7 +214,7 @@ mod tests {
     fn lines_without_neighbors_give_no_rows() {
         let sampler = sampler(ALL, &[&[4]]);
         assert!(sampler.rows(&[], &[1]).is_empty() && sampler.rows(&[4], &[1]).is_empty());
-        // With one word there is no other to draw.
+        // With a single word there is no other noise word to draw.
         assert_eq!(sampler.rows(&[4, 4], &[1])[0].candidates, [4, 3, 3, 3]);
         assert_eq!(sampler.nothing().candidates, [3, 3, 3, 3]);
     }

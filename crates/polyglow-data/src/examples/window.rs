@@ -1,4 +1,4 @@
-//! Text as a stream that is cut into windows, for models that read on beyond the end of a line.
+//! Text as a stream that is cut into windows, for language models whose context spans several lines.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -9,22 +9,22 @@ use crate::error::DataError;
 use crate::id_cache::IdCache;
 use crate::random::{Purpose, below};
 
-/// How the text of an id cache, which has only one side, is cut into windows.
+/// How the one-sided text of an id cache is cut into windows.
 ///
-/// The stream is made of the target positions of all examples, in their order: each has one for every id and one for
-/// its end. So a model predicts the same ids as from whole examples, but sees those before its example, too. All windows
-/// have `context_len` positions, except the first and the last of each corpus.
+/// The stream consists of the target positions of all examples, in their order: one for each id and one for the end of
+/// sentence. So a model predicts the same ids as from whole examples, but also sees the text before an example. All
+/// windows have `context_len` positions, except the first and the last one of each corpus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Windows {
     context_len: u64,
-    /// Positions that the first window of each corpus lacks.
+    /// How many positions shorter the first window of each corpus is.
     offset: u64,
-    /// Positions and windows of each corpus.
+    /// The positions and the windows of each corpus.
     parts: Vec<(Range<u64>, Range<u32>)>,
 }
 
 impl Windows {
-    /// Cuts the text at multiples of `context_len`, which suits evaluation.
+    /// Cuts the text at multiples of `context_len`, for evaluation.
     ///
     /// # Errors
     /// [`DataError::Config`] if the text has two sides, or more than 2^32 windows.
@@ -32,7 +32,7 @@ impl Windows {
         Self::with_offset(cache, context_len, 0)
     }
 
-    /// Cuts the text for an epoch of training, each time somewhere else.
+    /// Cuts the text at an offset that is random for each epoch, for training.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -72,7 +72,7 @@ impl Windows {
         self.len() == 0
     }
 
-    /// The positions of a window in the stream; empty if there is no such window.
+    /// The positions of a window in the stream; an empty range if there is no such window.
     pub fn positions(&self, window: u32) -> Range<u64> {
         let part = self.parts.iter().find(|(_, windows)| windows.contains(&window));
         let Some((positions, windows)) = part else { return 0..0 };
@@ -81,7 +81,7 @@ impl Windows {
         place(start)..place(start + self.context_len)
     }
 
-    /// The order in which an epoch reads the windows, as batches of at most `max_tokens` positions.
+    /// Plans the batches of an epoch, each of at most `max_tokens` positions.
     ///
     /// # Errors
     /// [`DataError::LargerThanBatch`] if `context_len`, padded, exceeds `max_tokens`.
@@ -96,13 +96,13 @@ impl Windows {
         })
     }
 
-    /// Source and target ids of an example that has as many positions as a window.
+    /// The numbers of source and target ids of an example that has as many positions as a window.
     pub(crate) fn lengths(&self, window: u32) -> (usize, usize) {
         let Range { start, end } = self.positions(window);
         (0, (end - start) as usize - 1)
     }
 
-    /// The pieces of the examples in a window, and the first of these examples.
+    /// The first example of a window, and the pieces of all examples in it.
     ///
     /// # Errors
     /// As [`IdCache::example`].
@@ -114,11 +114,11 @@ impl Windows {
     }
 }
 
-/// The pieces of the examples at some positions of a stream, from example `first` on, of each of which `text` tells the
-/// position of its beginning and its ids.
+/// The pieces at `positions` of a stream, which begin in the example `first`. `text` returns the position in the stream
+/// at which an example starts, and its ids.
 ///
 /// # Errors
-/// What `text` says.
+/// Those of `text`.
 pub fn pieces<E>(
     positions: Range<u64>,
     first: u32,

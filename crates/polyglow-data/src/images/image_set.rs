@@ -1,4 +1,5 @@
-//! Labeled images as bytes: from folders of PNG and JPEG files, from MNIST's files, or drawn ([`crate::toy::shapes`]).
+//! Labeled images as bytes: from folders of PNG and JPEG files, from MNIST's files, or generated
+//! ([`crate::toy::shapes`]).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,38 +14,38 @@ use crate::labeled::LabelSet;
 pub mod folder;
 pub mod idx;
 
-/// Labeled images of one size.
+/// Labeled images of the same size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageSet {
-    /// Rows of pixels.
+    /// Height in pixels.
     pub height: usize,
-    /// Pixels of a row.
+    /// Width in pixels.
     pub width: usize,
-    /// Bytes of a pixel: 1 for gray, 3 for red, green and blue.
+    /// Channels, one byte each: 1 for gray, 3 for red, green and blue.
     pub channels: usize,
-    /// What an image can be.
+    /// All labels of the set.
     pub labels: LabelSet,
-    /// All images, `[images, height, width, channels]` row by row.
+    /// All images, `[images, height, width, channels]`, row-major.
     pub pixels: Vec<u8>,
-    /// The label of each image, as a place in `labels`.
+    /// For each image, the id of its label in `labels`.
     pub label_ids: Vec<u32>,
 }
 
 /// One image of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageExample<'a> {
-    /// `[height, width, channels]` row by row.
+    /// `[height, width, channels]`, row-major.
     pub pixels: &'a [u8],
-    /// A place in [`ImageSet::labels`].
+    /// The id of its label in [`ImageSet::labels`].
     pub label: u32,
 }
 
-/// How large images may be, so that a wrong file cannot ask for all memory.
+/// Limits on the size of images, so that a wrong file cannot exhaust the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageLimits {
-    /// Most pixels of a side.
+    /// Maximum height and width, in pixels.
     pub max_side: u32,
-    /// Most bytes of a whole set in memory.
+    /// Maximum size of a whole set in memory, in bytes.
     pub max_bytes: usize,
 }
 
@@ -66,10 +67,10 @@ impl ImageSet {
         self.label_ids.is_empty()
     }
 
-    /// The image number `index`.
+    /// The image at `index`.
     ///
     /// # Panics
-    /// If there is no such image.
+    /// If `index` is not less than [`ImageSet::len`].
     pub fn example(&self, index: usize) -> ImageExample<'_> {
         let bytes = self.height * self.width * self.channels;
         ImageExample { pixels: &self.pixels[index * bytes..(index + 1) * bytes], label: self.label_ids[index] }
@@ -78,7 +79,7 @@ impl ImageSet {
     /// Writes the images into `dir` as PNG files, `<label>/<number>.png`, where [`folder::read_folder`] finds them.
     ///
     /// # Errors
-    /// [`DataError::Io`] names what could not be made, [`DataError::Image`] the image that could not be written.
+    /// [`DataError::Io`] if a folder cannot be created, [`DataError::Image`] if an image cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), DataError> {
         let folders: Vec<PathBuf> = self.labels.names().iter().map(|label| dir.join(label)).collect();
         folders.iter().try_for_each(|folder| fs::create_dir_all(folder).map_err(DataError::io(folder)))?;
@@ -91,7 +92,7 @@ impl ImageSet {
         })
     }
 
-    /// The same images at another size, without regard to their proportions.
+    /// Resizes all images. Their proportions are not kept.
     ///
     /// # Panics
     /// If a side is 0, or the images have neither 1 nor 3 channels.
@@ -111,7 +112,7 @@ impl ImageSet {
     }
 }
 
-/// Resizes by triangles, which takes the mean of all pixels where it shrinks. Sizes are heights and widths.
+/// Resizes one image with a triangle filter, which averages over all pixels when it shrinks. Sizes are (height, width).
 fn resize_one<P: Pixel<Subpixel = u8> + 'static>(
     pixels: &[u8],
     (height, width): (usize, usize),

@@ -1,4 +1,5 @@
-//! Word alignments in the Pharaoh format: `0-0 1-2 2-1`, positions in source and target, counted in words from zero.
+//! Word alignments in the Pharaoh format, such as `0-0 1-2 2-1`: positions in source and target, in words counted from
+//! 0.
 
 #[cfg(feature = "training")]
 mod lines;
@@ -6,16 +7,16 @@ mod lines;
 #[cfg(feature = "training")]
 pub use lines::LinkLines;
 
-/// A source word and a target word that translate each other.
+/// The positions of a source word and a target word that translate each other.
 pub type Link = (usize, usize);
 
-/// Writes links as a line.
+/// Formats links as one line in the Pharaoh format, without its end.
 pub fn format_links(links: &[Link]) -> String {
     let links: Vec<String> = links.iter().map(|(src, tgt)| format!("{src}-{tgt}")).collect();
     links.join(" ")
 }
 
-/// Reads a line of links; none where something in it is no link.
+/// Parses one line in the Pharaoh format; `None` if any field is not a link.
 pub fn parse_links(line: &str) -> Option<Vec<Link>> {
     let parse = |link: &str| {
         let (src, tgt) = link.split_once('-')?;

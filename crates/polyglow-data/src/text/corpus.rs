@@ -1,4 +1,4 @@
-//! Parallel text: files or an embedded corpus become a stream of sentence pairs.
+//! Parallel text: files or a generated corpus become a stream of sentence pairs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,27 +22,46 @@ use part::{Alignments, Source};
 /// A sentence and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// Source sentence; empty in text that has only one side.
+    /// Source sentence; empty in text that has one side only.
     pub src: String,
     /// Target sentence.
     pub tgt: String,
 }
 
-/// The parallel text of one split, opened but not held in memory.
+/// The text of one split: its files are found, but not yet read. Embedded corpora and images are held in memory.
+///
+/// ```
+/// use polyglow_data::config::{DataConfig, Split, TrainFiles};
+/// use polyglow_data::corpus::{Corpus, Pair};
+///
+/// let dir = tempfile::tempdir()?;
+/// std::fs::write(dir.path().join("train.en"), "the dog sleeps .\nthe cat eats .\n")?;
+/// std::fs::write(dir.path().join("train.de"), "der Hund schläft .\ndie Katze frisst .\n")?;
+/// let config = DataConfig {
+///     train: Some(TrainFiles::One(dir.path().join("train"))),
+///     src: Some("en".to_owned()),
+///     tgt: Some("de".to_owned()),
+///     ..DataConfig::default()
+/// };
+/// let corpus = Corpus::open(&config, Split::Train)?;
+/// let pairs: Vec<Pair> = corpus.pairs().collect::<Result<_, _>>()?;
+/// assert_eq!(pairs[1], Pair { src: "the cat eats .".to_owned(), tgt: "die Katze frisst .".to_owned() });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Corpus {
     parts: Vec<Part>,
     labeled: Option<Labeled>,
-    /// How many pairs are trained on, the first ones; none for all.
+    /// Only the first so many pairs are trained on; `None` for all.
     max_examples: Option<u64>,
 }
 
 impl Corpus {
-    /// Finds the files of `split`, or generates it if it is embedded.
+    /// Finds the files of `split`, or generates an embedded corpus.
     ///
     /// # Errors
-    /// [`DataError::MissingFile`] for a file that is not there, [`DataError::Config`] for a split that the
-    /// configuration lacks.
+    /// [`DataError::MissingFile`] for a file that does not exist; [`DataError::Config`] if the configuration does not
+    /// have this split; [`DataError::Image`] for images that cannot be read.
     pub fn open(config: &DataConfig, split: Split) -> Result<Self, DataError> {
         let corpus = Self::open_whole(config, split)?;
         let max_examples = if split == Split::Train { config.max_examples } else { None };
@@ -83,25 +102,25 @@ impl Corpus {
         Ok(Self { parts: parts.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
-    /// Whether the targets are labels, and of what.
+    /// What the labels belong to, if the targets are labels.
     pub fn labeled(&self) -> Option<Labeled> {
         self.labeled
     }
 
-    /// How many pairs are trained on, the first ones; none for all. [`Self::pairs`] streams the others, too: tokenizers
-    /// and labels come from all.
+    /// How many pairs to train on, from the first on; `None` for all. [`Self::pairs`] streams all of them anyway,
+    /// because tokenizers and labels are made from the whole text.
     pub fn max_examples(&self) -> Option<u64> {
         self.max_examples
     }
 
-    /// The corpora of a weighted list, in its order; otherwise a single one.
+    /// The corpora of a weighted list, in its order, or a single one.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Streams all pairs, one part after the other, each part once whatever its weight.
+    /// Streams all pairs, one part after the other. Each part is read once, whatever its weight.
     ///
-    /// The stream ends at the first error.
+    /// The stream ends after its first error.
     pub fn pairs(&self) -> impl Iterator<Item = Result<Pair, DataError>> + Send + use<> {
         let mut parts = self.parts.clone().into_iter();
         let mut current: Option<Pairs> = None;
@@ -124,7 +143,7 @@ impl Corpus {
         })
     }
 
-    /// Hashes the content of every part, which identifies the text but not its weights.
+    /// A SHA-256 hash of the text of every part, but not of the weights.
     ///
     /// # Errors
     /// [`DataError::Io`] if a file cannot be read.
@@ -150,7 +169,7 @@ fn embedded(toy: Toy, split: Split, aligned: bool) -> Result<Part, DataError> {
     Ok(Part { source: Source::Embedded { name, pairs: Arc::new(pairs) }, weight: 1.0, alignments, is_text: false })
 }
 
-/// What a split of an embedded corpus is called.
+/// The name of a split in an embedded corpus.
 fn split_name(split: Split<'_>) -> &str {
     match split {
         Split::Train => "train",
@@ -159,7 +178,7 @@ fn split_name(split: Split<'_>) -> &str {
     }
 }
 
-/// Whether a path names a file with both sides.
+/// Whether `path` is a TSV file, with both sides of each pair on one line.
 pub(crate) fn is_tsv(path: &Path) -> bool {
     let name = path.to_string_lossy();
     Path::new(name.strip_suffix(".gz").unwrap_or(&name)).extension().is_some_and(|ending| ending == "tsv")

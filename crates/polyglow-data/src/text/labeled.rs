@@ -51,7 +51,7 @@ impl LabeledLines {
     /// Opens a file, plain or gzip.
     ///
     /// # Errors
-    /// [`DataError::Io`] if the file cannot be opened. The stream itself yields errors for what is wrong inside.
+    /// [`DataError::Io`] if the file cannot be opened. The iterator yields errors for wrong content.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         Lines::open(path).map(Self)
     }
@@ -76,7 +76,7 @@ impl Iterator for LabeledLines {
     }
 }
 
-/// One line of a labeled file, without its end.
+/// One line of a labeled file, without the line end.
 impl fmt::Display for LabeledText {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         write!(formatter, "{}\t{}", self.label, self.text)

@@ -1,4 +1,4 @@
-//! A text file as lines: plain or gzip, with or without a byte-order mark, Unix or Windows line ends.
+//! Reading a text file line by line: plain or gzip, with or without a byte-order mark, Unix or Windows line ends.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -12,10 +12,10 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// The lines of a file, without their ends, in bounded memory.
+/// Iterates over the lines of a file, without their ends, in constant memory.
 ///
-/// Only `\n` and `\r\n` end a line. Other characters that Unicode calls line or paragraph separators are content, as
-/// they are for the tools that made the corpora: to split there would shift one side against the other.
+/// Only `\n` and `\r\n` end a line. Other line separators of Unicode are content, as they are for the tools that make
+/// parallel corpora: splitting there would shift one side against the other.
 pub struct Lines {
     reader: Box<dyn BufRead + Send>,
     path: PathBuf,
@@ -24,7 +24,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Opens `path`; gzip is recognized by its first bytes, whatever the name.
+    /// Opens a file. Gzip is recognized by its first bytes, not by the name.
     ///
     /// # Errors
     /// [`DataError::Io`] if the file cannot be opened.
@@ -33,7 +33,7 @@ impl Lines {
         Self::from_reader(file, path)
     }
 
-    /// Reads lines from `reader`, for example standard input; `name` stands in error messages.
+    /// Reads lines from `reader`, for example standard input; `name` appears in error messages.
     ///
     /// # Errors
     /// [`DataError::Io`] if the first bytes cannot be read.
@@ -42,12 +42,12 @@ impl Lines {
         Ok(Self { reader, path: name.to_owned(), read: 0, buffer: Vec::new() })
     }
 
-    /// Lines read so far, which is also the number of the last one.
+    /// Number of lines read so far: the line number, counted from 1, of the last one.
     pub fn line(&self) -> u64 {
         self.read
     }
 
-    /// The name of the file, as it was opened.
+    /// The path that was opened, or the name that was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -58,7 +58,7 @@ impl Lines {
             return Ok(None);
         }
         if self.read == 0 && self.buffer == BYTE_ORDER_MARK.as_bytes() {
-            // A file of nothing but the mark is an empty file.
+            // A file that contains a byte-order mark and nothing else is empty.
             return Ok(None);
         }
         self.read += 1;
@@ -86,9 +86,9 @@ impl Iterator for Lines {
     }
 }
 
-/// Reads all of `reader`, plain or gzip, and keeps every character of it, a byte-order mark and line ends among them.
+/// Reads all of `reader`, plain or gzip, and keeps every character, including a byte-order mark and the line ends.
 ///
-/// `name` stands in error messages.
+/// `name` appears in error messages.
 ///
 /// # Errors
 /// [`DataError::Io`] if it cannot be read, [`DataError::InvalidUtf8`] if it is not UTF-8.
@@ -103,7 +103,7 @@ pub fn read_text(reader: impl Read + Send + 'static, name: &Path) -> Result<Stri
     })
 }
 
-/// Opens gzip, which is recognized by its first bytes, as the text that was compressed.
+/// Decompresses `reader` if its first bytes are those of gzip.
 pub(crate) fn decompress(
     reader: impl Read + Send + 'static,
     name: &Path,

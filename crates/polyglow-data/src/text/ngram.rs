@@ -1,4 +1,4 @@
-//! N-gram language models with interpolated modified Kneser-Ney smoothing: what every neural one has to beat.
+//! N-gram language models with interpolated modified Kneser-Ney smoothing, the baseline for neural language models.
 
 use crate::error::DataError;
 use crate::special::SpecialIds;
@@ -9,20 +9,20 @@ mod level;
 use count::{Counted, Packing, count};
 use level::{Discounts, Level};
 
-/// The probability of an id after the `order - 1` ids before it.
+/// Predicts an id from the `order - 1` ids before it.
 ///
 /// `p(w | u) = (c(uw) - D(c(uw))) / sum_v c(uv) + left_over(u) p(w | u')`, where `u'` is the context `u` without its
-/// first id, and `left_over(u)` is the mass that the discounts took away (Chen and Goodman, 1998, section 3). The shortest
-/// context is followed by the uniform distribution. In the longest n-grams `c` counts occurrences; in shorter ones it
-/// counts the different ids that precede the n-gram, unless the n-gram begins a sentence, where nothing can precede it.
-/// All this is as in `KenLM`'s `lmplz`, whose probabilities these are.
+/// first id, and `left_over(u)` is the mass that the discounts took away (Chen and Goodman, 1998, section 3). The
+/// shortest context is followed by the uniform distribution. In the longest n-grams `c` counts occurrences; in shorter
+/// ones it counts the different ids that precede the n-gram, unless the n-gram begins a sentence, where nothing can
+/// precede it. The probabilities equal those of `KenLM`'s `lmplz`.
 ///
 /// The discounts of each length follow from how many n-grams have the counts 1 to 4 (equation 26 of the technical
 /// report). Small or artificial text may lack one of these, or give a discount that is not positive; then
-/// the discounts are 0.5, 1 and 1.5, which `lmplz --discount_fallback` takes, too.
+/// the discounts are 0.5, 1 and 1.5, as with `lmplz --discount_fallback`.
 ///
-/// A sequence stands between begin and end of sentence, of which only the end is predicted. In memory are about 8
-/// bytes for each of the longest n-grams and 24 for each shorter one.
+/// Each sequence is framed by begin and end of sentence; only the end is predicted. The model takes about 8 bytes of
+/// memory for each of the longest n-grams and 24 for each shorter one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NgramModel {
     order: usize,
@@ -30,7 +30,7 @@ pub struct NgramModel {
     special: SpecialIds,
     /// The n-grams of each length, from the empty one to those of `order` ids.
     levels: Vec<Level>,
-    /// Of each length from 1 on.
+    /// The discounts of each length, from 1 on.
     discounts: Vec<Discounts>,
 }
 
@@ -38,9 +38,9 @@ impl NgramModel {
     /// Learns from `sequences` of ids without begin and end of sentence. `order` is the length of the longest n-grams.
     ///
     /// # Errors
-    /// [`DataError::Ngram`] if `order` is 0, or so large that it does not fit together with `vocab_size`: each id needs
-    /// as many bits as the largest, and all ids of an n-gram together may have 96 (5 ids below 524 288). Also if an id
-    /// lies outside the vocabulary or is the one of padding or begin of sentence, or if there is no sequence.
+    /// [`DataError::Ngram`] if `order` is 0, or if an n-gram does not fit into 96 bits: each id takes as many bits as
+    /// the largest id (for example 5 ids below 524 288). Also if an id lies outside the vocabulary, or is that of
+    /// padding or begin of sentence, or if there is no sequence.
     pub fn train<S: AsRef<[u32]>>(
         sequences: impl IntoIterator<Item = S>,
         order: usize,
@@ -69,16 +69,16 @@ impl NgramModel {
         self.order
     }
 
-    /// How many n-grams of each length were found, from single ids (with begin of sentence) to the longest.
+    /// Number of distinct n-grams of each length, from single ids (with begin of sentence) to the longest.
     pub fn num_ngrams(&self) -> Vec<usize> {
         self.levels[1..].iter().map(Level::len).collect()
     }
 
     /// `ln p(next | context)`, in nats.
     ///
-    /// `context` is what precedes, oldest first, and begins with begin of sentence where the sentence does; of more than
-    /// `order - 1` ids only the last count. The probabilities of all ids add up to 1; padding, begin of sentence and
-    /// what lies outside the vocabulary have none, so that the logarithm is negative infinity.
+    /// `context` holds the ids before `next`, oldest first, and starts with begin of sentence if it reaches back that
+    /// far. Only its last `order - 1` ids matter. The probabilities of all ids add up to 1; those of padding, begin of
+    /// sentence and ids outside the vocabulary are 0, with a logarithm of negative infinity.
     pub fn log_prob(&self, context: &[u32], next: u32) -> f64 {
         if self.is_never_next(next) {
             return f64::NEG_INFINITY;
@@ -86,7 +86,7 @@ impl NgramModel {
         let context = &context[context.len().saturating_sub(self.order - 1)..];
         let mut prob = 1.0 / self.num_candidates() as f64;
         for len in 0..=context.len() {
-            // What follows no text is not found, and then longer contexts that end in it are not found either.
+            // If a context was never seen, longer contexts that end in it were not seen either.
             let Some(place) = self.find(&context[context.len() - len..]) else { break };
             let count = self.child(len, place, next).map_or(0, |child| self.levels[len + 1].count(child));
             prob = self.levels[len].interpolate(place, count, &self.discounts[len], prob);
@@ -94,8 +94,8 @@ impl NgramModel {
         prob.ln()
     }
 
-    /// The negative log-likelihood of a whole sequence in nats, and the ids that were predicted for it: its own, and end
-    /// of sentence. `sequence` is without both ends.
+    /// The negative log-likelihood of a whole sequence in nats, and the number of ids that were predicted: those of
+    /// `sequence`, and end of sentence.
     pub fn score(&self, sequence: &[u32]) -> (f64, usize) {
         let framed: Vec<u32> =
             [self.special.bos].into_iter().chain(sequence.iter().copied()).chain([self.special.eos]).collect();
@@ -113,12 +113,12 @@ impl NgramModel {
         self.vocab_size - never.iter().filter(|&&id| (id as usize) < self.vocab_size && self.is_never_next(id)).count()
     }
 
-    /// The place of an n-gram among those of its length.
+    /// The index of an n-gram among those of its length.
     fn find(&self, ngram: &[u32]) -> Option<usize> {
         ngram.iter().enumerate().try_fold(0, |place, (len, &id)| self.child(len, place, id))
     }
 
-    /// The place of the n-gram of `len` ids at `place`, and `id` after it.
+    /// The index of the n-gram that extends the one at `place`, of `len` ids, by `id`.
     fn child(&self, len: usize, place: usize, id: u32) -> Option<usize> {
         let children = self.levels[len].children(place);
         self.levels.get(len + 1)?.find(children, id)

@@ -1,21 +1,21 @@
-//! The four ids that do not stand for text: the only place where they are fixed or looked up.
+//! The four special tokens: the only place where their ids are fixed or looked up.
 
 use crate::error::DataError;
 
-/// Ids of the tokens that frame, fill and replace text.
+/// Ids of the special tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpecialIds {
-    /// Fills rows up to the length of the longest.
+    /// Padding: fills the rows of a batch up to the longest one.
     pub pad: u32,
-    /// Begins every decoder input.
+    /// Begin of sentence: the first decoder input.
     pub bos: u32,
-    /// Ends every source and every target.
+    /// End of sentence: ends every source and every target.
     pub eos: u32,
-    /// Stands for text that the vocabulary lacks.
+    /// Unknown: stands for text that is not in the vocabulary.
     pub unk: u32,
 }
 
-/// The special tokens of the tokenizers trained here; a token's place is its id, as in [`SpecialIds::LEARNED`].
+/// The special tokens of the tokenizers trained here; the index of a token is its id, as in [`SpecialIds::LEARNED`].
 #[cfg(feature = "training")]
 pub(crate) const TOKENS: [&str; 4] = ["<pad>", "<s>", "</s>", "<unk>"];
 
@@ -31,7 +31,7 @@ const EOS_SPELLINGS: &[&str] =
 const UNK_SPELLINGS: &[&str] = &["<unk>", "[UNK]", "<|unk|>", "<UNK>"];
 
 impl SpecialIds {
-    /// Those of the tokenizers that are trained here.
+    /// The ids in all tokenizers that are trained here.
     pub const LEARNED: Self = Self { pad: 0, bos: 1, eos: 2, unk: 3 };
 
     /// Finds the special tokens of the tokenizer called `name` by their usual spellings.
@@ -54,7 +54,7 @@ impl SpecialIds {
         })
     }
 
-    /// Whether `id` frames or fills text, so that decoding skips it.
+    /// Whether `id` is padding, begin or end of sentence, which decoding skips.
     pub fn is_silent(&self, id: u32) -> bool {
         id == self.pad || id == self.bos || id == self.eos
     }

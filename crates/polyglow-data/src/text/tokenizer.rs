@@ -1,4 +1,5 @@
-//! Text to ids and back, on top of Hugging Face's `tokenizers`: whatever is saved here, its Python library loads.
+//! Text to ids and back, on top of Hugging Face's `tokenizers`, whose Python library loads the files that are saved
+//! here.
 
 use std::path::Path;
 
@@ -27,19 +28,37 @@ pub use sides::Tokenizers;
 #[cfg(feature = "training")]
 pub use train::{Progress, Stage};
 
-/// Ids without a token that a vocabulary may have, beside as many as it has tokens.
+/// How many ids without a token a vocabulary may have, beyond its number of tokens.
 const MOST_UNUSED_IDS: usize = 1024;
 
-/// Values of a byte, and the id of the first of them behind the special tokens.
+/// Values of a byte, and the id of the first one, which follows the special tokens.
 const BYTES: usize = 256;
 const BYTES_BEGIN: u32 = 4;
-/// The character that stands for a byte of 0; it and those after it are letters, which no reader of text touches.
+/// The character that stands for a byte of 0. This one and the next 255 are letters, which nothing normalizes or
+/// strips.
 const FIRST_BYTE: u32 = 0x100;
 
 /// Turns text of one language into ids, and ids into text.
+///
+/// ```
+/// use polyglow_data::tokenizer::{Kind, Tokenizer, TokenizerConfig};
+///
+/// let config = TokenizerConfig { kind: Kind::Word, vocab_size: 8, ..TokenizerConfig::default() };
+/// let lines = ["a dog sleeps", "a dog"].map(|line| Ok(line.to_owned()));
+/// let tokenizer = Tokenizer::train(&config, lines.into_iter(), &mut |_, _| {})?;
+///
+/// // Ids 0 to 3 are the special tokens, 4 is the most frequent word.
+/// assert_eq!(tokenizer.encode("a dog barks")?, [4, 5, tokenizer.special().unk]);
+/// assert_eq!(tokenizer.decode(&[4, 6])?, "a sleeps");
+///
+/// // What a `tokenizer.json` contains, which Python's `tokenizers` reads, too.
+/// let again = Tokenizer::parse(tokenizer.to_json()?.as_bytes(), "tokenizer.json")?;
+/// assert_eq!(again.vocab_size(), 7);
+/// # Ok::<(), polyglow_data::error::DataError>(())
+/// ```
 pub struct Tokenizer {
     inner: HuggingFaceTokenizer,
-    /// The file or the kind, for messages.
+    /// The path of the file or the kind of tokenizer, for error messages.
     name: String,
     special: SpecialIds,
     vocab_size: usize,
@@ -57,17 +76,19 @@ impl Tokenizer {
         Self::parse(&bytes, &path.display().to_string())
     }
 
-    /// Reads the content of a `tokenizer.json`, written by this crate or by Hugging Face's `tokenizers`; `name` appears in
-    /// error messages.
+    /// Reads the content of a `tokenizer.json`, written by this crate or by Hugging Face's `tokenizers`; `name` appears
+    /// in error messages.
     ///
-    /// Truncation, padding and dropout are switched off if the file asks for them: here they belong to batches and training.
+    /// Truncation, padding and dropout are switched off if the file asks for them: here they belong to batches and
+    /// training.
     ///
     /// # Errors
-    /// [`DataError::Tokenizer`] if the content is not a tokenizer, [`DataError::MissingSpecial`] if it lacks a special token.
+    /// [`DataError::Tokenizer`] if the content is not a tokenizer, [`DataError::MissingSpecial`] if it lacks a special
+    /// token.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, DataError> {
         let mut json: Value = serde_json::from_slice(bytes).map_err(|error| failed(name)(error.into()))?;
         if json.pointer("/model/type").or(json.pointer("/model/vocab")).is_none_or(Value::is_null) {
-            return Err(failed(name)("it is JSON, but no `tokenizer.json`: it has no `model`".into()));
+            return Err(failed(name)("it is JSON, but not a `tokenizer.json`: it has no `model`".into()));
         }
         for pointer in ["/truncation", "/padding", "/model/dropout"] {
             if let Some(value) = json.pointer_mut(pointer) {
@@ -112,7 +133,8 @@ impl Tokenizer {
 
     /// The ids of `text`, without begin or end of sentence.
     ///
-    /// Text that spells a special token is text: no text gives the ids of padding, begin or end.
+    /// A special token that is spelled out in `text`, such as `</s>`, is ordinary text: no text encodes to the ids of
+    /// padding, begin or end of sentence.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign tokenizer has no id for some text.
@@ -132,15 +154,14 @@ impl Tokenizer {
         texts.par_iter().map(|text| self.encode(text.as_ref())).collect()
     }
 
-    /// The ids of `text`, and for each the number of the word that it belongs to, counted from zero; words are what
-    /// whitespace divides.
+    /// The ids of `text`, and for each id the index of the whitespace-separated word that it belongs to.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn encode_words(&self, text: &str) -> Result<(Vec<u32>, Vec<usize>), DataError> {
         let encoding = guarded(&self.name, || self.inner.encode(EncodeInput::from(text), false))?;
         let starts: Vec<usize> = word_starts(text).collect();
-        // A token may begin with the space before its word, so its last byte tells more than its first.
+        // A token may begin with the space before its word, so its last byte decides and not its first.
         let word = |&(start, end): &(usize, usize)| {
             let last = end.saturating_sub(1).max(start);
             starts.partition_point(|start| *start <= last).saturating_sub(1)
@@ -149,7 +170,7 @@ impl Tokenizer {
         Ok((ids, encoding.get_offsets().iter().map(word).collect()))
     }
 
-    /// What the library would say, a thousand times as fast: an image has thousands of bytes.
+    /// The same ids as the library's, a thousand times as fast: an image has thousands of bytes.
     fn encode_bytes(&self, text: &str, first: u32) -> Vec<u32> {
         let id = |character: char| match u32::from(character).checked_sub(FIRST_BYTE) {
             Some(byte @ 0..=255) => first + byte,
@@ -158,30 +179,30 @@ impl Tokenizer {
         text.chars().map(id).collect()
     }
 
-    /// The text of `ids`. Padding, begin and end of sentence are skipped; an unknown word reads `<unk>`.
+    /// The text of `ids`. Padding, begin and end of sentence are skipped; an unknown token becomes `<unk>`.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign decoder fails.
     pub fn decode(&self, ids: &[u32]) -> Result<String, DataError> {
         let ids: Vec<u32> = ids.iter().copied().filter(|&id| !self.special.is_silent(id)).collect();
         if ids.is_empty() {
-            // Some of the library's decoders do not expect an empty sequence.
+            // Some of the library's decoders panic on an empty sequence.
             return Ok(String::new());
         }
         guarded(&self.name, || self.inner.decode(&ids, false))
     }
 
-    /// One more than the largest id.
+    /// The size of the vocabulary: the largest id plus 1.
     pub fn vocab_size(&self) -> usize {
         self.vocab_size
     }
 
-    /// The ids that do not stand for text.
+    /// The ids of the special tokens.
     pub fn special(&self) -> SpecialIds {
         self.special
     }
 
-    /// How the token `id` is spelled in the vocabulary.
+    /// The spelling of the token `id` in the vocabulary; `None` if there is no such token.
     pub fn token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
@@ -191,7 +212,7 @@ impl Tokenizer {
     }
 }
 
-/// Where the words of `text` begin, in bytes.
+/// The byte offsets at which the words of `text` begin.
 fn word_starts(text: &str) -> impl Iterator<Item = usize> {
     let mut after_space = true;
     text.char_indices().filter_map(move |(place, character)| {
@@ -201,7 +222,7 @@ fn word_starts(text: &str) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Bytes as a text of one character each, which [`Tokenizer::of_bytes`] encodes.
+/// Writes bytes as text, one character per byte, for the tokenizer of images.
 pub fn text_of_bytes(bytes: &[u8]) -> String {
     bytes.iter().filter_map(|&byte| char::from_u32(FIRST_BYTE + u32::from(byte))).collect()
 }

@@ -1,4 +1,4 @@
-//! Word vectors that others have trained: the text formats of word2vec and GloVe.
+//! Pretrained word vectors in the text formats of word2vec and GloVe.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -7,54 +7,54 @@ use crate::error::DataError;
 use crate::lines::Lines;
 
 const SEPARATORS: [char; 2] = [' ', '\t'];
-/// Of a field that is wrong, so much is shown.
+/// How much of a wrong field an error message shows.
 const SHOWN_CHARS: usize = 40;
 
-/// Words and vectors that a file may have, so that a wrong number in it cannot ask for all memory.
+/// Limits on the size of a file, so that a wrong number in it cannot exhaust the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorLimits {
-    /// Most words. Of a longer file only the first ones are read, which are the most frequent.
+    /// Maximum number of words. Of a longer file only the first ones are read, which are usually the most frequent.
     pub max_words: usize,
-    /// Most numbers of a vector.
+    /// Maximum dimension of a vector.
     pub max_dim: usize,
 }
 
-/// A vector for each of some words.
+/// Words and their vectors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WordVectors {
     /// The words, in the order of the file.
     pub words: Vec<String>,
-    /// Numbers of a vector.
+    /// Dimension of a vector.
     pub dim: usize,
     /// The vectors, `[words, dim]` row by row.
     pub values: Vec<f32>,
-    /// Lines that were skipped because their word has a vector already.
+    /// Number of lines that were skipped because their word already has a vector.
     pub repeated: usize,
 }
 
 impl Default for VectorLimits {
-    /// A million words with 4096 numbers.
+    /// A million words of dimension 4096.
     fn default() -> Self {
         Self { max_words: 1_000_000, max_dim: 4096 }
     }
 }
 
 impl WordVectors {
-    /// Reads a file, plain or gzip: a word and its numbers on each line, divided by single spaces or tabs.
+    /// Reads a file, plain or gzip: one word and its numbers per line, separated by single spaces or tabs.
     ///
-    /// A first line of just two whole numbers is word2vec's header, the count of words and of numbers; GloVe's files have
-    /// none. As the last numbers of a line are the vector, a word may hold spaces, as some in GloVe's largest file do; after
-    /// a header it may not end in a number of its own, which is more likely one number too many.
+    /// A first line of exactly two integers is word2vec's header, the number of words and the dimension; GloVe's files
+    /// have no header. The vector is the last numbers of a line, so a word may contain spaces, as some do in GloVe's
+    /// largest file. In a file with a header a word may not end in a number, which is more likely one number too many.
     ///
     /// # Errors
-    /// [`DataError::Vectors`] names the line that has too few numbers or too many, or one that is none or not finite, or
-    /// where the file ends before the count of its header; [`DataError::Empty`] if there is no vector; and what [`Lines`]
-    /// says.
+    /// [`DataError::Vectors`] if a line has the wrong number of fields, or a field that is not a finite number, or if
+    /// the file does not have as many words as its header says; [`DataError::Empty`] if there is no vector; and the
+    /// errors of [`Lines`].
     pub fn read(path: &Path, limits: VectorLimits) -> Result<Self, DataError> {
         Self::parse(Lines::open(path)?, limits)
     }
 
-    /// Reads lines, for example of standard input.
+    /// Reads from `lines`, for example those of standard input.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -64,7 +64,7 @@ impl WordVectors {
         let mut expected = None;
         while let Some(line) = lines.next().transpose()? {
             let wrong = |problem| DataError::Vectors { path: lines.path().to_owned(), line: lines.line(), problem };
-            // word2vec's own program leaves a space at the end of each line.
+            // The original word2vec writes a space at the end of each line.
             let line = line.trim_end_matches(SEPARATORS);
             if lines.line() == 1 {
                 expected = header(line);
@@ -82,10 +82,10 @@ impl WordVectors {
             if expected.is_none() && vectors.dim == 1 && ends_in_number() {
                 let found = line.split(SEPARATORS).count() - 1;
                 return Err(wrong(format!(
-                    "a word and {found} numbers, but line 1 has a word and one number, and is no header of two numbers"
+                    "a word and {found} numbers, but line 1 has a word and one number, and is not a header of two numbers"
                 )));
             }
-            // With a header there is no guess how long a vector is, so a number too many is not a part of the word.
+            // A header gives the dimension, so one number too many is an error and not a part of the word.
             if expected.is_some() && ends_in_number() {
                 let (found, dim) = (line.split(SEPARATORS).count() - 1, vectors.dim);
                 return Err(wrong(format!("a word and {found} numbers, but the header promises {dim}")));
@@ -111,10 +111,10 @@ impl WordVectors {
         Ok(vectors)
     }
 
-    /// The vector of the word at `place`.
+    /// The vector of the word with the index `place`.
     ///
     /// # Panics
-    /// If there is no such word.
+    /// If `place` is out of bounds.
     pub fn vector(&self, place: usize) -> &[f32] {
         &self.values[place * self.dim..(place + 1) * self.dim]
     }
@@ -143,11 +143,11 @@ impl WordVectors {
             return format!("a word and {found} of {dim} numbers");
         }
         let end = field.char_indices().nth(SHOWN_CHARS).map_or(field.len(), |(end, _)| end);
-        format!("`{}` is no finite number", &field[..end])
+        format!("`{}` is not a finite number", &field[..end])
     }
 }
 
-/// The counts of words and of numbers of a vector, where `line` has these two alone.
+/// The number of words and the dimension, if `line` consists of these two integers.
 fn header(line: &str) -> Option<(usize, usize)> {
     let (count, dim) = line.split_once(SEPARATORS)?;
     Some((count.parse().ok()?, dim.parse().ok()?))
@@ -173,7 +173,7 @@ mod tests {
         let glove = parse("the 1 -0.5 2e-3\ncat 4 5 6\n").unwrap();
         assert_eq!(glove.words, ["the", "cat"]);
         assert_eq!((glove.dim, glove.vector(0), glove.vector(1)), (3, &[1.0, -0.5, 0.002][..], &[4.0, 5.0, 6.0][..]));
-        // word2vec's own program leaves spaces at the ends of lines.
+        // The original word2vec writes a space at the end of each line.
         assert_eq!(parse("2\t3\nthe 1 -0.5 2e-3 \ncat 4 5 6 \n").unwrap(), glove);
         assert_eq!(parse("\u{feff}2 3\r\nthe\t1\t-0.5\t2e-3\r\ncat 4 5 6").unwrap(), glove);
     }
@@ -205,15 +205,15 @@ mod tests {
         for (text, problem) in [
             ("a 1 2\nb 1\n", "line 2: a word and 1 of 2 numbers"),
             ("a 1 2\n\n", "line 2: a word and 0 of 2 numbers"),
-            ("a 1 2\nb 1 x\n", "line 2: `x` is no finite number"),
-            ("a 1 2\nb nan 2\n", "line 2: `nan` is no finite number"),
-            ("a 1 2\nb 1e99 2\n", "line 2: `1e99` is no finite number"),
+            ("a 1 2\nb 1 x\n", "line 2: `x` is not a finite number"),
+            ("a 1 2\nb nan 2\n", "line 2: `nan` is not a finite number"),
+            ("a 1 2\nb 1e99 2\n", "line 2: `1e99` is not a finite number"),
             ("a 1 2\n 1 2\n", "line 2: the word before the numbers is missing"),
             ("2 2\na 1 2\n", "line 2: the file has 1 words, but its header promises 2"),
             ("1 2\na 1 2 3\n", "line 2: a word and 3 numbers, but the header promises 2"),
             (
                 "x 2\na 1 2\n",
-                "line 2: a word and 2 numbers, but line 1 has a word and one number, and is no header of two numbers",
+                "line 2: a word and 2 numbers, but line 1 has a word and one number, and is not a header of two numbers",
             ),
             ("0 0\n", "line 1: a vector has 1 to 4096 numbers here, and not 0"),
             ("word\n", "line 1: a vector has 1 to 4096 numbers here, and not 0"),

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use super::AlignedPair;
 use super::random::SplitMix64;
 
-/// Strings up to this length may repeat, because there are too few of them to go round.
+/// Strings up to this length may repeat, because there are too few different ones.
 const LONGEST_REPEATABLE: usize = 3;
 
 const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
@@ -18,7 +18,7 @@ struct Recipe {
     lengths: RangeInclusive<usize>,
 }
 
-/// In the order of drawing: what a held-out split has drawn, training cannot draw again.
+/// In the order of generation: a string of a held-out split is not generated again for training.
 const RECIPES: [Recipe; 4] = [
     Recipe { name: "test", seed: 201, size: 500, lengths: 1..=12 },
     Recipe { name: "valid", seed: 202, size: 500, lengths: 1..=12 },

@@ -1,4 +1,4 @@
-//! The `mini-en-de` sentences with what the grammar knows about them, to learn classification from.
+//! The English sentences of `mini-en-de` with labels from the grammar, for text classification.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use super::{Toy, lines, write_files};
 use crate::error::DataError;
 use crate::labeled::{LabelSet, LabeledText};
 
-/// What is to be said about an English sentence of [`Toy::MiniEnDe`].
+/// What the labels of the English sentences of [`Toy::MiniEnDe`] say.
 ///
 /// The sentences, the splits and their order are those of the translation corpus. Its words tell the type of a
 /// sentence; the tense is that of the main clause, while other clauses have tenses of their own.
@@ -67,7 +67,8 @@ impl LabeledToy {
         splits
     }
 
-    /// Writes `<split>.tsv` for every split into `dir`, `label<TAB>text` on each line, and makes `dir` where it is missing.
+    /// Writes `<split>.tsv` for every split into `dir`, one `label<TAB>text` per line. Creates `dir` if it does not
+    /// exist.
     ///
     /// # Errors
     /// As [`Toy::write`].

@@ -1,6 +1,7 @@
-//! The `mini-en-de` corpus: English to German from a small grammar, split so that each split asks its own question.
+//! The `mini-en-de` corpus: English to German from a small grammar, with test sets for different kinds of
+//! generalization.
 //!
-//! `test` asks for new sentences, `test_comp` for new combinations of known words, `test_deep` for deeper nesting.
+//! `test` has new sentences, `test_comp` new combinations of known words, `test_deep` deeper nesting.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -24,7 +25,7 @@ mod sentence;
 mod verb_group;
 mod words;
 
-/// Longer sentences are not used, counted in words of either language.
+/// Maximum length of a sentence in either language, in words.
 const MAX_WORDS: usize = 40;
 
 /// The English words that open a clause inside a sentence. Their number measures how deeply a sentence is nested.
@@ -41,7 +42,8 @@ struct Recipe {
     subordinators: RangeInclusive<usize>,
 }
 
-/// In the order of drawing, in which no sentence comes twice; so training gets what the tests have left.
+/// In the order of generation. No sentence occurs twice, so training gets the sentences that are not in the other
+/// splits.
 #[rustfmt::skip]
 const RECIPES: [Recipe; 5] = [
     Recipe { name: "test", seed: 101, size: 1_000, nesting: Nesting::Flat, held_out: false, subordinators: 0..=usize::MAX },
@@ -55,7 +57,7 @@ const RECIPES: [Recipe; 5] = [
 pub(super) struct Sentence {
     pub(super) pair: AlignedPair,
     pub(super) kind: SentenceKind,
-    /// That of the main clause. What somebody knows or believes is known or believed in the present.
+    /// The tense of the main clause. Sentences such as "she knows that ..." are in the present.
     pub(super) tense: Tense,
 }
 
@@ -100,7 +102,7 @@ fn is_held_out(combination: &Combination) -> bool {
     }
 }
 
-/// Deals combinations out into ten parts of about the same size, by a hash that stays the same when words are added.
+/// Assigns a combination to one of ten parts of about equal size, by a hash that does not change when words are added.
 fn tenth(left: &str, right: &str) -> u32 {
     let digest = Sha256::new().chain_update(left).chain_update("|").chain_update(right).finalize();
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]) % 10

@@ -1,4 +1,4 @@
-//! The random numbers behind the toy corpora: `SplitMix64`, the same on every machine and in every version.
+//! The random numbers of the toy corpora: `SplitMix64`, which is the same on every machine and in every version.
 
 use crate::random::{GOLDEN_GAMMA, finalize};
 
@@ -18,12 +18,12 @@ impl SplitMix64 {
         finalize(self.state)
     }
 
-    /// A number in `0..bound`. The bias of the remainder is below `bound / 2^64`, nothing for bounds as small as ours.
+    /// An integer in `0..bound`. The bias of the remainder is below `bound / 2^64`, negligible for such small bounds.
     pub(super) const fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
 
-    /// True in `percent` of 100 cases.
+    /// True with a probability of `percent` / 100.
     pub(super) const fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -1,6 +1,6 @@
-//! Pictures of colored shapes that are drawn instead of fetched, to learn image classification from.
+//! Generated pictures of colored shapes, for image classification.
 //!
-//! Everything is computed with the basic operations of IEEE 754, which give the same bytes on every machine; functions
+//! Everything is computed with the basic operations of IEEE 754, which give the same bytes on every machine. Functions
 //! such as the sine do not.
 
 use std::path::Path;
@@ -21,11 +21,11 @@ use draw::{Canvas, Figure, SIDE};
 const RADII: [f64; 2] = [4.5, 7.0];
 const MOST_SHAPES: usize = 3;
 
-/// What is to be said about a picture of 32 by 32 pixels, 3 bytes (red, green, blue) each.
+/// What the labels of the pictures say. A picture has 32 by 32 pixels of 3 bytes (red, green, blue).
 ///
-/// A picture has one to three shapes of one kind and one color, anywhere, at any angle, and of different sizes. All kinds
-/// have the same area. Behind them are a noisy gray slope, gray strokes, and specks in any of the colors, so that neither
-/// a pixel nor the mean of all pixels tells the kind.
+/// It shows one to three shapes of one kind and one color, at random places, angles and sizes. All kinds have the same
+/// area. The background is a noisy gray gradient with gray strokes and specks in any of the colors, so that neither a
+/// single pixel nor the mean of all pixels reveals the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shapes {
     /// `circle`, `cross`, `square` or `triangle`. The set is called `shapes`.
@@ -107,7 +107,8 @@ impl Shapes {
         LabelSet::new(counted.map(|(kind, color, count)| self.label(kind, color, count)))
     }
 
-    /// Draws a split: 20 000 pictures for `train`, 1 000 for `valid` and 2 000 for `test`; none if there is no such split.
+    /// Draws a split: 20 000 pictures for `train`, 1 000 for `valid` and 2 000 for `test`. `None` if there is no such
+    /// split.
     pub fn split(self, name: &str) -> Option<ImageSet> {
         let (seed, size) = match name {
             "train" => (2025, 20_000),
@@ -131,7 +132,7 @@ impl Shapes {
     /// Writes every split into `dir` as PNG files, `<split>/<label>/<number>.png`.
     ///
     /// # Errors
-    /// [`DataError::Io`] names what could not be written, [`DataError::Image`] an image that could not be encoded.
+    /// As [`ImageSet::write`].
     pub fn write(self, dir: &Path) -> Result<(), DataError> {
         for name in Self::SPLITS {
             if let Some(set) = self.split(name) {
@@ -197,7 +198,7 @@ impl ShapeColor {
 }
 
 impl ShapePicture {
-    /// Draws the picture number `index` of a seed: a pure function of both.
+    /// Draws a picture: a pure function of `seed` and `index`.
     pub fn draw(seed: u64, index: u64) -> Self {
         let mut random = SplitMix64::new(Purpose::Picture.mix(&[seed, index]));
         let kind = *random.choose(&ShapeKind::ALL);
@@ -220,7 +221,7 @@ impl ShapePicture {
     }
 }
 
-/// Shapes that do not touch each other nor the border. One for which there is no room is tried elsewhere, and smaller.
+/// Places shapes so that they touch neither each other nor the border. A shape without room is tried again, smaller.
 fn place(kind: ShapeKind, count: usize, random: &mut SplitMix64) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::with_capacity(count);
     let mut shrunk = 1.0;

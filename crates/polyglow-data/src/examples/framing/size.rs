@@ -1,9 +1,10 @@
-//! How many positions the rows of each framing take up, which batches are planned by.
+//! How many positions a row takes, from which batches are planned.
 
 use super::Framing;
 
 impl Framing {
-    /// Source and target positions of a row that is an example with so many ids; or of all its rows together, at most.
+    /// Source and target positions of an example with so many source and target ids. If an example becomes several
+    /// rows, the maximum of all of them together.
     pub(crate) fn positions(self, (src, tgt): (usize, usize)) -> (usize, usize) {
         match self {
             Self::Pairs | Self::Windows { .. } => (src + 1, tgt + 1),
@@ -17,7 +18,8 @@ impl Framing {
         }
     }
 
-    /// Rows, and source and target positions of the longest, of the examples that take up so many [`Self::positions`].
+    /// Maximum number of rows, source length and target length of a batch whose examples have these
+    /// [`Self::positions`].
     pub(crate) fn shape(self, positions: impl Iterator<Item = (usize, usize)>) -> [usize; 3] {
         let [items, longest_src, longest_tgt, pairs] = positions
             .fold([0; 4], |[items, src, tgt, sum], next| [items + 1, src.max(next.0), tgt.max(next.1), sum + next.0]);

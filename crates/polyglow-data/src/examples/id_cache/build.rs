@@ -1,4 +1,4 @@
-//! Building the id cache: text is read in chunks, encoded on all cores, and its ids are appended to a file.
+//! Building the id cache: text is read in chunks and encoded on all cores, and the ids are appended to a file.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ use crate::example::{CorpusReport, Example, Filter, PartReport, Reason};
 use crate::file::NewFile;
 use crate::tokenizer::{Progress, Stage, Tokenizer, Tokenizers, WORD_START};
 
-/// Pairs in memory at a time: enough to occupy all cores, few enough not to matter.
+/// Pairs in memory at a time: enough to occupy all cores, and few enough to take little memory.
 const PAIRS_PER_CHUNK: usize = 8192;
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -37,7 +37,7 @@ pub(super) fn build(
     let mut builder = Builder {
         tokenizers,
         filter,
-        // The positions of links need all bits.
+        // A link position may be as large as a length, which 15 bits beside the mark cannot express.
         width: if aligned { IdWidth::Wide } else { IdWidth::for_vocab(vocab_size) },
         output: Output { writer: BufWriter::with_capacity(BUFFER_BYTES, new.file()), crc: Crc::new(), path },
         report: CorpusReport::default(),
@@ -69,9 +69,9 @@ struct Builder<'a> {
     num_links: Vec<u16>,
     num_ids: u64,
     lines: Vec<u32>,
-    /// Whether links are written: some part has alignments.
+    /// Whether links are written: at least one part has alignments.
     aligned: bool,
-    /// Whether the part that is read has only one side.
+    /// Whether the current part has one side only.
     is_text: bool,
 }
 
@@ -139,11 +139,11 @@ impl Builder<'_> {
         let part = report.parts.last_mut().expect("`add_part` begins a part before it adds to it");
         part.pairs += 1;
         let line = part.pairs;
-        // Text of one side is compared with itself: it can be too long or empty, and its ratio is 1.
+        // The missing side of one-sided text must not be rejected as empty, so the text is compared with itself.
         let other_len = if self.is_text { tgt.len() } else { src.len() };
         let rejected = self.filter.and_then(|filter| filter.reject(other_len, tgt.len()));
         let (Ok(src_len), Ok(tgt_len)) = (u16::try_from(src.len()), u16::try_from(tgt.len())) else {
-            // No model takes such a sentence, and two bytes per length keep the tables small.
+            // Two bytes per length keep the tables small, and no model takes sentences longer than that.
             return report.leave_out(Reason::TooLong);
         };
         if let Some(reason) = rejected {
@@ -162,7 +162,7 @@ impl Builder<'_> {
             self.num_ids += ids.len() as u64;
         }
         if self.aligned {
-            // So many links in one sentence say nothing, and two bytes keep the table small.
+            // Two bytes per number keep the table small. More links in one sentence carry no information: drop them.
             let count = u16::try_from(links.len()).unwrap_or(0);
             for &(src, tgt) in &links[..usize::from(count)] {
                 self.width.write(&[src as u32, tgt as u32], bytes);
@@ -216,7 +216,7 @@ impl Output<'_> {
         self.writer.write_all(bytes).map_err(DataError::io(self.path))
     }
 
-    /// Puts the header, which is only known now, in its place.
+    /// Writes the header, which is only known now, over the zeros at the start.
     fn finish(mut self, header: &Header) -> std::io::Result<()> {
         self.writer.seek(SeekFrom::Start(0))?;
         self.writer.write_all(&header.to_bytes())?;
@@ -224,7 +224,7 @@ impl Output<'_> {
     }
 }
 
-/// A side of nothing but whitespace is empty, whatever tokens the spaces are to a tokenizer.
+/// Encodes both sides. A side that consists of whitespace is empty, even if the tokenizer has tokens for spaces.
 fn encode(pair: &Pair, tokenizers: &Tokenizers) -> Result<Encoded, DataError> {
     let side = |text: &str, tokenizer: &Tokenizer| {
         if text.trim().is_empty() { Ok(Vec::new()) } else { tokenizer.encode_marked(text) }
@@ -233,8 +233,9 @@ fn encode(pair: &Pair, tokenizers: &Tokenizers) -> Result<Encoded, DataError> {
     Ok(Encoded { example, links: Vec::new() })
 }
 
-/// Links between words become links between all their tokens, sorted by the target. None where a link names a word that
-/// is not there. What the filter rejects gets no links.
+/// Encodes a pair, and turns links between words into links between all their tokens, sorted by target position.
+///
+/// `None` if a link refers to a word that does not exist. A pair that the filter rejects gets no links.
 fn encode_aligned(
     pair: &Pair,
     links: &[Link],
@@ -263,11 +264,11 @@ fn encode_aligned(
     Ok(Some(Encoded { example, links: token_links }))
 }
 
-/// The positions of each word's tokens.
+/// For each word, the positions of its tokens.
 fn tokens_of_words(text: &str, num_words: usize, tokenizer: &Tokenizer) -> Result<Vec<Vec<usize>>, DataError> {
     let mut tokens = vec![Vec::new(); num_words];
     for (token, word) in tokenizer.encode_words(text)?.1.into_iter().enumerate() {
-        // Text of nothing but whitespace has tokens and no words.
+        // Text that consists of whitespace may have tokens, but has no words.
         if let Some(tokens) = tokens.get_mut(word) {
             tokens.push(token);
         }

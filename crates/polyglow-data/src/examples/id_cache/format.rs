@@ -1,4 +1,5 @@
-//! The bytes of the id cache: header, ids and links, lengths, line numbers, report. All numbers are little-endian.
+//! The file format of the id cache: header, ids and links, lengths, line numbers, report. All numbers are
+//! little-endian.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -12,28 +13,28 @@ use crate::tokenizer::WORD_START;
 
 const MAGIC: [u8; 8] = *b"polyids\x02";
 pub(super) const HEADER_BYTES: usize = 80;
-/// The highest bit of a narrow id marks the beginning of a word.
+/// The highest bit of a 2-byte id, which marks the start of a word.
 const NARROW_WORD_START: u16 = 1 << 15;
 const LENGTH_BYTES: u64 = 2;
 const LINE_BYTES: u64 = 4;
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Bytes per id: two where the vocabulary and the mark fit.
+/// Bytes per id: two if all ids and the mark fit, and otherwise four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdWidth {
     Narrow,
     Wide,
 }
 
-/// What the file says about itself.
+/// The header of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) key: [u8; 32],
     pub(super) width: IdWidth,
     pub(super) examples: u64,
-    /// Ids of all examples, and two for each link.
+    /// Number of ids of all examples, counting a link as two.
     pub(super) ids: u64,
-    /// Examples with a number of links: all of them, or none.
+    /// Number of entries in the table of link counts: as many as examples, or 0 if the text is not aligned.
     pub(super) aligned: u64,
     pub(super) report_bytes: u64,
     /// CRC-32 of everything after the header.
@@ -43,7 +44,7 @@ pub(super) struct Header {
 pub(super) struct Tables {
     pub(super) src_lens: Vec<u16>,
     pub(super) tgt_lens: Vec<u16>,
-    /// Links of each example; empty where the text is not aligned.
+    /// Number of links of each example; empty if the text is not aligned.
     pub(super) num_links: Vec<u16>,
     pub(super) report: CorpusReport,
 }
@@ -94,7 +95,7 @@ impl Header {
         bytes
     }
 
-    /// Reads the header and checks that it belongs to `key` and to a file of this length.
+    /// Reads the header, and checks that it has this `key` and fits the length of the file.
     pub(super) fn read(file: &File, path: &Path, key: &[u8; 32]) -> Result<Self, DataError> {
         let mut bytes = [0; HEADER_BYTES];
         read_at(file, &mut bytes, 0).map_err(DataError::io(path))?;
@@ -127,7 +128,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Where the line numbers begin; `None` if the numbers in the header are absurd.
+    /// The offset of the line numbers; `None` if the numbers in the header overflow.
     fn lines_start(&self) -> Option<u64> {
         let ids = self.ids.checked_mul(self.width.bytes() as u64)?;
         let lengths = self.examples.checked_mul(2)?.checked_add(self.aligned)?.checked_mul(LENGTH_BYTES)?;
@@ -139,7 +140,7 @@ impl Header {
     }
 }
 
-/// Reads the whole body once, checks it against its checksum, and keeps the small tables.
+/// Reads everything after the header once, verifies its checksum, and returns the small tables.
 pub(super) fn read_tables(mut file: &File, path: &Path, header: &Header) -> Result<Tables, DataError> {
     file.seek(SeekFrom::Start(HEADER_BYTES as u64)).map_err(DataError::io(path))?;
     let mut body = Body { reader: BufReader::with_capacity(BUFFER_BYTES, file), crc: Crc::new(), path };
@@ -157,7 +158,7 @@ pub(super) fn read_tables(mut file: &File, path: &Path, header: &Header) -> Resu
     Ok(Tables { src_lens, tgt_lens, num_links, report })
 }
 
-/// Reads `count` ids that lie after `before` others.
+/// Reads `count` ids after the first `before` ones.
 pub(super) fn read_ids(
     file: &File,
     path: &Path,
@@ -170,7 +171,7 @@ pub(super) fn read_ids(
     Ok(width.read(&bytes))
 }
 
-/// Reads the line number of `example`, which lies behind this many ids and lengths.
+/// Reads the line number of `example`; the line numbers follow `ids` ids and `lengths` lengths.
 pub(super) fn read_line(
     file: &File,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Images in folders: the name of a folder is the label of what lies in it.
+//! Images in folders: the name of a folder is the label of the images in it.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -12,31 +12,31 @@ use crate::error::DataError;
 use crate::labeled::LabelSet;
 
 const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
-/// Images that are decoded at a time, which bounds what they take beside the set.
+/// Images that are decoded at a time, which bounds the memory that they take in addition to the set.
 const CHUNK: usize = 256;
 
-/// What is made of images.
+/// How images are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FolderOptions {
-    /// Height and width to which all images are resized; without them, all must have the size of the first one.
+    /// Height and width to resize all images to; if `None`, all images must have the size of the first one.
     pub size: Option<(usize, usize)>,
-    /// What a pixel is turned into; transparency is dropped.
+    /// Channels to convert to; transparency is dropped.
     pub channels: Channels,
-    /// How large images may be.
+    /// Limits on the size of images.
     pub limits: ImageLimits,
 }
 
-/// What a pixel is.
+/// The channels of a pixel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channels {
-    /// One byte.
+    /// One byte of gray.
     Gray,
-    /// Red, green and blue.
+    /// Three bytes: red, green and blue.
     Rgb,
 }
 
 impl Channels {
-    /// Bytes of a pixel.
+    /// Number of channels, which are one byte each.
     pub const fn count(self) -> usize {
         match self {
             Self::Gray => 1,
@@ -46,13 +46,13 @@ impl Channels {
 }
 
 /// Reads the PNG and JPEG files in the folders of `dir`, ordered by name. Other files, and names that begin with a dot,
-/// are passed over.
+/// are ignored.
 ///
-/// The labels are those of `labels`, of a training set, where they are given, and otherwise the names of the folders.
+/// The set of labels is `labels` if given, such as that of the training set, and otherwise the names of the folders.
 ///
 /// # Errors
-/// [`DataError::Image`] names the file that is no image, too large, or of another size than the first one; the folder
-/// that is none of the labels; and `dir` if there is no image in it, or more than the limits allow. [`DataError::Io`].
+/// [`DataError::Image`] if a file is not an image, or too large, or differs in size from the first one; if the name of
+/// a folder is not in `labels`; if there is no image in `dir`, or more than the limits allow. [`DataError::Io`].
 pub fn read_folder(dir: &Path, options: &FolderOptions, labels: Option<&LabelSet>) -> Result<ImageSet, DataError> {
     let folders: Vec<PathBuf> = entries(dir)?.into_iter().filter(|path| path.is_dir()).collect();
     let labels = match labels {
@@ -71,7 +71,7 @@ pub fn read_folder(dir: &Path, options: &FolderOptions, labels: Option<&LabelSet
     read_files(dir, &files, labels, options)
 }
 
-/// Reads one file as [`read_folder`] reads those of a folder; without a size, at its own.
+/// Reads one file, converted as [`read_folder`] does; with `options.size` of `None` it keeps its own size.
 ///
 /// # Errors
 /// As [`read_folder`].
@@ -118,12 +118,12 @@ fn read_files(
     Ok(ImageSet { height, width, channels, labels, pixels, label_ids })
 }
 
-/// Decodes a file; its first bytes say what it is, not its name.
+/// Decodes a file. Its first bytes determine the format, not its name.
 fn decode(path: &Path, limits: ImageLimits) -> Result<DynamicImage, DataError> {
     let file = BufReader::new(File::open(path).map_err(DataError::io(path))?);
     let mut reader = ImageReader::new(file).with_guessed_format().map_err(DataError::io(path))?;
     if !matches!(reader.format(), Some(ImageFormat::Png | ImageFormat::Jpeg)) {
-        // Another crate of the same program may have switched further formats on.
+        // Another crate in the same program may have enabled more formats of the `image` crate.
         return Err(wrong(path, "it is neither PNG nor JPEG".to_owned()));
     }
     let mut decoding = Limits::default();
@@ -145,7 +145,7 @@ fn convert(image: DynamicImage, (height, width): (usize, usize), channels: Chann
     }
 }
 
-/// What lies in a folder, ordered by name, which no file system promises.
+/// The entries of a folder, ordered by name; file systems return them in any order.
 fn entries(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(dir).map_err(DataError::io(dir))? {

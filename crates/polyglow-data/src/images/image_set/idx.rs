@@ -1,4 +1,4 @@
-//! MNIST's files: images and labels as arrays of bytes behind a short header, plain or gzip.
+//! MNIST's IDX files: images and labels as arrays of bytes after a short header, plain or gzip.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,12 +9,12 @@ use crate::error::DataError;
 use crate::labeled::LabelSet;
 use crate::lines::decompress;
 
-/// Code of the only type of values that is read.
+/// The type code of unsigned bytes, the only type that is read.
 const BYTES: u8 = 8;
-/// An array of images has an axis of rows and one of columns, and one of channels where there are colors.
+/// The axes of an array of images: image, row, column, and channel if there are colors.
 const MOST_AXES: u8 = 4;
 
-/// An array as a file holds it.
+/// The array in a file.
 struct Array {
     shape: Vec<usize>,
     values: Vec<u8>,
@@ -22,13 +22,13 @@ struct Array {
 
 /// Reads images and their labels, such as `train-images-idx3-ubyte.gz` and `train-labels-idx1-ubyte.gz`.
 ///
-/// A file begins with two zeros, the type of its values (8, bytes) and the number of axes; the length of each axis
-/// follows in four bytes, highest first, and then the values. Labels are called by their numbers, with zeros in front
-/// where others have more digits. They are those of `labels`, of a training set, where they are given.
+/// A file begins with two zero bytes, the type of its values (8 for bytes) and the number of axes. The length of each
+/// axis follows as a big-endian 32-bit integer, and then the values. The names of the labels are their numbers, padded
+/// with zeros to equal length. The set of labels is `known` if given, such as that of the training set.
 ///
 /// # Errors
-/// [`DataError::Image`] names the file and what is wrong with it: header, length, limits, or a label that is not in
-/// `labels`; [`DataError::Io`].
+/// [`DataError::Image`] if a header is wrong, the length differs from it, a limit is exceeded, or a label is not in
+/// `known`; [`DataError::Io`].
 pub fn read_idx(
     images: &Path,
     labels: &Path,
@@ -94,7 +94,7 @@ fn read(path: &Path, limits: ImageLimits) -> Result<Array, DataError> {
     let Some(len) = len else {
         return Err(wrong(path, format!("its axes {shape:?} have more than {} values", limits.max_bytes)));
     };
-    // The header is not believed before the values are there.
+    // Memory is not allocated by the length in the header, which may be wrong, but grows with the values that are read.
     let mut values = Vec::new();
     reader.take(len as u64 + 1).read_to_end(&mut values).map_err(DataError::io(path))?;
     if values.len() != len {

@@ -4,9 +4,9 @@ use super::{Link, parse_links};
 use crate::error::DataError;
 use crate::lines::Lines;
 
-/// The links of every line of a file.
+/// Iterates over the links of a file, one line per sentence pair.
 ///
-/// It yields an error for a line that cannot be read, and [`DataError::Alignment`] for one that is no list of links.
+/// Yields [`DataError::Alignment`] for a line that is not a list of links, and the errors of [`Lines`].
 pub struct LinkLines(pub Lines);
 
 impl Iterator for LinkLines {

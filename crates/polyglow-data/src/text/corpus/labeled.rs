@@ -1,4 +1,5 @@
-//! Labeled texts and images, as pairs of a text (of bytes, where it is an image) and its label.
+//! Labeled texts and images as pairs: the source is the text, or the bytes of an image as text, and the target is the
+//! label.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,10 +15,11 @@ use crate::tokenizer::text_of_bytes;
 use crate::toy::Embedded;
 
 impl Corpus {
-    /// Opens the labeled texts or images of a split. Images are read as a whole.
+    /// Opens the labeled texts or images of a split. All images are read into memory.
     ///
     /// # Errors
-    /// [`DataError::MissingFile`]; [`DataError::Config`] for a split that the configuration lacks; what is wrong with images.
+    /// [`DataError::MissingFile`]; [`DataError::Config`] for a split that the configuration lacks;
+    /// [`DataError::Image`].
     pub(super) fn open_labeled(config: &DataConfig, split: Split, labeled: Labeled) -> Result<Self, DataError> {
         let key = config.key(split);
         let parts = config.files(split)?.into_iter().map(|WeightedPath { path, weight, .. }| {
@@ -34,10 +36,10 @@ impl Corpus {
         Ok(Self { parts: parts.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
-    /// Generates the labeled texts or images of a split; the texts alone for a configuration of one side.
+    /// Generates the labeled texts or images of a split; without the labels if the configuration has one side only.
     ///
     /// # Errors
-    /// [`DataError::Config`] for a split that there is not.
+    /// [`DataError::Config`] if there is no such split.
     pub(super) fn embedded_labeled(embedded: Embedded, config: &DataConfig, split: Split) -> Result<Self, DataError> {
         let (name, split) = (embedded.name(), split_name(split));
         let unknown = || wrong("data.corpus", no_such_set(split, embedded.splits()));
@@ -65,7 +67,7 @@ impl Corpus {
     }
 }
 
-/// Reads a folder of folders, or MNIST's images with the labels in the file that is called as the images' is.
+/// Reads a folder with one folder per label, or MNIST's images; the labels of these are in a file with a similar name.
 fn read_images(path: &Path, config: &DataConfig, missing: impl Fn() -> DataError) -> Result<ImageSet, DataError> {
     let ([height, width], limits) = (config.image_size(), ImageLimits::default());
     let channels = if config.grayscale { Channels::Gray } else { Channels::Rgb };
@@ -77,14 +79,14 @@ fn read_images(path: &Path, config: &DataConfig, missing: impl Fn() -> DataError
         images.file_name().map(|name| name.to_string_lossy().replace("images", "labels").replace("idx3", "idx1"));
     let labels = name.map(|name| images.with_file_name(name)).filter(|labels| labels.is_file() && *labels != images);
     let problem = || {
-        let problem = "it is no folder, and beside it is no file of labels, such as `train-labels-idx1-ubyte` of \
-                       `train-images-idx3-ubyte`";
+        let problem = "it is not a folder, and there is no file of labels beside it, such as `train-labels-idx1-ubyte` \
+                       for `train-images-idx3-ubyte`";
         DataError::Image { path: PathBuf::from(path), problem: problem.to_owned() }
     };
     let set = read_idx(&images, &labels.ok_or_else(problem)?, limits, None)?;
     if set.channels != channels.count() {
         let problem = format!(
-            "it has {} bytes a pixel, and `data.grayscale = {}` asks for {}",
+            "it has {} channels, but `data.grayscale = {}` asks for {}",
             set.channels,
             config.grayscale,
             channels.count()
@@ -102,10 +104,10 @@ fn pairs_of_images(set: &ImageSet) -> Vec<Pair> {
     (0..set.len()).map(pair).collect()
 }
 
-/// Reads an image from a file, whatever folder it is in, as a model of this configuration sees it.
+/// Reads one image file, resized and converted as the configuration asks.
 ///
 /// # Errors
-/// [`DataError::Image`] and [`DataError::Io`] name the file that is no image.
+/// [`DataError::Io`] if the file cannot be read, [`DataError::Image`] if it is not an image.
 pub fn read_image(path: &Path, config: &DataConfig) -> Result<Vec<u8>, DataError> {
     let [height, width] = config.image_size();
     let channels = if config.grayscale { Channels::Gray } else { Channels::Rgb };

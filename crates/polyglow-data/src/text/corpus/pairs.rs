@@ -1,4 +1,4 @@
-//! Lines become pairs, one after the other.
+//! Lines of files become pairs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::error::DataError;
 use crate::labeled::{LabeledLines, LabeledText};
 use crate::lines::Lines;
 
-/// The pairs of one part, in bounded memory.
+/// Iterates over the pairs of one part; files are read line by line.
 pub struct Pairs {
     pub(super) reader: Reader,
     pub(super) is_text: bool,
@@ -55,7 +55,8 @@ fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataErr
         (None, None) if src.line() == 0 => Err(DataError::Empty { path: src.path().to_owned() }),
         (None, None) => Ok(None),
         _ => {
-            // Both counts tell more than the place of the break: an odd line out differs from a cut-off file.
+            // The line counts of both files help more than the first missing line: a difference of 1 is an odd line
+            // somewhere, and a large one a truncated file.
             let count = |lines: &mut Lines| lines.try_for_each(|line| line.map(drop));
             count(src)?;
             count(tgt)?;

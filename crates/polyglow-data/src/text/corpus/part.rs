@@ -1,4 +1,4 @@
-//! One file, pair of files, or embedded split of a corpus.
+//! One part of a corpus: a file, a pair of files, or an embedded split.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,13 +15,13 @@ use crate::error::DataError;
 use crate::labeled::LabeledLines;
 use crate::lines::Lines;
 
-/// A corpus file (pair) with its weight.
+/// One part of a corpus, with its weight.
 #[derive(Debug, Clone)]
 pub struct Part {
     pub(super) source: Source,
     pub(super) weight: f64,
     pub(super) alignments: Option<Alignments>,
-    /// Whether sources are left out.
+    /// Whether only the targets are read.
     pub(super) is_text: bool,
 }
 
@@ -42,16 +42,16 @@ pub(super) enum Source {
     Labeled(PathBuf),
 }
 
-/// The word alignments of one part, in bounded memory.
+/// Iterates over the word alignments of one part, one list of links per pair.
 pub type AlignmentStream = Box<dyn Iterator<Item = Result<Vec<Link>, DataError>> + Send>;
 
 impl Part {
-    /// How often an epoch holds each pair of this part.
+    /// How often each pair of this part occurs in an epoch.
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
-    /// What to call this part in messages: its source file, or the name of the embedded split.
+    /// The name of this part in messages: its source file, or the name of the embedded split.
     pub fn name(&self) -> String {
         match &self.source {
             Source::Embedded { name, .. } => name.clone(),
@@ -64,7 +64,7 @@ impl Part {
     /// Streams the pairs of this part.
     ///
     /// # Errors
-    /// [`DataError::Io`] if a file cannot be opened. The stream itself yields errors for what is wrong inside.
+    /// [`DataError::Io`] if a file cannot be opened. The iterator yields errors for wrong content.
     pub fn pairs(&self) -> Result<Pairs, DataError> {
         let reader = match &self.source {
             Source::Embedded { pairs, .. } => Reader::Embedded { pairs: Arc::clone(pairs), next: 0 },
@@ -78,10 +78,10 @@ impl Part {
         Ok(Pairs { reader, is_text: self.is_text })
     }
 
-    /// Streams the word alignment of every pair; none if this part has no alignments.
+    /// Streams the word alignment of every pair; `None` if this part has no alignments.
     ///
     /// # Errors
-    /// [`DataError::Io`] if the file cannot be opened. The stream itself yields errors for what is wrong inside.
+    /// [`DataError::Io`] if the file cannot be opened. The iterator yields errors for wrong content.
     pub fn alignments(&self) -> Result<Option<AlignmentStream>, DataError> {
         Ok(match &self.alignments {
             None => None,
@@ -93,12 +93,12 @@ impl Part {
         })
     }
 
-    /// The error that only the alignments or only the pairs have a line `line`.
+    /// The error that either the alignments or the pairs end before `line`.
     pub(crate) fn uneven_alignments(&self, line: u64) -> DataError {
         DataError::AlignmentCount { path: self.alignments_path(), line, corpus: self.name() }
     }
 
-    /// The error that a link of a line names a word that its pair does not have.
+    /// The error that a link on `line` refers to a word that the pair does not have.
     pub(crate) fn link_beyond(&self, line: u64) -> DataError {
         DataError::LinkBeyond { path: self.alignments_path(), line, corpus: self.name() }
     }
@@ -115,7 +115,7 @@ impl Part {
         self.alignments.is_some()
     }
 
-    /// Adds what identifies the text, and not its weight.
+    /// Hashes the text and the alignments, but not the weight.
     pub(super) fn add_to(&self, hash: &mut Sha256) -> Result<(), DataError> {
         if self.is_text {
             hash.update(b"one side");
@@ -161,7 +161,7 @@ fn add_file(hash: &mut Sha256, path: &Path) -> Result<(), DataError> {
     loop {
         let read = file.read(&mut buffer).map_err(DataError::io(path))?;
         if read == 0 {
-            // The length keeps two files apart that are cut differently.
+            // The length marks where one file ends, so that text moved from one file to the next changes the hash.
             hash.update(total.to_le_bytes());
             return Ok(());
         }

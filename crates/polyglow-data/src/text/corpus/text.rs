@@ -1,4 +1,4 @@
-//! Text that has only one side, as pairs with empty sources.
+//! Text that has one side only, as pairs with empty sources.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use crate::error::DataError;
 use crate::lines::Lines;
 
 impl Corpus {
-    /// Opens a text file, plain or with `.gz`, of which every line is the target of a pair without a source.
+    /// Opens a text file, plain or with `.gz`. Each line becomes the target of a pair with an empty source.
     ///
-    /// Blank lines stay, and divide documents: without a filter they become examples without ids.
+    /// Blank lines are kept, as boundaries between documents: without a filter they become examples without ids.
     ///
     /// # Errors
-    /// [`DataError::MissingFile`] if there is no such file, under the name of the configuration's `key`.
+    /// [`DataError::MissingFile`] if there is no such file; the error names `key`, a key of the configuration.
     pub fn open_text(key: &str, path: &Path) -> Result<Self, DataError> {
         let missing = || DataError::MissingFile { key: key.to_owned(), path: path.to_owned() };
         let source = Source::Text(plain_or_compressed(path).ok_or_else(missing)?);
@@ -21,7 +21,7 @@ impl Corpus {
         Ok(Self { parts: vec![part], ..Self::default() })
     }
 
-    /// Opens the texts of a split: each a file, or with `data.tgt` the target side of parallel text.
+    /// Opens the texts of a split: files as they are named, or with `data.tgt` the target sides of parallel text.
     ///
     /// # Errors
     /// As [`Self::open_text`]; [`DataError::Config`] for a split that the configuration lacks.
@@ -39,7 +39,7 @@ impl Corpus {
         Ok(Self { parts, ..Self::default() })
     }
 
-    /// The target side alone: the same lines with empty sources, without alignments.
+    /// The target side alone: the same pairs with empty sources and without alignments.
     #[must_use]
     pub fn target_side(self) -> Self {
         let target = |part: Part| {
@@ -54,8 +54,8 @@ impl Corpus {
 }
 
 impl Part {
-    /// Whether this part has only one side.
-    pub fn is_text(&self) -> bool {
+    /// Whether this part has one side only.
+    pub(crate) fn is_text(&self) -> bool {
         self.is_text
     }
 }

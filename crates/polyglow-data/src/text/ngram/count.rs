@@ -1,4 +1,4 @@
-//! Counting n-grams: each is one number, its ids and its count, so that sorting numbers brings equal ones together.
+//! Counting n-grams: ids and count are packed into one integer, so that sorting integers brings equal n-grams together.
 
 use rayon::prelude::*;
 
@@ -7,13 +7,13 @@ use crate::special::SpecialIds;
 
 /// Low bits that hold the count.
 const COUNT_BITS: u32 = 32;
-/// N-grams that are sorted at a time, 64 MiB of them.
+/// N-grams that are sorted at a time: 64 MiB.
 const CHUNK: usize = 1 << 22;
 
-/// An n-gram, first id in the highest bits, and how often it was counted.
+/// An n-gram, its first id in the highest bits, and its count in the lowest.
 pub(super) type Counted = u128;
 
-/// How ids are packed into a number.
+/// How ids are packed into an integer.
 pub(super) struct Packing {
     order: usize,
     vocab_size: usize,
@@ -49,7 +49,7 @@ impl Packing {
         longer >> (COUNT_BITS + self.id_bits) == shorter >> COUNT_BITS
     }
 
-    /// The n-grams of `len - 1` ids from those of `len` ids: of each its end, which counts the ids that precede it.
+    /// The last `len - 1` ids of each n-gram of `len` ids, with the number of different ids that precede them.
     pub(super) fn shorten(&self, ngrams: &[Counted], len: usize) -> Vec<Counted> {
         let Some(shorter) = len.checked_sub(1) else { return Vec::new() };
         let mut shortened: Vec<Counted> = ngrams
@@ -62,7 +62,7 @@ impl Packing {
             })
             .collect();
         if shorter == 1 {
-            // Begin of sentence is never counted, because it is never predicted, but there is text that follows it.
+            // Begin of sentence has no count because it is never predicted, but it is the context of what follows.
             shortened.push(u128::from(self.special.bos) << COUNT_BITS);
         }
         shortened.par_sort_unstable();
@@ -70,7 +70,7 @@ impl Packing {
         shortened
     }
 
-    /// Leaves out the n-grams of `len` ids that have begin of sentence more than once.
+    /// Removes the n-grams of `len` ids that contain begin of sentence more than once.
     pub(super) fn keep_complete(&self, ngrams: &mut Vec<Counted>, len: usize) {
         if len >= 2 {
             let shift = COUNT_BITS as usize + self.id_bits as usize * (len - 2);
@@ -95,12 +95,12 @@ impl Packing {
     }
 }
 
-/// How often an n-gram was counted.
+/// The count of an n-gram.
 pub(super) fn count_of(ngram: Counted) -> u32 {
     ngram as u32
 }
 
-/// The n-grams of full length of all sequences, sorted; each sequence follows a row of begins of sentence.
+/// Counts the n-grams of full length of all sequences, sorted. Each sequence is preceded by `order` begins of sentence.
 pub(super) fn count<S: AsRef<[u32]>>(
     sequences: impl IntoIterator<Item = S>,
     packing: &Packing,
@@ -127,7 +127,7 @@ pub(super) fn count<S: AsRef<[u32]>>(
     Ok(merge(counted, &mut chunk))
 }
 
-/// Sorts what `chunk` holds into `counted`, and empties it.
+/// Merges the n-grams of `chunk` into `counted`, and empties `chunk`.
 fn merge(counted: Vec<Counted>, chunk: &mut Vec<Counted>) -> Vec<Counted> {
     chunk.par_sort_unstable();
     collapse(chunk);
@@ -142,7 +142,7 @@ fn merge(counted: Vec<Counted>, chunk: &mut Vec<Counted>) -> Vec<Counted> {
     merged
 }
 
-/// Adds up the counts of equal n-grams, which lie side by side.
+/// Adds up the counts of equal neighbors.
 fn collapse(ngrams: &mut Vec<Counted>) {
     ngrams.dedup_by(|next, kept| {
         let equal = *next >> COUNT_BITS == *kept >> COUNT_BITS;

@@ -1,27 +1,27 @@
-//! The n-grams of one length, and what may follow each of them.
+//! The n-grams of one length, and the ids that follow each of them.
 
 use std::ops::Range;
 
 use super::count::{Counted, Packing, count_of};
 
-/// The discounts where the numbers of n-grams give none.
+/// The discounts when the counts of counts do not give usable ones.
 const FALLBACK: [f64; 3] = [0.5, 1.0, 1.5];
 
-/// What is taken off the counts 1, 2, and 3 or more.
+/// What is subtracted from the counts 1, 2, and 3 or more.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Discounts([f64; 3]);
 
-/// The n-grams of one length, sorted, so that those that extend the same shorter one lie together.
+/// The n-grams of one length, sorted, so that all that extend the same shorter n-gram are neighbors.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Level {
     last_ids: Vec<u32>,
     counts: Vec<u32>,
-    /// For each n-gram, and once more at the end: how many of the n-grams with one more id lie before those that extend it.
-    /// This and what follows is empty for the longest n-grams.
+    /// For each n-gram, the index of the first longer n-gram that extends it, and once more the number of all of them.
+    /// This and the fields below are empty for the longest n-grams.
     starts: Vec<u32>,
-    /// The counts of what extends an n-gram, added up.
+    /// For each n-gram, the sum of the counts of the n-grams that extend it.
     totals: Vec<u32>,
-    /// The share of `totals` that the discounts take away.
+    /// For each n-gram, the share of its total that the discounts take away.
     left_over: Vec<f64>,
 }
 
@@ -39,8 +39,8 @@ impl Discounts {
             let ratio = once / (once + 2.0 * twice) * with_count[count + 1] / with_count[count];
             count as f64 - (count + 1) as f64 * ratio
         });
-        // Where a number is 0, a discount is none. A discount of 0 would leave nothing for what follows a context that has
-        // only such counts, and one above its count would take more than there is.
+        // A zero count makes the discount undefined (NaN). A discount of 0 would leave no mass for unseen ids after a
+        // context that has only such counts, and a discount above its count would make a probability negative.
         let are_fit =
             discounts.iter().zip(1..).all(|(&discount, count)| discount > 0.0 && discount <= f64::from(count));
         Self(if are_fit { discounts } else { FALLBACK })
@@ -52,7 +52,7 @@ impl Discounts {
 }
 
 impl Level {
-    /// `longer` are the n-grams with one more id, and what is taken off their counts; none for the longest n-grams.
+    /// `longer` are the n-grams with one more id and their discounts; `None` for the longest n-grams.
     pub(super) fn new(ngrams: &[Counted], longer: Option<(&[Counted], Discounts)>, packing: &Packing) -> Self {
         let mut level = Self {
             last_ids: ngrams.iter().map(|&ngram| packing.last_id(ngram)).collect(),
@@ -96,17 +96,18 @@ impl Level {
         self.counts[place]
     }
 
-    /// Where the n-grams lie that extend the one at `place`.
+    /// The indices of the longer n-grams that extend the one at `place`.
     pub(super) fn children(&self, place: usize) -> Range<usize> {
         self.starts[place] as usize..self.starts[place + 1] as usize
     }
 
-    /// The n-gram that ends in `id` among those at `places`, which extend the same shorter one.
+    /// The index of the n-gram that ends in `id`, among those at `places`, which extend the same shorter one.
     pub(super) fn find(&self, places: Range<usize>, id: u32) -> Option<usize> {
         self.last_ids[places.clone()].binary_search(&id).ok().map(|place| places.start + place)
     }
 
-    /// The probability of what extends the n-gram at `place` with this `count`, from its probability in shorter context.
+    /// The probability of an id with `count` after the n-gram at `place`; `shorter` is its probability in the shorter
+    /// context.
     pub(super) fn interpolate(&self, place: usize, count: u32, discounts: &Discounts, shorter: f64) -> f64 {
         let left_over = self.left_over[place] * shorter;
         match self.totals[place] {
@@ -120,7 +121,7 @@ impl Level {
 mod tests {
     use super::*;
 
-    /// The discounts where so many n-grams have the counts 1, 2, 3 and 4.
+    /// The discounts if `numbers[n]` n-grams have the count `n + 1`.
     fn discounts(numbers: [usize; 4]) -> Discounts {
         let counts = numbers.iter().zip(1..).flat_map(|(&number, count)| vec![count; number]);
         Discounts::new(&counts.collect::<Vec<Counted>>())
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn numbers_that_give_no_discounts_fall_back() {
-        // None of a count; a negative discount of 2; and one of exactly 0 for 3 and more.
+        // No n-gram with one of the counts; a negative discount of 2; and a discount of exactly 0 for 3 and more.
         for numbers in [[0, 2, 1, 1], [6, 0, 1, 1], [6, 2, 0, 1], [6, 1, 1, 1], [12, 2, 1, 1], [0; 4]] {
             assert_eq!(discounts(numbers), Discounts(FALLBACK), "{numbers:?}");
         }

@@ -1,4 +1,4 @@
-//! The `[tokenizer]` table of a run.
+//! The `[tokenizer]` table of a configuration.
 
 use std::path::PathBuf;
 
@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 use crate::config::wrong;
 use crate::error::DataError;
 
-/// How text is cut into tokens.
+/// The `[tokenizer]` table: how text is split into tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokenizerConfig {
     /// What a token is.
     pub kind: Kind,
     /// An existing `tokenizer.json` for both sides, or a directory with `tokenizer.src.json` and
-    /// `tokenizer.tgt.json`; nothing is trained then, and the other keys except `dropout` do not matter.
+    /// `tokenizer.tgt.json`. Nothing is trained then, and of the other keys only `dropout` is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathBuf>,
     /// Vocabulary of `kind = "whitespace"`: one token per line, optionally followed by a count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vocab: Option<VocabFiles>,
-    /// Largest number of tokens in a trained vocabulary, the four special ones included.
+    /// Maximum size of a trained vocabulary, including the four special tokens.
     pub vocab_size: usize,
-    /// Whether source and target have one vocabulary.
+    /// Whether source and target share one vocabulary.
     pub shared: bool,
-    /// Unicode normalization before anything else.
+    /// Unicode normalization, applied first.
     pub normalization: Normalization,
     /// Whether text is lower-cased.
     pub lowercase: bool,
-    /// Probability with which a BPE merge is left out in training (BPE dropout).
+    /// Probability of skipping a BPE merge in training (BPE dropout), in `[0, 1)`.
     pub dropout: f64,
 }
 
@@ -36,18 +36,18 @@ pub struct TokenizerConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Byte-level byte pair encoding: every Unicode text has tokens, and decoding gives it back exactly.
+    /// Byte-level byte pair encoding: encodes any Unicode text, and decoding restores it exactly.
     Bpe,
-    /// Byte pair encoding of the characters of whitespace-separated words, whose last character carries a mark
-    /// (Sennrich et al., 2016): for text that is tokenized already.
+    /// Byte pair encoding of the characters of whitespace-separated words, with a mark on the last character of a word
+    /// (Sennrich et al., 2016): for text that is already tokenized.
     WordBpe,
-    /// The pieces of a unigram language model (Kudo, 2018), with `▁` for spaces.
+    /// Pieces of a unigram language model (Kudo, 2018), with `▁` for spaces.
     Unigram,
     /// The most frequent whitespace-separated words.
     Word,
     /// Single Unicode characters, spaces included.
     Char,
-    /// Whitespace-separated tokens of a given vocabulary: for text that is cut into subwords already.
+    /// Whitespace-separated tokens of a given vocabulary: for text that is already split into subwords.
     Whitespace,
 }
 
@@ -55,11 +55,11 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Normalization {
-    /// Canonical composition: letters and their accents become one character; nothing visible changes.
+    /// Canonical composition: a letter and its accents become one character, which looks the same.
     Nfc,
-    /// Compatibility composition: also unifies ligatures, full-width forms and the like.
+    /// Compatibility composition: also replaces ligatures, full-width forms and the like.
     Nfkc,
-    /// Text stays as it is.
+    /// No normalization.
     None,
 }
 
@@ -79,7 +79,7 @@ pub enum VocabFiles {
 }
 
 impl Kind {
-    /// The name that configurations use.
+    /// The name in configurations, such as `word-bpe`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bpe => "bpe",
@@ -91,7 +91,7 @@ impl Kind {
         }
     }
 
-    /// Fewest tokens that a vocabulary of this kind can have.
+    /// Minimum size of a vocabulary of this kind.
     const fn smallest_vocab(self) -> usize {
         match self {
             // Four special tokens and one token for each byte.
@@ -117,10 +117,10 @@ impl Default for TokenizerConfig {
 }
 
 impl TokenizerConfig {
-    /// Checks the ranges of numbers and which keys go together. Opens no file.
+    /// Checks ranges of numbers and combinations of keys. Opens no file.
     ///
     /// # Errors
-    /// [`DataError::Config`] names the first key that does not fit.
+    /// [`DataError::Config`] names the first key with a wrong value.
     pub fn validate(&self) -> Result<(), DataError> {
         let smallest = self.kind.smallest_vocab();
         if self.vocab_size < smallest || self.vocab_size > 1 << 24 {

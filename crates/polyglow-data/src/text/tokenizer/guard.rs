@@ -1,4 +1,4 @@
-//! The boundary to the tokenizers' library, at which its panics become errors.
+//! The boundary to the `tokenizers` library, where its panics become errors.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -9,13 +9,13 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is inside a call of the tokenizers' library, whose panics become errors: a panic hook has nothing
-/// to say then.
+/// Whether this thread is inside a call of the `tokenizers` library. A panic there becomes an error, so a panic hook
+/// should not report it.
 pub fn is_guarded() -> bool {
     GUARDED.get()
 }
 
-/// Asks the library for something. Its panics, on text or files that it does not expect, are errors here.
+/// Calls the library. It panics on some unusual text and files; these panics are turned into errors.
 pub(super) fn guarded<T>(name: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, DataError> {
     let before = GUARDED.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(work));

@@ -1,4 +1,4 @@
-//! Ids that say where words begin, which BPE dropout needs to segment the words anew.
+//! Ids that are marked where a word begins, which BPE dropout needs to segment the words again.
 
 use tokenizers::EncodeInput;
 
@@ -6,11 +6,11 @@ use super::Tokenizer;
 use super::guard::guarded;
 use crate::error::DataError;
 
-/// Bit of a marked id that says that the token begins a word.
+/// The bit that marks an id whose token begins a word.
 pub(crate) const WORD_START: u32 = 1 << 31;
 
 impl Tokenizer {
-    /// The ids of `text`, with [`WORD_START`] set in those that begin a word.
+    /// The ids of `text`, with [`WORD_START`] set on each id that begins a word.
     pub(crate) fn encode_marked(&self, text: &str) -> Result<Vec<u32>, DataError> {
         if let Some(first) = self.first_byte {
             return Ok(self.encode_bytes(text, first));

@@ -30,8 +30,8 @@ pub type Progress<'a> = dyn FnMut(Stage, u64) + 'a;
 impl Tokenizer {
     /// Learns a vocabulary from `lines`, which are read once and not kept in memory.
     ///
-    /// The result depends on the configuration and the text alone. With `kind = "whitespace"` the vocabulary comes from a file
-    /// and no line is read.
+    /// The result depends on the configuration and the text alone. With `kind = "whitespace"` the vocabulary comes from
+    /// a file and no line is read.
     ///
     /// # Errors
     /// The first error of `lines`; [`DataError::Tokenizer`] if the text contains no words; [`DataError::Config`] if the

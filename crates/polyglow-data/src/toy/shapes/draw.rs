@@ -25,21 +25,21 @@ pub(super) struct Figure {
     turn: [f64; 2],
 }
 
-/// A number between two others.
+/// A uniform number between `low` and `high`.
 pub(super) fn between(low: f64, high: f64, random: &mut SplitMix64) -> f64 {
     low + (high - low) * unit(random.next())
 }
 
-/// A direction. All are possible, those near the axes a little more often than others.
+/// A random direction. Those near the axes are a little more frequent than others.
 fn direction(random: &mut SplitMix64) -> [f64; 2] {
-    // A rational point of the circle for each slope, because sines differ between machines.
+    // A rational point on the unit circle for each slope, because sines differ between machines.
     let slope = between(-1.0, 1.0, random);
     let (cos, sin) = ((1.0 - slope * slope) / (1.0 + slope * slope), 2.0 * slope / (1.0 + slope * slope));
     if random.chance(50) { [cos, sin] } else { [-cos, -sin] }
 }
 
 impl Canvas {
-    /// A gray slope in any direction.
+    /// A gray gradient in a random direction.
     pub(super) fn background(random: &mut SplitMix64) -> Self {
         let middle = between(70.0, 185.0, random);
         let [down, right] = [between(-1.5, 1.5, random), between(-1.5, 1.5, random)];
@@ -72,8 +72,8 @@ impl Canvas {
         self.paint(figure.center, figure.radius * REACH, color, |down, right| figure.covers(down, right));
     }
 
-    /// Mixes `color` into every pixel, by the share of it that lies `inside`. That takes distances from `center`, in
-    /// pixels down and right, and is only asked within `reach` of it.
+    /// Mixes `color` into every pixel by the share of the pixel that is `inside` a figure. The arguments of `inside`
+    /// are distances from `center` in pixels, down and right; it is only called within `reach` of the center.
     fn paint(&mut self, center: [f64; 2], reach: f64, color: [f64; 3], inside: impl Fn(f64, f64) -> bool) {
         let [rows, columns] = center.map(|place| {
             let clamp = |place: f64| place.clamp(0.0, SIDE as f64) as usize;
@@ -101,7 +101,7 @@ impl Canvas {
 }
 
 impl Figure {
-    /// A shape somewhere on the canvas, turned somehow.
+    /// A shape at a random place and angle.
     pub(super) fn draw(kind: ShapeKind, radius: f64, random: &mut SplitMix64) -> Self {
         let margin = radius * REACH;
         let center = [(); 2].map(|()| between(margin, SIDE as f64 - margin, random));
@@ -114,7 +114,7 @@ impl Figure {
         down * down + right * right < apart * apart
     }
 
-    /// Whether a point belongs to the shape. All kinds have about twice the area of a square with the radius as its side.
+    /// Whether a point is in the shape. All kinds have about twice the area of a square whose side is the radius.
     fn covers(&self, down: f64, right: f64) -> bool {
         let [cos, sin] = self.turn;
         let (u, v) = ((cos * down + sin * right) / self.radius, (cos * right - sin * down) / self.radius);

@@ -1,4 +1,4 @@
-//! What surrounds the vocabulary of each kind of tokenizer: normalizer, splitter into words, decoder.
+//! The steps around the vocabulary for each kind of tokenizer: normalizer, pre-tokenizer and decoder.
 
 use tokenizers::decoders::bpe::BPEDecoder;
 use tokenizers::decoders::fuse::Fuse;
@@ -21,7 +21,7 @@ use crate::special;
 /// Marks the last character of a word in `kind = "word-bpe"`.
 pub(super) const END_OF_WORD: &str = "</w>";
 
-/// Joins `model` with what surrounds it for the configured kind.
+/// Combines `model` with the normalizer, pre-tokenizer and decoder of the configured kind.
 pub(super) fn assemble(config: &TokenizerConfig, model: ModelWrapper) -> tokenizers::Result<HuggingFaceTokenizer> {
     let mut tokenizer = HuggingFaceTokenizer::new(model);
     tokenizer.with_normalizer(normalizer(config))?;
@@ -36,7 +36,7 @@ pub(super) fn special_tokens() -> Vec<AddedToken> {
     special::TOKENS.iter().map(|token| AddedToken::from(*token, true)).collect()
 }
 
-/// Cuts `text` into the words inside which a vocabulary is trained.
+/// Splits `text` into words. A vocabulary is trained on words, and no token crosses their boundaries.
 pub(super) fn words(tokenizer: &HuggingFaceTokenizer, text: &str) -> tokenizers::Result<Vec<String>> {
     let mut normalized = NormalizedString::from(text);
     if let Some(normalizer) = tokenizer.get_normalizer() {
@@ -61,8 +61,8 @@ fn normalizer(config: &TokenizerConfig) -> Option<NormalizerWrapper> {
         steps.push(Lowercase.into());
     }
     if config.kind == Kind::Bpe {
-        // The first word gets the space that all others have, always and not only where none is: so that the
-        // decoder can take exactly one away and leading spaces survive.
+        // The first word gets a space in front, as all others have one. It is added even if there is a space already,
+        // so that the decoder can remove exactly one and leading spaces survive.
         steps.push(Prepend::new(" ".to_owned()).into());
     }
     (!steps.is_empty()).then(|| NormalizerSequence::new(steps).into())

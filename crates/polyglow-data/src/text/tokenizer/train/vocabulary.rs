@@ -17,20 +17,20 @@ use crate::error::DataError;
 use crate::lines::Lines;
 use crate::special;
 
-/// Lines that are split into words at a time; part of the result when rare words are dropped, so not tunable.
+/// Lines that are split into words at a time. It affects which rare words are dropped, so it is not configurable.
 const LINES_PER_CHUNK: usize = 16_384;
-/// Distinct words that are counted at most, which bounds memory; the rarest are dropped.
+/// Maximum number of distinct words that are counted, which bounds the memory; the rarest are dropped.
 const MAX_COUNTED: usize = 1_000_000;
-/// Distinct words that are trained on at most. The trainers need about a kibibyte for each, and words beyond these are
-/// too rare to shape a vocabulary.
+/// Maximum number of distinct words to train on. The trainers need about 1 KiB for each, and rarer words hardly affect
+/// a vocabulary.
 const MAX_TRAINED: usize = 250_000;
-/// Longer words are no words but noise, on which training would spend quadratic time.
+/// Longer words are noise, and training takes quadratic time in the length of a word.
 const MAX_WORD_CHARS: usize = 256;
-/// Occurrences over all words, at most: the library counts pairs in 32 bits.
+/// Maximum sum of all word counts: the library counts pairs in 32 bits.
 const MAX_OCCURRENCES: u64 = 1 << 29;
-/// A pair of symbols that was seen once is not worth a token.
+/// A pair of symbols that occurs once does not become a token.
 const MIN_PAIR_COUNT: u64 = 2;
-/// By how much the library's unigram trainer tells the scores of rare characters apart.
+/// The step between the scores that the library's unigram trainer gives to rare characters.
 const RARE_CHARACTER_STEP: f64 = 0.0001;
 
 /// Trains the configured kind of tokenizer on `lines`.
@@ -59,12 +59,12 @@ pub(super) fn learn(
     Ok(tokenizer)
 }
 
-/// Makes the `whitespace` tokenizer whose tokens are listed in the file `vocab`.
+/// Makes a `whitespace` tokenizer from the tokens in the file `vocab`, one per line.
 pub(super) fn from_file(config: &TokenizerConfig, vocab: &Path) -> Result<HuggingFaceTokenizer, DataError> {
     let name = vocab.display().to_string();
     let mut tokens = Vec::new();
     for line in Lines::open(vocab)? {
-        // Published vocabularies carry a count or an id in a second column; a token itself holds no whitespace.
+        // Published vocabularies have a count or an id in a second column; a token itself contains no whitespace.
         tokens.extend(line?.split_whitespace().next().map(str::to_owned));
     }
     if tokens.is_empty() {
@@ -74,21 +74,22 @@ pub(super) fn from_file(config: &TokenizerConfig, vocab: &Path) -> Result<Huggin
     pipeline::assemble(config, model).map_err(failed(&name))
 }
 
-/// Makes a tokenizer for which each of `tokens` is a whole text.
+/// Makes a tokenizer that encodes a text as a single token: each of `tokens` is a whole text.
 pub(super) fn of_whole_texts(tokens: impl Iterator<Item = String>) -> Result<HuggingFaceTokenizer, DataError> {
     let mut tokenizer = HuggingFaceTokenizer::new(word_level(tokens).map_err(failed("labels"))?);
     tokenizer.add_special_tokens(pipeline::special_tokens()).map_err(failed("labels"))?;
     Ok(tokenizer)
 }
 
-/// Makes a tokenizer of texts whose characters are `tokens`.
+/// Makes a tokenizer that encodes each character as a token; `tokens` are the characters.
 pub(super) fn of_characters(tokens: impl Iterator<Item = String>) -> Result<HuggingFaceTokenizer, DataError> {
     let config = TokenizerConfig { kind: Kind::Char, normalization: Normalization::None, ..TokenizerConfig::default() };
     let model = word_level(tokens).map_err(failed("bytes"))?;
     pipeline::assemble(&config, model).map_err(failed("bytes"))
 }
 
-/// Counts the words of `lines` on all cores; the most frequent come first, equals in the order of their characters.
+/// Counts the words of `lines` on all cores, the most frequent first; words with equal counts are in alphabetical
+/// order.
 fn count_words(
     tokenizer: &HuggingFaceTokenizer,
     lines: impl Iterator<Item = Result<String, DataError>>,
@@ -142,7 +143,7 @@ fn drop_rare(counts: &mut HashMap<String, u64>) {
 }
 
 fn byte_level_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
-    // All 256 bytes are in the vocabulary, whether the text has them or not: this is what makes any text encodable.
+    // All 256 bytes are in the vocabulary, whether they occur in the text or not, so that any text can be encoded.
     let trainer = BpeTrainer::builder()
         .show_progress(false)
         .vocab_size(config.vocab_size)
@@ -154,8 +155,8 @@ fn byte_level_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokeni
 }
 
 fn word_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
-    // The trainer numbers the characters that end words in the order of a randomized hash map. Named in advance they
-    // get the same ids every time; and with all of them named, no known character is unknown at the end of a word.
+    // The trainer numbers the characters that end words in the order of a randomized hash map. Listed in advance, they
+    // get the same ids every time; and as all characters are listed, none is unknown at the end of a word.
     let characters: BTreeSet<char> = words.iter().flat_map(|(word, _)| word.chars()).collect();
     let endings = characters.iter().map(|character| format!("{character}{}", pipeline::END_OF_WORD));
     let first = pipeline::special_tokens().into_iter().chain(endings.map(|token| AddedToken::from(token, false)));
@@ -191,17 +192,18 @@ fn unigram(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::R
     let words: Vec<_> =
         words.into_iter().map(|(word, count)| (word, u32::try_from(count).unwrap_or(u32::MAX))).collect();
     let mut model = Unigram::default();
-    // On several threads the expected counts would be summed in a changing order.
+    // With several threads the expected counts would be summed in an order that changes from run to run.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     pool.install(|| trainer.do_train(words, &mut model))?;
     let pieces = in_fixed_order(model.iter().cloned().collect());
     Ok(Unigram::from(pieces, Some(3), false)?.into())
 }
 
-/// Undoes the randomness with which the trainer orders pieces of equal score and scores characters too rare to be kept.
+/// Makes the order and the scores of the pieces deterministic.
 ///
-/// It gives such characters the lowest score plus a multiple of a small step, in the order of a randomized hash map.
-/// Here the same scores are dealt out again in the order of the characters.
+/// The trainer orders pieces of equal score at random, and gives characters that are too rare to be kept the lowest
+/// score plus a multiple of a small step, in the order of a randomized hash map. Here the same scores are assigned
+/// again in the order of the characters.
 fn in_fixed_order(mut pieces: Vec<(String, f64)>) -> Vec<(String, f64)> {
     let mut learned = pieces.split_off(special::TOKENS.len());
     let is_character = |piece: &(String, f64)| piece.0.chars().nth(1).is_none();
@@ -221,7 +223,7 @@ fn in_fixed_order(mut pieces: Vec<(String, f64)>) -> Vec<(String, f64)> {
     pieces
 }
 
-/// Numbers the special tokens and then `tokens`, each once.
+/// A vocabulary of the special tokens and then `tokens`, without duplicates.
 fn word_level(tokens: impl Iterator<Item = String>) -> tokenizers::Result<ModelWrapper> {
     let mut seen = HashSet::new();
     let all = special::TOKENS.iter().map(|&token| token.to_owned()).chain(tokens);
