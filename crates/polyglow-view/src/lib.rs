@@ -1,8 +1,18 @@
-//! What is looked at: pages and pictures of trained models, without a server and without a network.
+//! Looks at trained models: pages and pictures that need neither a server nor a network.
 //!
-//! [`report`] puts runs side by side on a page, [`attention`] shows where a model looks, and [`embeddings`] explores word
-//! vectors.
+//! | question | module | result |
+//! |---|---|---|
+//! | How did my runs go, and which one is better? | [`report`] | one HTML page |
+//! | Which tokens or patches does a model attend to? | [`attention`] | an HTML page, PNG or SVG |
+//! | Which words, lines and contexts does a model see as similar? | [`embeddings`] | lists; a plot as HTML, PNG or SVG |
+//!
+//! Every page is one file with its own data, style and script. It follows the reader's light or dark theme. Pictures for
+//! papers and slides are always dark on white.
+//!
+//! Functions compute or write what they are asked for and print nothing; warnings go through `tracing`.
 
 pub mod attention;
+mod document;
+mod drawing;
 pub mod embeddings;
 pub mod report;

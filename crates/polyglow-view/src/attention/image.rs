@@ -1,44 +1,49 @@
-//! The picture that a Vision Transformer looks at, with what it looks at laid over it.
+//! The attention of a Vision Transformer, laid over the image that it reads.
 
-use std::fmt::Write;
 use std::path::Path;
 
-use maud::{DOCTYPE, PreEscaped, html};
+use burn::tensor::Tensor;
+use maud::{Markup, html};
 use plotters::prelude::*;
 use polyglow_data::tokenizer::text_of_bytes;
 use polyglow_model::{ImageShape, Model, ModelShape, Pooling};
-
-use super::Selection;
 use polyglow_train::device::upload;
 use polyglow_train::predict::translate::Translator;
 use polyglow_train::{Result, TrainError};
+
+use super::Selection;
+use super::maps::head_or_mean;
+use crate::document::document;
+use crate::drawing::write_png;
 
 /// Width of a picture on the page, in pixels of the screen.
 const WIDTH: usize = 180;
 
 /// Whose attention is drawn.
-const WHO: &str =
-    "Who looks is what the label is read from: the trained vector before the patches, or all patches alike.";
+const QUERY: &str = "Attention is that of what the label is read from: the trained vector before the patches, or the mean of all patches.";
 
-const STYLE: &str = "body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color: #222; background: #fff; } \
-                     figure { display: inline-block; margin: 0 1rem 1rem 0; } figcaption { text-align: center; }";
+const STYLE: &str = "figure { display: inline-block; margin: 0 1rem 1rem 0; } figcaption { text-align: center; }";
 
-/// The weights of all layers and heads on one image.
+/// The attention weights of all layers and heads on one image.
 #[derive(Clone, Debug)]
 pub struct ImageAttention {
     image: ImageShape,
     pixels: Vec<u8>,
     /// Rows and columns of patches.
     grid: [usize; 2],
-    /// `[layer][head][patch]`, 0 to 1: how much the trained vector looks at a patch, or without one the mean of all patches.
+    /// `[layer][head][patch]`, 0 to 1: how much the trained vector attends to a patch, or without one the mean over all
+    /// patches as queries.
     weights: Vec<Vec<Vec<f32>>>,
 }
 
 impl ImageAttention {
-    /// Runs the first of the models over an image.
+    /// Runs the first model of an ensemble over an image.
+    ///
+    /// # Shapes
+    /// - `pixels`: `[height, width, channels]` row by row, as the model reads them
     ///
     /// # Errors
-    /// It is no model of images.
+    /// The model does not read images.
     pub fn new(translator: &Translator<'_>, pixels: Vec<u8>) -> Result<Self> {
         let member = translator.members[0];
         let ModelShape::Vit(config) = member.model.shape() else {
@@ -51,114 +56,97 @@ impl ImageAttention {
         Ok(Self { image: config.image, pixels, grid, weights })
     }
 
-    /// A page with the picture, and with every layer and head over it.
+    /// An HTML page with the image, and with every layer and head laid over it.
     pub fn page(&self, title: &str, label: &str) -> String {
+        let shared = html! { use href="#picture" {} };
+        let over = |weights: &[f32]| self.over(&shared, weights, WIDTH);
         let figure = |layer: usize, head: Option<usize>| {
             html! {
                 figure {
-                    (PreEscaped(self.over(&self.head(layer, head), WIDTH)))
+                    (over(&head_or_mean(&self.weights[layer], head)))
                     figcaption { @match head { Some(head) => { "head " (head + 1) }, None => "mean" } }
                 }
             }
         };
-        let page = html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    title { "attention: " (title) }
-                    style { (PreEscaped(STYLE)) }
-                }
-                body {
-                    svg width="0" height="0" { defs { (PreEscaped(self.picture())) } }
-                    h1 { "Attention" }
-                    p { (title) " → " (label) }
-                    p { "The brighter a patch, the more is it looked at; the brightest of each picture is as it was. " (WHO) }
-                    (PreEscaped(self.over(&vec![1.0; self.grid[0] * self.grid[1]], WIDTH)))
-                    @for layer in 0..self.weights.len() {
-                        h2 { "Layer " (layer + 1) }
-                        (figure(layer, None))
-                        @for head in 0..self.weights[layer].len() { (figure(layer, Some(head))) }
-                    }
-                }
+        let body = html! {
+            svg width="0" height="0" { defs { (self.picture()) } }
+            h1 { "Attention" }
+            p { (title) " → " (label) }
+            p { "The brighter a patch, the more it is looked at; the brightest of each picture is as it was. " (QUERY) }
+            (over(&vec![1.0; self.grid[0] * self.grid[1]]))
+            @for layer in 0..self.weights.len() {
+                h2 { "Layer " (layer + 1) }
+                (figure(layer, None))
+                @for head in 0..self.weights[layer].len() { (figure(layer, Some(head))) }
             }
         };
-        page.into_string()
+        document(&format!("attention: {title}"), STYLE, &body)
     }
 
-    /// The picture with one layer and head over it, as SVG.
+    /// The image with one layer and head laid over it, as SVG.
+    ///
+    /// # Panics
+    /// There is no such layer or head: see [`Selection::check`].
     pub fn svg(&self, selection: Selection) -> String {
-        let over = self.over(&self.selected(selection), 2 * WIDTH);
-        over.replacen('>', &format!("><defs>{}</defs>", self.picture()), 1)
+        self.over(&self.picture(), &self.selected(selection), 2 * WIDTH).into_string()
     }
 
-    /// Writes the same as points.
+    /// Writes the image with one layer and head laid over it as PNG.
     ///
     /// # Errors
     /// The file cannot be written.
+    ///
+    /// # Panics
+    /// There is no such layer or head: see [`Selection::check`].
     pub fn write_png(&self, selection: Selection, path: &Path) -> Result<()> {
         let ([_, columns], ImageShape { height, width, channels }) = (self.grid, self.image);
         let (side, zoom) = (width / columns, (2 * WIDTH).div_ceil(width));
         let dark = darkness(&self.selected(selection));
-        let area = BitMapBackend::new(path, ((width * zoom) as u32, (height * zoom) as u32)).into_drawing_area();
-        let drawn = self.pixels.chunks(channels).enumerate().try_for_each(|(place, pixel)| {
-            let (x, y) = (place % width, place / width);
-            let bright = 1.0 - dark[y / side * columns + x / side];
-            let [red, green, blue] = color(pixel).map(|value| (f32::from(value) * bright).round() as u8);
-            let corner = |x: usize, y: usize| ((x * zoom) as i32, (y * zoom) as i32);
-            area.draw(&Rectangle::new([corner(x, y), corner(x + 1, y + 1)], RGBColor(red, green, blue).filled()))
-        });
-        let written = drawn.and_then(|()| area.present());
-        written.map_err(|error| TrainError::new(format!("cannot write `{}`: {error}", path.display())))
+        write_png(path, ((width * zoom) as i32, (height * zoom) as i32), |canvas| {
+            self.pixels.chunks(channels).enumerate().try_for_each(|(place, pixel)| {
+                let (x, y) = (place % width, place / width);
+                let bright = 1.0 - dark[y / side * columns + x / side];
+                let [red, green, blue] = color(pixel).map(|value| (f32::from(value) * bright).round() as u8);
+                let corner = |x: usize, y: usize| ((x * zoom) as i32, (y * zoom) as i32);
+                let corners = [corner(x, y), corner(x + 1, y + 1)];
+                canvas.draw(&Rectangle::new(corners, RGBColor(red, green, blue).filled()))
+            })
+        })
     }
 
-    /// The weights of the layer and the head that are asked for.
-    fn selected(&self, selection: Selection) -> Vec<f32> {
-        self.head(selection.layer.unwrap_or(self.weights.len()) - 1, selection.head.map(|head| head - 1))
+    fn selected(&self, Selection { layer, head, .. }: Selection) -> Vec<f32> {
+        let layer = layer.unwrap_or(self.weights.len()) - 1;
+        head_or_mean(&self.weights[layer], head.map(|head| head - 1))
     }
 
-    /// The weights of a head, or without one the mean over the heads.
-    fn head(&self, layer: usize, head: Option<usize>) -> Vec<f32> {
-        let heads = &self.weights[layer];
-        match head {
-            Some(head) => heads[head].clone(),
-            None => (0..heads[0].len())
-                .map(|patch| heads.iter().map(|head| head[patch]).sum::<f32>() / heads.len() as f32)
-                .collect(),
-        }
-    }
-
-    /// The pixels, to be used by that name.
-    fn picture(&self) -> String {
+    /// The pixels, as a group that a page can use several times.
+    fn picture(&self) -> Markup {
         let ImageShape { width, channels, .. } = self.image;
-        let mut text = "<g id=\"picture\" shape-rendering=\"crispEdges\">".to_owned();
-        for (place, pixel) in self.pixels.chunks(channels).enumerate() {
-            let (x, y) = (place % width, place / width);
-            let [red, green, blue] = color(pixel);
-            // Writing to a string cannot fail.
-            let _ = write!(text, "<path fill=\"#{red:02x}{green:02x}{blue:02x}\" d=\"M{x} {y}h1v1h-1z\"/>");
+        html! {
+            g #picture shape-rendering="crispEdges" {
+                @for (place, pixel) in self.pixels.chunks(channels).enumerate() {
+                    @let [red, green, blue] = color(pixel);
+                    path fill=(format!("#{red:02x}{green:02x}{blue:02x}"))
+                        d=(format!("M{} {}h1v1h-1z", place % width, place / width)) {}
+                }
+            }
         }
-        text + "</g>"
     }
 
-    /// The picture, dark where nobody looks.
-    fn over(&self, values: &[f32], width: usize) -> String {
-        let ([_, columns], ImageShape { height: rows_of_pixels, width: of_row, .. }) = (self.grid, self.image);
-        let side = of_row / columns;
-        let height = width * rows_of_pixels / of_row;
-        let mut text = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-             viewBox=\"0 0 {of_row} {rows_of_pixels}\"><use href=\"#picture\"/>"
-        );
-        for (patch, (value, dark)) in values.iter().zip(darkness(values)).enumerate() {
-            let (x, y) = (patch % columns * side, patch / columns * side);
-            let _ = write!(
-                text,
-                "<rect x=\"{x}\" y=\"{y}\" width=\"{side}\" height=\"{side}\" fill-opacity=\"{dark:.3}\">\
-                 <title>{value:.3}</title></rect>"
-            );
+    /// The picture under a veil that is darker where a patch is less looked at, `width` pixels wide.
+    fn over(&self, picture: &Markup, weights: &[f32], width: usize) -> Markup {
+        let ([_, columns], ImageShape { height: num_rows, width: num_columns, .. }) = (self.grid, self.image);
+        let side = num_columns / columns;
+        html! {
+            svg xmlns="http://www.w3.org/2000/svg" width=(width) height=(width * num_rows / num_columns)
+                viewBox=(format!("0 0 {num_columns} {num_rows}")) {
+                (picture)
+                @for (patch, (weight, dark)) in weights.iter().zip(darkness(weights)).enumerate() {
+                    rect x=(patch % columns * side) y=(patch / columns * side) width=(side) height=(side)
+                        fill-opacity=(format!("{dark:.3}")) { title { (format!("{weight:.3}")) } }
+                }
+            }
         }
-        text + "</svg>"
     }
 }
 
@@ -177,7 +165,7 @@ fn color(pixel: &[u8]) -> [u8; 3] {
 fn looked_at(model: &Model, ids: Vec<i32>, translator: &Translator<'_>, num_before: usize) -> Vec<Vec<Vec<f32>>> {
     let len = ids.len();
     let src = upload(ids, len, translator.device);
-    let of_layer = |layer: burn::tensor::Tensor<4>| {
+    let of_layer = |layer: Tensor<4>| {
         let [_, num_heads, queries, keys] = layer.dims();
         let values: Vec<f32> = layer.into_data().iter().collect();
         let of_head = |head: &[f32]| {

@@ -1,14 +1,17 @@
 //! The page: one file of HTML with its own data, style and script, which asks nothing of a network.
 
-use maud::{DOCTYPE, PreEscaped, html};
+use maud::{PreEscaped, html};
+use polyglow_train::Result;
 
 use super::PairAttention;
-use polyglow_train::Result;
+use crate::document::document;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The attention on a pair as HTML.
+/// The attention on a pair as an HTML page, on which layers and heads are chosen and cells explored.
+///
+/// Weights are rounded to three decimals.
 ///
 /// # Errors
 /// The weights cannot be written as JSON.
@@ -20,41 +23,36 @@ pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> Result<String>
         weights.for_each(|weight| *weight = (*weight * 1000.0).round() / 1000.0);
     }
     let data = serde_json::to_string(&rounded)?.replace('<', "\\u003c");
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "attention: " (src) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { "Attention" }
-                p { (src) br; "→ " (tgt) }
-                div #controls {
-                    span { "attention " @for (kind, name, map) in [
-                            ("cross", "decoder to source", &attention.cross),
-                            ("encoder", "encoder", &attention.encoder),
-                            ("decoder", "decoder", &attention.decoder),
-                        ] {
-                        @if !map.weights.is_empty() { button data-kind=(kind) { (name) } }
-                    } }
-                    label { "layer " select #layer {} }
-                    label { "head " select #head {} }
+    let kinds = [
+        ("cross", "decoder to source", &attention.cross),
+        ("encoder", "encoder", &attention.encoder),
+        ("decoder", "decoder", &attention.decoder),
+    ];
+    let body = html! {
+        h1 { "Attention" }
+        p { (src) br; "→ " (tgt) }
+        div #controls {
+            span {
+                "attention "
+                @for (kind, name, map) in kinds {
+                    @if !map.weights.is_empty() { button data-kind=(kind) { (name) } }
                 }
-                p #words aria-live="polite" { "Each row is a query, named by its token; the darker a cell, the more it looks at that column. Hover or click." }
-                div #map {}
-                h2 { "All layers and heads" }
-                p.note { "Click one to see it large. Keys: arrow up and down for layers, left and right for heads." }
-                div #all {}
-                noscript { "This page draws with JavaScript, which is switched off." }
-                script #data type="application/json" { (PreEscaped(data)) }
-                script { (PreEscaped(SCRIPT)) }
             }
+            label { "layer " select #layer {} }
+            label { "head " select #head {} }
         }
+        p #words aria-live="polite" {
+            "Each row is a query, named by its token; the darker a cell, the more it looks at that column. Hover or click."
+        }
+        div #map {}
+        h2 { "All layers and heads" }
+        p.note { "Click one to see it large. Keys: arrow up and down for layers, left and right for heads." }
+        div #all {}
+        noscript { "This page draws with JavaScript, which is switched off." }
+        script #data type="application/json" { (PreEscaped(data)) }
+        script { (PreEscaped(SCRIPT)) }
     };
-    Ok(page.into_string())
+    Ok(document(&format!("attention: {src}"), STYLE, &body))
 }
 
 #[cfg(test)]

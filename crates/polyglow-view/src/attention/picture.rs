@@ -1,137 +1,88 @@
-//! One map as a picture.
+//! One map as a picture: a cell for each weight, with the tokens beside the rows and above the columns.
 
 use std::path::Path;
 
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{FontTransform, register_font};
-use polyglow_model::ModelShape;
-use polyglow_model::attention::AttentionKind;
-
-use super::{Map, PairAttention};
-use polyglow_train::error::{usage, with_hint};
+use polyglow_train::error::with_hint;
 use polyglow_train::{Result, TrainError};
+
+use super::{Map, PairAttention, Selection};
+use crate::drawing::{Drawing, PictureFormat, Shape};
 
 /// Width and height of a cell, and the size of letters, in pixels.
 const CELL: i32 = 30;
 const LETTERS: i32 = 15;
 /// About the width of a letter.
 const LETTER_WIDTH: usize = 9;
-/// The darkest color: a weight of 1.
-const INK: RGBColor = RGBColor(0, 114, 178);
-
-/// The widest and highest picture, in pixels: one of points takes four bytes of memory each.
+/// Between a label and its row or column.
+const GAP: i32 = 6;
+/// Right of the last column and below the last row.
+const EDGE: i32 = 8;
+/// The widest and highest picture, in pixels: a PNG takes four bytes of memory per pixel while it is painted.
 const LARGEST: i32 = 16_384;
-
-/// How a picture is written.
-#[derive(Clone, Copy, Debug)]
-pub enum PictureFormat {
-    /// Points.
-    Png,
-    /// Lines and letters.
-    Svg,
-}
-
-/// Which map is drawn.
-#[derive(Clone, Copy, Debug)]
-pub struct Selection {
-    /// Which attention.
-    pub kind: AttentionKind,
-    /// Which layer, counted from 1; the last when absent.
-    pub layer: Option<usize>,
-    /// Which head, counted from 1; the mean of all when absent.
-    pub head: Option<usize>,
-}
-
-impl Selection {
-    /// Checks that a model has the layer and the head.
-    ///
-    /// # Errors
-    /// It has not (exit code 2).
-    pub fn check(&self, model: &ModelShape) -> Result<()> {
-        let (num_layers, num_heads) = model.attention(self.kind);
-        if num_layers == 0 {
-            let mut kinds = vec![
-                ("cross", AttentionKind::Cross),
-                ("encoder", AttentionKind::Encoder),
-                ("decoder", AttentionKind::Decoder),
-            ];
-            kinds.retain(|(_, kind)| model.attention(*kind).0 > 0);
-            let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
-            if names.is_empty() {
-                return Err(usage(TrainError::new("this model has no attention that could be drawn")));
-            }
-            let error = usage(TrainError::new("this model has no attention of that kind"));
-            return Err(with_hint(error, format!("`--kind` may be `{}`", names.join("`, `"))));
-        }
-        for (name, asked, most) in [("layer", self.layer, num_layers), ("head", self.head, num_heads)] {
-            if let Some(asked) = asked.filter(|asked| *asked > most) {
-                return Err(usage(TrainError::new(format!("there is no {name} {asked}; the last is {most}"))));
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Draws a map with its tokens to `path`.
 ///
 /// # Errors
-/// The picture would be too large; the file cannot be written.
+/// The model has no such attention; the picture would be too large; the file cannot be written.
+///
+/// # Panics
+/// There is no such layer or head: see [`Selection::check`].
 pub fn draw(attention: &PairAttention, selection: Selection, format: PictureFormat, path: &Path) -> Result<()> {
     let map = attention.map(selection.kind);
     let num_layers = map.weights.len();
     if num_layers == 0 {
         return Err(TrainError::new("the model has no such layers"));
     }
-    let values = map.head(selection.layer.unwrap_or(num_layers) - 1, selection.head.map(|head| head - 1));
-    // A picture of letters needs a font, and a server may have none.
-    register_font("sans-serif", FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
-        .map_err(|_| TrainError::new("the built-in font cannot be read"))?;
-    let longest = |names: &[String]| names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    let margin = |names: &[String]| (longest(names) * LETTER_WIDTH + 16) as i32;
+    let longest = |tokens: &[String]| tokens.iter().map(|token| token.chars().count()).max().unwrap_or(0);
+    let margin = |tokens: &[String]| (longest(tokens) * LETTER_WIDTH + 16) as i32;
     let (left, top) = (margin(&map.queries), margin(&map.keys));
     let (width, height) = (left + CELL * map.keys.len() as i32, top + CELL * map.queries.len() as i32);
     if width.max(height) > LARGEST {
         let error = TrainError::new(format!("a picture of {width} x {height} pixels is too large to draw"));
         return Err(with_hint(error, "an .html page shows sentences of any length"));
     }
-    let size = ((width + 8) as u32, (height + 8) as u32);
-    let failed = |error: &dyn std::fmt::Display| TrainError::new(format!("cannot write `{}`: {error}", path.display()));
-    match format {
-        PictureFormat::Png => {
-            let area = BitMapBackend::new(path, size).into_drawing_area();
-            paint(&area, map, &values, (left, top)).and_then(|()| area.present()).map_err(|error| failed(&error))
-        }
-        PictureFormat::Svg => {
-            let area = SVGBackend::new(path, size).into_drawing_area();
-            paint(&area, map, &values, (left, top)).and_then(|()| area.present()).map_err(|error| failed(&error))
-        }
-    }
+    let weights = map.head(selection.layer.unwrap_or(num_layers) - 1, selection.head.map(|head| head - 1));
+    let shapes = shapes(map, &weights, (left, top));
+    Drawing { width: width + EDGE, height: height + EDGE, letters: LETTERS, shapes }.write(format, path)
 }
 
-fn paint<B: DrawingBackend>(
-    area: &DrawingArea<B, Shift>,
-    map: &Map,
-    values: &[f32],
-    (left, top): (i32, i32),
-) -> Result<(), DrawingAreaErrorKind<B::ErrorType>> {
-    area.fill(&WHITE)?;
-    let letters = ("sans-serif", LETTERS).into_text_style(area).color(&BLACK);
-    let place = |start: i32, index: usize| start + CELL * index as i32;
-    for (query, name) in map.queries.iter().enumerate() {
-        let beside = letters.pos(Pos::new(HPos::Right, VPos::Center));
-        area.draw(&Text::new(name.as_str(), (left - 6, place(top, query) + CELL / 2), beside))?;
+/// The labels and cells of a map whose first cell has its corner at `left` and `top`.
+fn shapes<'a>(map: &'a Map, weights: &[f32], (left, top): (i32, i32)) -> Vec<Shape<'a>> {
+    let (x, y) = (|key: usize| left + CELL * key as i32, |query: usize| top + CELL * query as i32);
+    let row = |(query, text)| Shape::RowLabel { x: left - GAP, y: y(query) + CELL / 2, text };
+    let column = |(key, text)| Shape::ColumnLabel { x: x(key) + CELL / 2, y: top - GAP, text };
+    let num_keys = map.keys.len();
+    let cell = |(place, &weight)| Shape::Cell { x: x(place % num_keys), y: y(place / num_keys), side: CELL, weight };
+    let rows = map.queries.iter().map(String::as_str).enumerate().map(row);
+    let columns = map.keys.iter().map(String::as_str).enumerate().map(column);
+    rows.chain(columns).chain(weights.iter().enumerate().map(cell)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use polyglow_model::attention::AttentionKind;
+
+    use super::*;
+
+    #[test]
+    fn every_weight_has_a_cell_and_every_token_a_label() {
+        let tokens = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let map = |queries, keys, weights| Map { queries: tokens(queries), keys: tokens(keys), weights };
+        let none = || map("", "", Vec::new());
+        let cross = map("a", "<b> c", vec![vec![vec![0.25, 1.0]]]);
+        let attention = PairAttention { encoder: none(), decoder: none(), cross };
+        let directory = tempfile::tempdir().unwrap();
+        let write = |kind, format, name: &str| {
+            let path = directory.path().join(name);
+            draw(&attention, Selection { kind, layer: None, head: None }, format, &path).map(|()| path)
+        };
+        let svg = std::fs::read_to_string(write(AttentionKind::Cross, PictureFormat::Svg, "map.svg").unwrap()).unwrap();
+        assert!(svg.starts_with("<svg") && svg.contains(">&lt;b&gt;</text>") && svg.matches("<text").count() == 3);
+        assert!(svg.contains("fill-opacity=\"0.250\"") && svg.matches("<rect").count() == 2, "{svg}");
+        let png = image::open(write(AttentionKind::Cross, PictureFormat::Png, "map.png").unwrap()).unwrap().to_rgb8();
+        // The margins have room for the longest tokens.
+        assert_eq!(png.dimensions(), (25 + 2 * 30 + 8, 43 + 30 + 8));
+        assert_eq!(png.get_pixel(25 + 45, 43 + 15).0, [0, 114, 178]);
+        assert!(write(AttentionKind::Encoder, PictureFormat::Svg, "none.svg").is_err());
     }
-    for (key, name) in map.keys.iter().enumerate() {
-        let upright = letters.transform(FontTransform::Rotate270).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw(&Text::new(name.as_str(), (place(left, key) + CELL / 2, top - 6), upright))?;
-    }
-    for (index, weight) in values.iter().enumerate() {
-        let (x, y) = (place(left, index % map.keys.len()), place(top, index / map.keys.len()));
-        let corners = [(x, y), (x + CELL, y + CELL)];
-        area.draw(&Rectangle::new(corners, INK.mix(f64::from(*weight)).filled()))?;
-        area.draw(&Rectangle::new(corners, BLACK.mix(0.15).stroke_width(1)))?;
-    }
-    Ok(())
 }

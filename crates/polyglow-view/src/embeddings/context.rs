@@ -1,19 +1,18 @@
-//! A word in its context, layer by layer: which words of other sentences it is like.
+//! A word in its context, layer by layer: the words of other sentences that have similar states.
 
 use std::collections::HashMap;
 
-use serde::Serialize;
-
-use super::{Directions, Reader, mean};
 use polyglow_train::error::{usage, with_hint};
 use polyglow_train::suggestion::alike;
 use polyglow_train::{Result, TrainError};
+use serde::Serialize;
 
-/// The states of all words of some sentences, to compare those of another with.
+use super::{Directions, Reader, mean};
+
+/// The states of all words of some sentences at every layer, which words of other sentences are compared with.
 ///
-/// States of a layer are compared with states of the same layer: what a layer computes lies in a space of its own, in
-/// which the vectors of the vocabulary have no place. All states of a layer have a large part in common, which makes all
-/// cosines large (Ethayarajh, 2019); their mean is subtracted first.
+/// States are compared only within a layer, because each layer has a space of its own. All states of a layer share a large
+/// component, which makes all cosines large (Ethayarajh, 2019), so the mean of the layer is subtracted first.
 pub struct Bank {
     dim: usize,
     sentences: Vec<String>,
@@ -28,23 +27,23 @@ struct Layer {
     states: Directions,
 }
 
-/// A word of another sentence.
+/// A word of another sentence with a similar state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ContextNeighbor {
     /// The word.
     pub word: String,
-    /// Cosine between both states without the mean of the layer, -1 to 1.
+    /// Cosine of the angle between both states after the mean of the layer is subtracted, -1 to 1.
     pub cosine: f32,
-    /// Where the word stands.
+    /// The sentence of the word.
     pub sentence: String,
 }
 
-/// What a word is like at one place in the model.
+/// The neighbors of a word at one layer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerNeighbors {
-    /// 0 before the first layer, where a word is its vector.
+    /// The number of the layer from 1; 0 stands for the embedding.
     pub layer: usize,
-    /// The nearest words, the nearest first.
+    /// The nearest words, nearest first.
     pub neighbors: Vec<ContextNeighbor>,
 }
 
@@ -57,11 +56,11 @@ struct Line<'a> {
 impl Bank {
     /// Reads sentences and keeps the state of each of their words at each layer.
     ///
-    /// Words are what whitespace divides, without the punctuation around them; the state of one that is cut into several
-    /// tokens is the mean of theirs. Words with unknown tokens are left out.
+    /// Words are split at whitespace and lose the punctuation around them. The state of a word of several tokens is the
+    /// mean of theirs. Words with unknown tokens are left out.
     ///
     /// # Errors
-    /// A sentence cannot be encoded; there is no word.
+    /// A sentence cannot be encoded; no sentence has a known word.
     pub fn new(reader: Reader<'_>, sentences: Vec<String>) -> Result<Self> {
         let lines = sentences.iter().map(|text| line(reader, text)).collect::<Result<Vec<_>, _>>()?;
         let (mut words, mut known): (Vec<String>, HashMap<&str, usize>) = (Vec::new(), HashMap::new());
@@ -95,11 +94,11 @@ impl Bank {
         Ok(Self { dim, sentences, words, places, layers })
     }
 
-    /// The words whose states are nearest to that of `word` in `text`, where it stands first, before the first layer and
-    /// after each; of a word that stands in several sentences the nearest state counts. The word itself is left out.
+    /// The words with the states nearest to that of the first `word` in `text`, before the first layer and after each. A
+    /// word that occurs several times counts once, with its nearest state. `word` itself is left out.
     ///
     /// # Errors
-    /// The word is not in the text, or its tokens are unknown (exit code 2).
+    /// The word is not in the text, or has unknown tokens, which is a usage error; the text cannot be encoded.
     pub fn neighbors(&self, reader: Reader<'_>, text: &str, word: &str, count: usize) -> Result<Vec<LayerNeighbors>> {
         let Line { ids, words } = line(reader, text)?;
         if ids.len() > reader.longest() {

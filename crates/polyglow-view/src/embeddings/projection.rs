@@ -1,11 +1,11 @@
 //! Principal component analysis: the plane on which vectors differ most (Pearson, 1901).
 
-/// Rounds of the power iteration, at most: where two components explain nearly the same it converges slowly, and either
-/// does.
+/// The maximum of power iterations. They converge slowly if two components explain nearly the same; either is then as
+/// good.
 const MOST_ROUNDS: usize = 1000;
-/// A share of the variance that is rounding, and no component.
+/// A share of the variance that is rounding error instead of a component.
 const NOTHING: f64 = 1e-12;
-/// A component has converged when no number of it moves by more.
+/// A component has converged if none of its values moves by this much.
 const STILL: f64 = 1e-10;
 
 /// Vectors on a plane.
@@ -19,7 +19,18 @@ pub struct Projection {
 
 /// Projects vectors on their first two principal components, found one after the other by power iteration.
 ///
-/// The largest number of a component is positive, so that the same vectors give the same picture.
+/// The largest value of a component is positive, so that the same vectors give the same picture.
+///
+/// ```
+/// use polyglow_view::embeddings::project;
+///
+/// // Three vectors on a line: their distances from the mean remain, and the second component explains nothing.
+/// let projection = project(&[0.0, 0.0, 3.0, 4.0, 6.0, 8.0], 2);
+/// for (point, x) in projection.points.iter().zip([-5.0, 0.0, 5.0]) {
+///     assert!((point[0] - x).abs() < 1e-6 && point[1].abs() < 1e-6);
+/// }
+/// assert!(projection.explained[0] > 0.999);
+/// ```
 ///
 /// # Shapes
 /// - `values`: `[rows, dim]` row by row
@@ -46,10 +57,9 @@ pub fn project(values: &[f32], dim: usize) -> Projection {
     Projection { points, explained }
 }
 
-/// The direction of length 1 in which rows differ most, among those at right angles to `before`; zeros where they differ
-/// in none.
+/// The direction of length 1 in which rows differ most, among those orthogonal to `before`; zeros if they differ in none.
 fn component(rows: &[Vec<f64>], dim: usize, total: f64, before: Option<&[f64]>) -> Vec<f64> {
-    // No direction is special, and none of these numbers stands out.
+    // The start must not be orthogonal to the component that is sought, which these values hardly ever are.
     let mut vector: Vec<f64> = (0..dim).map(|place| 1.0 + (place as f64 + 1.0).sin()).collect();
     for _ in 0..MOST_ROUNDS {
         let mut next = vec![0.0; dim];

@@ -1,38 +1,38 @@
-//! The states of a model as it reads lines.
+//! The hidden states of a model as it reads lines.
 
 use burn::tensor::{Device, Tensor, Transaction};
 use polyglow_data::batch::Batch;
 use polyglow_data::example::Example;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Side};
-
 use polyglow_train::device::upload;
 
-/// Positions that are read at a time.
+/// The most positions in a batch.
 const POSITIONS: usize = 4096;
 
-/// A model that reads.
+/// A model that reads text.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     /// The model.
     pub model: &'a Model,
     /// The tokenizer of the side that it reads.
     pub tokenizer: &'a Tokenizer,
-    /// Where the model is.
+    /// The device of the model.
     pub device: &'a Device,
 }
 
 impl Reader<'_> {
-    /// Tokens of a line that are read, at most.
+    /// The most tokens of a line that are read.
     pub fn longest(&self) -> usize {
         self.model.vocabulary().max_len - 1
     }
 
-    /// Reads lines of ids, batched by length, and shows for each that is not empty its number and its states to `take`:
-    /// first the vectors of its tokens, then what is there after each layer. Lines that are too long are cut.
+    /// Reads lines of ids in batches of similar length, and passes the place and the states of each to `take`: first the
+    /// embeddings of its tokens, then the states after each layer. Empty lines are skipped, and lines longer than
+    /// [`Self::longest`] are cut.
     ///
     /// # Shapes
-    /// - what is shown: `[len, d_model]` each, without begin and end marks
+    /// - states: `[len, d_model]` each, row by row, without begin and end marks
     pub fn read(&self, lines: &[&[u32]], take: &mut dyn FnMut(usize, &[&[f32]])) {
         let mut lines: Vec<(usize, &[u32])> =
             lines.iter().map(|ids| &ids[..ids.len().min(self.longest())]).enumerate().collect();

@@ -1,6 +1,8 @@
-//! Curves as SVG: axes with round numbers, one line a series.
+//! Curves as SVG: axes with round numbers, and one line per series.
 
 use maud::{Markup, html};
+
+use crate::drawing::extent;
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 260.0;
@@ -10,28 +12,28 @@ const BOTTOM: f64 = 28.0;
 /// Room above, and on the right, where half of the last number stands.
 const TOP: f64 = 10.0;
 const RIGHT: f64 = 24.0;
-/// Points of a line at most; more cannot be told apart.
+/// The most points of a line; more cannot be told apart.
 const MOST_POINTS: usize = 600;
-/// A line of up to so many points shows each of them.
+/// A line of up to this many points shows each of them.
 const DOTTED: usize = 40;
-/// Marks on an axis, about.
+/// About the number of marks on an axis.
 const MARKS: f64 = 5.0;
 
 /// One line of a chart.
 #[derive(Clone, Debug)]
 pub(super) struct Series {
-    /// What the legend calls it.
+    /// Its name in the legend.
     pub(super) name: String,
-    /// Which of the page's colors it has.
+    /// The number of its color in the style sheet.
     pub(super) color: usize,
-    /// Whether its line is broken.
+    /// Whether its line is dashed.
     pub(super) dashed: bool,
     /// `(step, value)`, in the order of the steps.
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// A chart of some values over steps, with a legend; nothing where no series has a point. With `logarithmic`, equal
-/// ratios have equal heights.
+/// A chart of values over steps, with a legend; empty if no series has a point. With `logarithmic`, equal ratios have
+/// equal heights.
 pub(super) fn chart(title: &str, series: &[Series], logarithmic: bool) -> Markup {
     let fits = |value: f64| value.is_finite() && (!logarithmic || value > 0.0);
     let points = || series.iter().flat_map(|series| &series.points).filter(|(_, value)| fits(*value));
@@ -85,7 +87,7 @@ pub(super) fn chart(title: &str, series: &[Series], logarithmic: bool) -> Markup
     }
 }
 
-/// A range of values laid over a range of places.
+/// A range of values, mapped to a range of places in the chart.
 struct Axis {
     least: f64,
     most: f64,
@@ -96,8 +98,7 @@ struct Axis {
 impl Axis {
     fn new(values: impl Iterator<Item = f64>, logarithmic: bool, places: (f64, f64)) -> Self {
         let scaled = |value: f64| if logarithmic { value.log10() } else { value };
-        let ends = |(least, most): (f64, f64), value: f64| (least.min(scaled(value)), most.max(scaled(value)));
-        let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), ends);
+        let (least, most) = extent(values.map(scaled));
         // A single value lies in the middle.
         let (least, most) = if least < most { (least, most) } else { (least - 1.0, most + 1.0) };
         Self { least, most, logarithmic, places }
@@ -132,7 +133,7 @@ impl Axis {
     }
 }
 
-/// A number as people write it: `12 000`, `0.35`, `2.5e-4`.
+/// A number in short: `12 000`, `0.35`, `2.5e-4`.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 {

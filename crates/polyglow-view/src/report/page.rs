@@ -1,56 +1,50 @@
 //! The page: one file of HTML that needs nothing else, neither network nor scripts.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
+use polyglow_metrics::Measure;
+use polyglow_train::config::Config;
 use serde_json::Value;
 
 use super::chart::{Series, chart, number};
-use super::{Comparison, RunSummary, SAMPLES};
-use polyglow_train::config::Config;
+use super::scores::PERPLEXITY;
+use super::{Comparison, RunSummary, SCORES, recorded};
+use crate::document::document;
 
-/// Light and dark, for screens and paper; eight colors that color-blind people can tell apart (Okabe and Ito, 2008).
+/// Eight colors that color-blind people can tell apart (Okabe and Ito, 2008).
 const STYLE: &str = include_str!("page.css");
+/// Sentences whose translations are shown over time.
+const SAMPLES: usize = 5;
+/// Stands where a run has no such number.
+const NONE: &str = "–";
 
-/// The report on these runs as HTML; the first is what the others are compared with.
+/// The report on these runs as an HTML page. `comparisons` are those of [`compare`](super::compare), and may be empty.
 pub fn render(runs: &[RunSummary], comparisons: &[Comparison]) -> String {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "polyglow: " (names.join(", ")) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { "polyglow report" }
-                (overview(runs))
-                (curves(runs))
-                (comparison(comparisons))
-                @for run in runs {
-                    (tests(run))
-                    (data(run))
-                    (samples(run))
-                    (configuration(run))
-                }
-            }
+    let body = html! {
+        h1 { "polyglow report" }
+        (overview(runs))
+        (curves(runs))
+        (comparison(comparisons))
+        @for run in runs {
+            (tests(run))
+            (data(run))
+            (samples(run))
+            (configuration(run))
         }
     };
-    page.into_string()
+    document(&format!("polyglow: {}", names.join(", ")), STYLE, &body)
 }
 
 /// A table with a row for each run.
 fn overview(runs: &[RunSummary]) -> Markup {
-    let best = |run: &RunSummary, key: &str| {
-        let record = run.of_kind("valid").find(|record| record["step"].as_u64() == run.best)?;
-        record[key].as_f64()
-    };
-    let cell = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
+    let measures: Vec<Measure> = recorded(runs.iter().filter_map(best_validation)).collect();
+    let cell = |value: Option<f64>| value.map_or_else(|| NONE.to_owned(), number);
     html! {
         table {
             tr {
                 th { "run" } th { "parameters" } th { "steps" } th { "target tokens" } th { "time" } th { "tokens a second" }
-                th { "best step" } th { "BLEU" } th { "chrF" } th { "loss" }
+                th { "best step" }
+                @for measure in &measures { th { (measure.title) } }
             }
             @for (index, run) in runs.iter().enumerate() {
                 @let sum = |key: &str| run.of_kind("train").filter_map(|record| record[key].as_f64()).sum::<f64>();
@@ -63,11 +57,11 @@ fn overview(runs: &[RunSummary]) -> Markup {
                     td { (duration(sum("seconds"))) }
                     td { (cell(Some(sum("tokens") / sum("seconds")).filter(|rate| rate.is_finite()))) }
                     td { (cell(run.best.map(|step| step as f64))) }
-                    @for key in ["bleu", "chrf", "loss"] { td { (cell(best(run, key))) } }
+                    @for measure in &measures { td { (score(best_validation(run), measure)) } }
                 }
             }
         }
-        p.note { "BLEU, chrF and loss are those of the best validation, by greedy search. Time is spent on steps alone." }
+        p.note { "Scores are those of the best validation, with greedy search. Time counts training steps only." }
     }
 }
 
@@ -89,14 +83,13 @@ fn curves(runs: &[RunSummary]) -> Markup {
     html! {
         h2 { "Curves" }
         div.charts {
-            (chart("loss in nats per target token (training: smoothed)", &both("loss"), false))
-            (chart("perplexity", &both("perplexity"), true))
-            (chart("BLEU of greedy output", &series("valid", "bleu"), false))
-            (chart("chrF of greedy output", &series("valid", "chrf"), false))
-            (chart("token accuracy", &series("valid", "token_accuracy"), false))
+            @for measure in SCORES { (chart(measure.title, &both(measure.key), measure == PERPLEXITY)) }
             (chart("learning rate", &series("train", "lr"), false))
             (chart("norm of the gradient", &series("train", "grad_norm"), true))
             (chart("target tokens a second", &series("train", "tokens_per_second"), false))
+        }
+        p.note {
+            "The loss is in nats per target token, in training with label smoothing. Translations are scored with greedy search."
         }
     }
 }
@@ -115,7 +108,7 @@ fn comparison(comparisons: &[Comparison]) -> Markup {
                     td { (name) }
                     td { (metric) }
                     td { (format!("{mean:.2} ± {half_width:.2}")) }
-                    td { (p_value.map_or_else(|| "–".to_owned(), |p_value| format!("{p_value:.4}"))) }
+                    td { (p_value.map_or_else(|| NONE.to_owned(), |p_value| format!("{p_value:.4}"))) }
                 }
             }
         }
@@ -128,20 +121,19 @@ fn comparison(comparisons: &[Comparison]) -> Markup {
 
 /// The scores on the test sets.
 fn tests(run: &RunSummary) -> Markup {
-    if run.of_kind("test").next().is_none() {
+    let measures: Vec<Measure> = recorded(run.of_kind("test")).collect();
+    if measures.is_empty() {
         return html! {};
     }
-    let keys =
-        [("bleu", "BLEU"), ("chrf", "chrF"), ("exact_match", "exact match"), ("token_accuracy", "token accuracy")];
     html! {
         h2 { (run.name) ": tests" }
         table {
-            tr { th { "set" } th { "step" } @for (_, title) in keys { th { (title) } } th { "signature" } }
+            tr { th { "set" } th { "step" } @for measure in &measures { th { (measure.title) } } th { "signature" } }
             @for record in run.of_kind("test") {
                 tr {
                     td { (text(&record["split"])) }
                     td { (text(&record["step"])) }
-                    @for (key, _) in keys { td { (record[key].as_f64().map_or_else(String::new, number)) } }
+                    @for measure in &measures { td { (score(Some(record), measure)) } }
                     td.small { (text(&record["signatures"]["bleu"])) }
                 }
             }
@@ -164,7 +156,7 @@ fn data(run: &RunSummary) -> Markup {
             @for split in splits {
                 tr {
                     td { (text(&split["name"])) }
-                    @for key in counts { td { (split[key].as_f64().map_or_else(|| "–".to_owned(), number)) } }
+                    @for key in counts { td { (split[key].as_f64().map_or_else(|| NONE.to_owned(), number)) } }
                     @for side in ["src", "tgt"] {
                         @let side = &split[side];
                         @for key in ["tokens", "mean_len", "longest"] { td { (side[key].as_f64().map_or_else(String::new, number)) } }
@@ -198,6 +190,17 @@ fn samples(run: &RunSummary) -> Markup {
 fn configuration(run: &RunSummary) -> Markup {
     let toml = Config::to_toml(&run.config).unwrap_or_default();
     html! { details { summary { (run.name) ": configuration" } pre { (toml) } } }
+}
+
+/// The record of the validation with the best score.
+fn best_validation(run: &RunSummary) -> Option<&Value> {
+    let best = run.best?;
+    run.of_kind("valid").find(|record| record["step"] == best)
+}
+
+fn score(record: Option<&Value>, measure: &Measure) -> String {
+    let value = record.and_then(|record| record[measure.key].as_f64());
+    value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.*}", measure.decimals))
 }
 
 /// The color of a run's lines.

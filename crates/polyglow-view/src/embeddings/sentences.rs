@@ -1,9 +1,9 @@
-//! Sentences as vectors, and which are near each other.
+//! Sentences as vectors, and which of them are similar.
 
+use polyglow_train::Result;
 use serde::Serialize;
 
 use super::{Directions, Embeddings, Reader, mean};
-use polyglow_train::Result;
 
 /// How the states of a sentence's tokens become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,24 +14,40 @@ pub enum Pool {
     First,
 }
 
-/// Lines with a vector each.
+/// Lines of text with one vector each.
+///
+/// ```
+/// use polyglow_data::word_vectors::WordVectors;
+/// use polyglow_view::embeddings::{Embeddings, Sentences};
+///
+/// let words = ["a", "small", "dog", "car"].map(str::to_owned).to_vec();
+/// let values = vec![0.1, 0.1, 0.0, 1.0, 1.0, 0.5, 1.0, -1.0];
+/// let embeddings = Embeddings::of_file(WordVectors { words, dim: 2, values, repeated: 0 });
+///
+/// let texts = ["a small dog", "unknown", "a car", "dog a"].map(str::to_owned);
+/// let sentences = Sentences::of_words(&embeddings, &texts)?;
+/// // Line 2 has no known word.
+/// assert_eq!(sentences.lines(), [1, 3, 4]);
+/// assert_eq!(sentences.nearest(0, 1, 4)[0].line, 4);
+/// # Ok::<(), polyglow_train::TrainError>(())
+/// ```
 pub struct Sentences {
     /// Line numbers, from 1.
     lines: Vec<usize>,
     directions: Directions,
 }
 
-/// A line near another.
+/// A line that is similar to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NearLine {
     /// Its number, from 1.
     pub line: usize,
-    /// Cosine between both, -1 to 1.
+    /// Cosine of the angle between both vectors, -1 to 1.
     pub cosine: f32,
 }
 
 impl Sentences {
-    /// The vectors of lines by the states of a model after its last layer. Blank lines have none.
+    /// The vectors of lines by the states of a model after its last layer. Blank lines are left out.
     ///
     /// # Errors
     /// A line cannot be encoded.
@@ -49,7 +65,7 @@ impl Sentences {
         Ok(Self::new(vectors))
     }
 
-    /// The vectors of lines as means of those of their words. Lines without a known word have none.
+    /// The vectors of lines as the means of their word vectors. Lines without a known word are left out.
     ///
     /// # Errors
     /// A line cannot be encoded.
@@ -64,12 +80,16 @@ impl Sentences {
         Self { lines, directions: Directions::new(vectors.concat(), dim) }
     }
 
-    /// Numbers of the lines that have a vector.
+    /// The numbers of the lines that have a vector, from 1, in order.
     pub fn lines(&self) -> &[usize] {
         &self.lines
     }
 
-    /// The nearest lines of the line at `place` in [`Self::lines`], itself left out; only those with numbers up to `last`.
+    /// The `count` lines most similar to the line at `place` in [`Self::lines`], without itself, most similar first. Only
+    /// lines with numbers up to `last` are searched, so that queries can follow the lines in one text.
+    ///
+    /// # Panics
+    /// There is no such place.
     pub fn nearest(&self, place: usize, count: usize, last: usize) -> Vec<NearLine> {
         let keep = |other: usize| other != place && self.lines[other] <= last;
         let found = self.directions.nearest(self.directions.get(place), count, keep);

@@ -1,9 +1,18 @@
 //! Vectors scaled to length 1, so that the cosine of the angle between two of them is their product.
 
-/// Products that are added side by side, so that a loop becomes vector instructions and adds alike on every machine.
+/// Independent sums of a dot product, so that the loop compiles to SIMD instructions and adds in the same order on every
+/// machine.
 const LANES: usize = 16;
 
-/// Vectors of length 1; those of length 0 stay so, and have the cosine 0 with all others.
+/// Vectors scaled to length 1. Those of length 0 stay as they are and have the cosine 0 with all others.
+///
+/// ```
+/// use polyglow_view::embeddings::Directions;
+///
+/// let directions = Directions::new(vec![3.0, 4.0, 0.0, 5.0, -3.0, -4.0], 2);
+/// assert_eq!(directions.get(0), [0.6, 0.8]);
+/// assert_eq!(directions.nearest(&[0.0, 2.0], 2, |_| true), [(1, 1.0), (0, 0.8)]);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Directions {
     dim: usize,
@@ -11,7 +20,10 @@ pub struct Directions {
 }
 
 impl Directions {
-    /// Scales vectors, `[rows, dim]` row by row.
+    /// Scales vectors to length 1.
+    ///
+    /// # Shapes
+    /// - `values`: `[rows, dim]` row by row
     ///
     /// # Panics
     /// `dim` is 0.
@@ -30,18 +42,18 @@ impl Directions {
     /// The vector at `place`.
     ///
     /// # Panics
-    /// There is none.
+    /// There is no such place.
     pub fn get(&self, place: usize) -> &[f32] {
         &self.units[place * self.dim..][..self.dim]
     }
 
-    /// The `count` vectors with the largest cosines to `vector`, largest first, and of equal ones the first; only places
-    /// that `keep` keeps.
+    /// Places and cosines of the `count` vectors with the largest cosine to `vector`, largest first; among equals, the lower
+    /// place comes first. Only places for which `keep` is true are searched.
     ///
     /// # Panics
-    /// `vector` has another length.
+    /// `vector` has another dimension.
     pub fn nearest(&self, vector: &[f32], count: usize, keep: impl Fn(usize) -> bool) -> Vec<(usize, f32)> {
-        assert_eq!(vector.len(), self.dim, "numbers of a vector");
+        assert_eq!(vector.len(), self.dim, "dimension of the vector");
         let query = Self::new(vector.to_vec(), self.dim);
         let rows = self.units.chunks(self.dim).enumerate().filter(|(place, _)| keep(*place));
         let mut found: Vec<(usize, f32)> = rows.map(|(place, row)| (place, product(row, query.get(0)))).collect();

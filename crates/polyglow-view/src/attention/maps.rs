@@ -1,0 +1,135 @@
+//! The attention weights of a model on one pair of sentences.
+
+use burn::tensor::{TensorData, Transaction};
+use polyglow_data::batch::Batch;
+use polyglow_data::example::Example;
+use polyglow_data::tokenizer::Tokenizer;
+use polyglow_model::attention::AttentionKind;
+use polyglow_train::Result;
+use polyglow_train::device::upload;
+use polyglow_train::predict::translate::{Member, Translator};
+use serde::Serialize;
+
+/// The name of the trained vector that an encoder may have before its text.
+const CLASS: &str = "[class]";
+
+/// The attention weights of all layers and heads on one pair.
+///
+/// ```
+/// use polyglow_view::attention::{Map, PairAttention, render};
+///
+/// let tokens = |text: &str| text.split(' ').map(str::to_owned).collect();
+/// // One layer with two heads.
+/// let cross = Map {
+///     queries: tokens("der Hund"),
+///     keys: tokens("the dog"),
+///     weights: vec![vec![vec![0.75, 0.25, 0.0, 1.0], vec![0.25, 0.75, 0.5, 0.5]]],
+/// };
+/// assert_eq!(cross.head(0, Some(1)), [0.25, 0.75, 0.5, 0.5]);
+/// assert_eq!(cross.head(0, None), [0.5, 0.5, 0.25, 0.75]);
+///
+/// // This model has no self-attention.
+/// let none = || Map { queries: Vec::new(), keys: Vec::new(), weights: Vec::new() };
+/// let attention = PairAttention { encoder: none(), decoder: none(), cross };
+/// let page = render(&attention, "the dog", "der Hund")?;
+/// assert!(page.starts_with("<!DOCTYPE html>"));
+/// # Ok::<(), polyglow_train::TrainError>(())
+/// ```
+#[derive(Clone, Debug, Serialize)]
+pub struct PairAttention {
+    /// Source positions attend to source positions.
+    pub encoder: Map,
+    /// Target positions attend to target positions.
+    pub decoder: Map,
+    /// Target positions attend to source positions.
+    pub cross: Map,
+}
+
+/// The weights of one kind of attention, with their tokens.
+///
+/// A query is named by the token that its position predicts, a key by the token at its position.
+#[derive(Clone, Debug, Serialize)]
+pub struct Map {
+    /// Tokens of the queries: the rows, top to bottom.
+    pub queries: Vec<String>,
+    /// Tokens of the keys: the columns, left to right.
+    pub keys: Vec<String>,
+    /// `[layer][head][query * keys + key]`, 0 to 1; the weights of a query sum to 1. Without layers if the model has no
+    /// attention of this kind.
+    pub weights: Vec<Vec<Vec<f32>>>,
+}
+
+impl PairAttention {
+    /// Runs the first model of an ensemble over a pair, with teacher forcing, and reads its weights in one transfer.
+    ///
+    /// Each side is cut at the model's longest length.
+    ///
+    /// # Errors
+    /// A side cannot be encoded.
+    pub fn new(translator: &Translator<'_>, src: &str, tgt: &str) -> Result<Self> {
+        let Member { model, src: src_tokenizer } = translator.members[0];
+        let encode = |tokenizer: &Tokenizer, text: &str| -> Result<Vec<u32>> {
+            let mut ids = tokenizer.encode(text)?;
+            ids.truncate(translator.longest());
+            Ok(ids)
+        };
+        let example = Example { src: encode(src_tokenizer, src)?, tgt: encode(translator.tgt, tgt)? };
+        let (special, tgt_special) = (src_tokenizer.special(), translator.tgt.special());
+        let batch = Batch::new(std::slice::from_ref(&example), special, tgt_special, 1);
+        let ids = |values, len| upload(values, len, translator.device);
+        let maps = model.attention(ids(batch.src, batch.src_len), ids(batch.tgt_in, batch.tgt_len));
+
+        let names = |tokenizer: &Tokenizer, first: Option<u32>, ids: &[u32], last: Option<u32>| -> Vec<String> {
+            let all = first.into_iter().chain(ids.iter().copied()).chain(last);
+            all.map(|id| tokenizer.token(id).unwrap_or_else(|| format!("#{id}"))).collect()
+        };
+        let mut src = names(src_tokenizer, None, &example.src, Some(special.eos));
+        // An encoder may have a trained vector before its text.
+        let num_states = maps.encoder.first().map_or(src.len(), |layer| layer.dims()[3]);
+        if num_states > src.len() {
+            src.insert(0, CLASS.to_owned());
+        }
+        let tgt_in = names(translator.tgt, Some(tgt_special.bos), &example.tgt, None);
+        let tgt_out = names(translator.tgt, None, &example.tgt, Some(tgt_special.eos));
+        let kinds = [(&src, &src, &maps.encoder), (&tgt_out, &tgt_in, &maps.decoder), (&tgt_out, &src, &maps.cross)];
+        let tensors = kinds.iter().flat_map(|(_, _, layers)| layers.iter().cloned());
+        let mut read = tensors.fold(Transaction::default(), Transaction::register).execute().into_iter();
+        let [encoder, decoder, cross] = kinds.map(|(queries, keys, layers)| {
+            let heads = |layer: TensorData| {
+                let values: Vec<f32> = layer.iter().collect();
+                values.chunks(queries.len() * keys.len()).map(<[f32]>::to_vec).collect()
+            };
+            let weights = read.by_ref().take(layers.len()).map(heads).collect();
+            Map { queries: queries.clone(), keys: keys.clone(), weights }
+        });
+        Ok(Self { encoder, decoder, cross })
+    }
+
+    /// The map of one kind.
+    pub fn map(&self, kind: AttentionKind) -> &Map {
+        match kind {
+            AttentionKind::Encoder => &self.encoder,
+            AttentionKind::Decoder => &self.decoder,
+            AttentionKind::Cross => &self.cross,
+        }
+    }
+}
+
+impl Map {
+    /// The weights of a head, `[queries * keys]`, or the mean over all heads if `head` is `None`. Both count from 0.
+    ///
+    /// # Panics
+    /// There is no such layer or head.
+    pub fn head(&self, layer: usize, head: Option<usize>) -> Vec<f32> {
+        head_or_mean(&self.weights[layer], head)
+    }
+}
+
+/// The weights of a head, or the mean over all heads if `head` is `None`.
+pub(super) fn head_or_mean(heads: &[Vec<f32>], head: Option<usize>) -> Vec<f32> {
+    if let Some(head) = head {
+        return heads[head].clone();
+    }
+    let sum = |place: usize| heads.iter().map(|head| head[place]).sum::<f32>();
+    (0..heads[0].len()).map(|place| sum(place) / heads.len() as f32).collect()
+}

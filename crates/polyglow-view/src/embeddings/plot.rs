@@ -1,0 +1,116 @@
+//! Words on a plane, as a page or as a picture.
+
+use std::path::Path;
+
+use maud::{Markup, html};
+use polyglow_train::Result;
+
+use super::Projection;
+use crate::document::document;
+use crate::drawing::{Drawing, PictureFormat, Shape, extent, write_text};
+
+/// Width and height in pixels, and the room around the points for labels.
+const WIDTH: i32 = 1200;
+const HEIGHT: i32 = 900;
+const MARGIN: f64 = 60.0;
+const LETTERS: i32 = 13;
+
+const STYLE: &str = include_str!("plot.css");
+
+/// The format of a plot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlotFormat {
+    /// An HTML page that highlights the word under the pointer.
+    Html,
+    /// Pixels.
+    Png,
+    /// Vector graphics.
+    Svg,
+}
+
+/// Words on a plane.
+///
+/// ```
+/// use polyglow_view::embeddings::{Plot, PlotFormat, project};
+///
+/// let words = ["north", "south", "east"].map(str::to_owned);
+/// let projection = project(&[0.0, 1.0, 0.0, -1.0, 0.5, 0.0], 2);
+/// let directory = tempfile::tempdir()?;
+/// let path = directory.path().join("plot.html");
+/// Plot { title: "directions", words: &words, projection: &projection }.write(PlotFormat::Html, &path)?;
+/// assert!(std::fs::read_to_string(path)?.contains("<title>south</title>"));
+/// # Ok::<(), polyglow_train::TrainError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Plot<'a> {
+    /// The heading of the page.
+    pub title: &'a str,
+    /// The words.
+    pub words: &'a [String],
+    /// The place of each word.
+    pub projection: &'a Projection,
+}
+
+impl Plot<'_> {
+    /// Writes the plot to `path`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(self, format: PlotFormat, path: &Path) -> Result<()> {
+        match format {
+            PlotFormat::Html => {
+                write_text(path, &document(&format!("word vectors: {}", self.title), STYLE, &self.body()))
+            }
+            PlotFormat::Png => self.drawing().write(PictureFormat::Png, path),
+            PlotFormat::Svg => self.drawing().write(PictureFormat::Svg, path),
+        }
+    }
+
+    fn body(&self) -> Markup {
+        let [first, second] = self.projection.explained.map(|share| format!("{:.1} %", 100.0 * share));
+        html! {
+            h1 { (self.title) }
+            p {
+                (self.words.len()) " words by the first two principal components of their vectors' directions, "
+                "which explain " (first) " and " (second) " of the variance. Hover for a word."
+            }
+            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(self.title) {
+                (self.drawing().elements())
+            }
+        }
+    }
+
+    /// Places the words. Both axes have the same scale, so that distances can be compared.
+    fn drawing(&self) -> Drawing<'_> {
+        let points = &self.projection.points;
+        let ends = |axis: usize| extent(points.iter().map(|point| point[axis]));
+        let ((left, right), (bottom, top)) = (ends(0), ends(1));
+        let room = |pixels: i32| f64::from(pixels) - 2.0 * MARGIN;
+        let scale = (room(WIDTH) / (right - left)).min(room(HEIGHT) / (top - bottom));
+        // If all points are equal, they lie in the middle.
+        let scale = if scale.is_finite() { scale } else { 1.0 };
+        let shapes = self.words.iter().zip(points).map(|(name, [x, y])| Shape::Point {
+            x: f64::from(WIDTH) / 2.0 + (x - f64::midpoint(left, right)) * scale,
+            y: f64::from(HEIGHT) / 2.0 - (y - f64::midpoint(bottom, top)) * scale,
+            name,
+        });
+        Drawing { width: WIDTH, height: HEIGHT, letters: LETTERS, shapes: shapes.collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_never_markup_and_keep_to_the_page() {
+        let words = ["<b>", "&", "c"].map(str::to_owned);
+        let projection = Projection { points: vec![[-5.0, 1.0], [0.0, 0.0], [5.0, -1.0]], explained: [0.9, 0.1] };
+        let plot = Plot { title: "<i>", words: &words, projection: &projection };
+        let page = plot.body().into_string();
+        assert!(page.contains("&lt;b&gt;") && !page.contains("<b>") && !page.contains("<i>"), "{page}");
+        let shapes = plot.drawing().shapes;
+        assert_eq!(shapes[0], Shape::Point { x: 60.0, y: 342.0, name: "<b>" });
+        assert_eq!(shapes[2], Shape::Point { x: 1140.0, y: 558.0, name: "c" });
+    }
+}

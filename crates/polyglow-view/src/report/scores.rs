@@ -1,0 +1,44 @@
+//! The scores that records hold, with their titles.
+
+use polyglow_metrics::Measure;
+use serde_json::Value;
+
+/// Fraction of right answers, 0 to 1.
+const ACCURACY: Measure = Measure { key: "accuracy", title: "accuracy", higher_is_better: true, decimals: 3 };
+/// Fraction of tokens that the model ranks first, 0 to 1.
+const TOKEN_ACCURACY: Measure =
+    Measure { key: "token_accuracy", title: "token accuracy", higher_is_better: true, decimals: 3 };
+/// Cross-entropy in nats per target token.
+const LOSS: Measure = Measure { key: "loss", title: "loss", higher_is_better: false, decimals: 4 };
+/// `exp(loss)`.
+pub(super) const PERPLEXITY: Measure =
+    Measure { key: "perplexity", title: "perplexity", higher_is_better: false, decimals: 2 };
+/// Cross-entropy in bits per byte of text.
+const BITS_PER_BYTE: Measure =
+    Measure { key: "bits_per_byte", title: "bits per byte", higher_is_better: false, decimals: 3 };
+
+/// Every score that a record of `metrics.jsonl` may hold, in the order in which tables and pages show them.
+///
+/// A record has only the scores that its model can be measured by: see [`recorded`].
+pub const SCORES: [Measure; 8] =
+    [Measure::BLEU, Measure::CHRF, Measure::EXACT_MATCH, ACCURACY, TOKEN_ACCURACY, LOSS, PERPLEXITY, BITS_PER_BYTE];
+
+/// The rows of [`SCORES`] that at least one of the records holds.
+///
+/// ```
+/// use polyglow_view::report::recorded;
+/// use serde_json::json;
+///
+/// let records = [json!({"step": 10, "loss": 2.5}), json!({"step": 20, "loss": 2.1, "bleu": 12.5})];
+/// let titles: Vec<&str> = recorded(&records).map(|measure| measure.title).collect();
+/// assert_eq!(titles, ["BLEU", "loss"]);
+/// ```
+pub fn recorded<'a>(records: impl IntoIterator<Item = &'a Value>) -> impl Iterator<Item = Measure> {
+    let mut found = [false; SCORES.len()];
+    for record in records {
+        for (found, measure) in found.iter_mut().zip(&SCORES) {
+            *found |= record[measure.key].is_number();
+        }
+    }
+    SCORES.into_iter().zip(found).filter_map(|(measure, found)| found.then_some(measure))
+}
