@@ -14,7 +14,7 @@ use polyglow_train::{Result, TrainError};
 
 /// The color of cells and points, as `--mark` of the light theme.
 const MARK: RGBColor = RGBColor(0, 114, 178);
-/// The same colors for SVG files, which have no page around them.
+/// The style of SVG files, which have no page around them. It applies to nothing else if a page includes the file.
 const STYLE: &str = include_str!("drawing.css");
 
 /// The format of a picture.
@@ -98,7 +98,8 @@ impl Drawing<'_> {
     fn svg(&self) -> Markup {
         let Self { width, height, .. } = self;
         html! {
-            svg xmlns="http://www.w3.org/2000/svg" width=(width) height=(height) viewBox=(format!("0 0 {width} {height}")) {
+            svg.polyglow xmlns="http://www.w3.org/2000/svg" width=(width) height=(height)
+                viewBox=(format!("0 0 {width} {height}")) {
                 style { (PreEscaped(STYLE)) }
                 path fill="#fff" d=(format!("M0 0h{width}v{height}h-{width}z")) {}
                 (self.elements())

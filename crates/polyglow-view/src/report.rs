@@ -1,7 +1,7 @@
 //! Puts one run or several on one HTML page: scores, curves, data, sample translations over time, configuration.
 //!
-//! [`RunSummary::read`] gathers a run from its directory, [`compare`] tests whether runs differ by more than chance, and
-//! [`render`] makes the page. [`SCORES`] lists the scores that records hold.
+//! [`RunSummary::read`] gathers a run from its directory, [`compare`] tests whether runs differ by more than chance,
+//! and [`render`] makes the page. [`SCORES`] lists the scores that records hold.
 
 mod chart;
 mod comparison;

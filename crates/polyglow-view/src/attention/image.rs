@@ -19,8 +19,9 @@ use crate::drawing::write_png;
 /// Width of a picture on the page, in pixels of the screen.
 const WIDTH: usize = 180;
 
-/// Whose attention is drawn.
-const QUERY: &str = "Attention is that of what the label is read from: the trained vector before the patches, or the mean of all patches.";
+/// The query whose attention is drawn.
+const QUERY: &str =
+    "Who looks is what the label is read from: the trained vector before the patches, or all patches alike.";
 
 const STYLE: &str = "figure { display: inline-block; margin: 0 1rem 1rem 0; } figcaption { text-align: center; }";
 

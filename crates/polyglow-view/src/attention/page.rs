@@ -42,7 +42,8 @@ pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> Result<String>
             label { "head " select #head {} }
         }
         p #words aria-live="polite" {
-            "Each row is a query, named by its token; the darker a cell, the more it looks at that column. Hover or click."
+            "Each row is a query, named by its token; the darker a cell, the more it looks at that column. "
+            "Hover or click."
         }
         div #map {}
         h2 { "All layers and heads" }

@@ -11,8 +11,8 @@ use super::{Directions, Reader, mean};
 
 /// The states of all words of some sentences at every layer, which words of other sentences are compared with.
 ///
-/// States are compared only within a layer, because each layer has a space of its own. All states of a layer share a large
-/// component, which makes all cosines large (Ethayarajh, 2019), so the mean of the layer is subtracted first.
+/// States are compared only within a layer, because each layer has a space of its own. All states of a layer share a
+/// large component, which makes all cosines large (Ethayarajh, 2019), so the mean of the layer is subtracted first.
 pub struct Bank {
     dim: usize,
     sentences: Vec<String>,
@@ -94,8 +94,8 @@ impl Bank {
         Ok(Self { dim, sentences, words, places, layers })
     }
 
-    /// The words with the states nearest to that of the first `word` in `text`, before the first layer and after each. A
-    /// word that occurs several times counts once, with its nearest state. `word` itself is left out.
+    /// The words with the states nearest to that of the first `word` in `text`, before the first layer and after each.
+    /// A word that occurs several times counts once, with its nearest state. `word` itself is left out.
     ///
     /// # Errors
     /// The word is not in the text, or has unknown tokens, which is a usage error; the text cannot be encoded.

@@ -1,7 +1,7 @@
 //! Vectors scaled to length 1, so that the cosine of the angle between two of them is their product.
 
-/// Independent sums of a dot product, so that the loop compiles to SIMD instructions and adds in the same order on every
-/// machine.
+/// Independent sums of a dot product, so that the loop compiles to SIMD instructions and adds in the same order on
+/// every machine.
 const LANES: usize = 16;
 
 /// Vectors scaled to length 1. Those of length 0 stay as they are and have the cosine 0 with all others.
@@ -47,8 +47,8 @@ impl Directions {
         &self.units[place * self.dim..][..self.dim]
     }
 
-    /// Places and cosines of the `count` vectors with the largest cosine to `vector`, largest first; among equals, the lower
-    /// place comes first. Only places for which `keep` is true are searched.
+    /// Places and cosines of the `count` vectors with the largest cosine to `vector`, largest first; among equals, the
+    /// lower place comes first. Only places for which `keep` is true are searched.
     ///
     /// # Panics
     /// `vector` has another dimension.

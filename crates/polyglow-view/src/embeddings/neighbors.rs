@@ -25,8 +25,8 @@ impl Embeddings {
         Ok(self.near(&vector, &places, count))
     }
 
-    /// Answers "what is to `c` as `b` is to `a`?": the words nearest to `b - a + c`, each scaled to length 1, without the
-    /// three (3CosAdd: Mikolov et al., 2013, "Linguistic regularities in continuous space word representations").
+    /// Answers "what is to `c` as `b` is to `a`?": the words nearest to `b - a + c`, each scaled to length 1, without
+    /// the three (3CosAdd: Mikolov et al., 2013, "Linguistic regularities in continuous space word representations").
     ///
     /// # Errors
     /// As [`Self::direction`].

@@ -57,7 +57,8 @@ pub fn project(values: &[f32], dim: usize) -> Projection {
     Projection { points, explained }
 }
 
-/// The direction of length 1 in which rows differ most, among those orthogonal to `before`; zeros if they differ in none.
+/// The direction of length 1 in which rows differ most, among those orthogonal to `before`; zeros if they differ in
+/// none.
 fn component(rows: &[Vec<f64>], dim: usize, total: f64, before: Option<&[f64]>) -> Vec<f64> {
     // The start must not be orthogonal to the component that is sought, which these values hardly ever are.
     let mut vector: Vec<f64> = (0..dim).map(|place| 1.0 + (place as f64 + 1.0).sin()).collect();

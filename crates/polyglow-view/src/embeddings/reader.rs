@@ -27,8 +27,8 @@ impl Reader<'_> {
         self.model.vocabulary().max_len - 1
     }
 
-    /// Reads lines of ids in batches of similar length, and passes the place and the states of each to `take`: first the
-    /// embeddings of its tokens, then the states after each layer. Empty lines are skipped, and lines longer than
+    /// Reads lines of ids in batches of similar length, and passes the place and the states of each to `take`: first
+    /// the embeddings of its tokens, then the states after each layer. Empty lines are skipped, and lines longer than
     /// [`Self::longest`] are cut.
     ///
     /// # Shapes

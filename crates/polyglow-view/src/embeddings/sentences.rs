@@ -85,8 +85,8 @@ impl Sentences {
         &self.lines
     }
 
-    /// The `count` lines most similar to the line at `place` in [`Self::lines`], without itself, most similar first. Only
-    /// lines with numbers up to `last` are searched, so that queries can follow the lines in one text.
+    /// The `count` lines most similar to the line at `place` in [`Self::lines`], without itself, most similar first.
+    /// Only lines with numbers up to `last` are searched, so that queries can follow the lines in one text.
     ///
     /// # Panics
     /// There is no such place.

@@ -91,8 +91,8 @@ impl Embeddings {
         Self { words, dim, values, directions, lookup }
     }
 
-    /// The first `count` words in the order of the file or the vocabulary, or all if there are fewer, with their vectors
-    /// scaled to length 1.
+    /// The first `count` words in the order of the file or the vocabulary, or all if there are fewer, with their
+    /// vectors scaled to length 1.
     pub fn first(&self, count: usize) -> impl Iterator<Item = (&str, &[f32])> {
         self.words.iter().enumerate().take(count).map(|(place, word)| (word.as_str(), self.directions.get(place)))
     }
@@ -124,8 +124,9 @@ impl Embeddings {
         Ok((!places.is_empty()).then(|| self.mean_of(&places)))
     }
 
-    /// Writes all vectors in word2vec's text format: the number of words and their dimension, then a word and its values
-    /// on each line. The format cannot express tokens with whitespace; these are left out, and their number is returned.
+    /// Writes all vectors in word2vec's text format: the number of words and their dimension, then a word and its
+    /// values on each line. The format cannot express tokens with whitespace; these are left out, and their number is
+    /// returned.
     ///
     /// # Errors
     /// The output cannot be written.

@@ -89,7 +89,8 @@ fn curves(runs: &[RunSummary]) -> Markup {
             (chart("target tokens a second", &series("train", "tokens_per_second"), false))
         }
         p.note {
-            "The loss is in nats per target token, in training with label smoothing. Translations are scored with greedy search."
+            "The loss is in nats per target token, in training with label smoothing. "
+            "Translations are scored with greedy search."
         }
     }
 }

@@ -42,3 +42,22 @@ pub fn recorded<'a>(records: impl IntoIterator<Item = &'a Value>) -> impl Iterat
     }
     SCORES.into_iter().zip(found).filter_map(|(measure, found)| found.then_some(measure))
 }
+
+#[cfg(test)]
+mod tests {
+    use polyglow_train::predict::evaluation::{Scores, Signatures, TranslationScores};
+
+    use super::*;
+
+    #[test]
+    fn every_score_that_is_recorded_has_a_title() {
+        let signatures = Signatures { bleu: String::new(), chrf: String::new() };
+        let translations = Some(TranslationScores { bleu: 1.0, chrf: 1.0, exact_match: 1.0, signatures });
+        let (accuracy, bits_per_byte) = (Some(1.0), Some(1.0));
+        let scores = Scores { translations, accuracy, token_accuracy: 1.0, loss: 1.0, perplexity: 1.0, bits_per_byte };
+        let record = serde_json::to_value(scores).unwrap();
+        assert_eq!(recorded([&record]).count(), SCORES.len());
+        let num_scores = record.as_object().unwrap().values().filter(|value| value.is_number()).count();
+        assert_eq!(num_scores, SCORES.len());
+    }
+}
