@@ -86,7 +86,7 @@ impl Drawing<'_> {
                     Shape::Point { x, y, name } => {
                         g transform=(format!("translate({x:.1} {y:.1})")) {
                             title { (name) }
-                            circle r="4" {}
+                            circle r="3" {}
                             text x="7" dy="0.32em" { (name) }
                         }
                     }

@@ -23,7 +23,7 @@ const MOMENTS: usize = 8;
 ///
 /// let directory = tempfile::tempdir()?;
 /// // A run that has only begun; `polyglow_train` writes these files.
-/// fs::write(directory.path().join("config.toml"), "[data]\ncorpus = \"digits\"\n")?;
+/// fs::write(directory.path().join("config.toml"), "[data]\ncorpus = \"digits\"\n[train]\nmax_steps = 20\n")?;
 /// let records = [
 ///     r#"{"kind": "train", "step": 10, "loss": 2.5, "tokens": 640, "seconds": 0.5}"#,
 ///     r#"{"kind": "train", "step": 20, "loss": 2.1, "tokens": 640, "seconds": 0.5}"#,
