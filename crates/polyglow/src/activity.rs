@@ -13,7 +13,7 @@ const TICK: Duration = Duration::from_millis(120);
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
 /// Work under way; nothing is shown before there is something to say, and the spinner goes when this is dropped.
-pub struct Activity {
+pub(crate) struct Activity {
     spinner: Option<(ProgressBar, Redirect)>,
     spoken: Instant,
 }
@@ -21,12 +21,12 @@ pub struct Activity {
 impl Activity {
     /// Work that begins now.
     #[expect(clippy::new_without_default, reason = "it notes the time, so two of them are not the same")]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { spinner: None, spoken: Instant::now() }
     }
 
     /// Says what is being done, and how far it has come.
-    pub fn show(&mut self, words: String) {
+    pub(crate) fn show(&mut self, words: String) {
         if io::stderr().is_terminal() {
             self.spinner.get_or_insert_with(spinner).0.set_message(words);
         } else if self.spoken.elapsed() >= BETWEEN_LINES {
@@ -45,7 +45,7 @@ impl Drop for Activity {
 }
 
 /// Prints messages above `bar` until the guard is dropped.
-pub fn print_above(bar: &ProgressBar) -> Redirect {
+pub(crate) fn print_above(bar: &ProgressBar) -> Redirect {
     let bar = bar.clone();
     logging::redirect(move |line| bar.suspend(|| drop(writeln!(io::stderr(), "{line}"))))
 }

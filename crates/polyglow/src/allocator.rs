@@ -48,7 +48,7 @@ fn require(memory: *mut u8, size: usize) -> *mut u8 {
 static CURRENT: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 /// Notes the batch that the device is given, or that it is done with it.
-pub fn note_batch(batch: Option<BatchShape>) {
+pub(crate) fn note_batch(batch: Option<BatchShape>) {
     let BatchShape { rows, src_len, tgt_len } = batch.unwrap_or_default();
     for (place, value) in CURRENT.iter().zip([rows, src_len, tgt_len]) {
         place.store(value, Ordering::Relaxed);

@@ -1,7 +1,6 @@
 //! How fast the parts of the program are on this machine: what `polyglow bench` measures.
 
 mod data;
-mod embedding;
 mod machine;
 mod material;
 mod search;
@@ -10,28 +9,27 @@ mod trace;
 
 use serde::Serialize;
 
-pub use data::{DataReport, bench_data};
-pub use embedding::{EmbeddingReport, bench_embedding};
-pub use machine::Machine;
-pub use material::Material;
-pub use search::{SearchReport, bench_search};
-pub use step::{BucketReport, StepReport, bench_step};
-pub use trace::Trace;
+pub(crate) use data::{DataReport, bench_data};
+pub(crate) use machine::Machine;
+pub(crate) use material::Material;
+pub(crate) use search::{SearchReport, bench_search};
+pub(crate) use step::{BucketReport, StepReport, bench_step};
+pub(crate) use trace::Trace;
 
 /// Times of the same work, done again and again, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// Half of them are below it.
-    pub median: f64,
+    pub(crate) median: f64,
     /// The shortest.
-    pub least: f64,
+    pub(crate) least: f64,
     /// The longest.
-    pub most: f64,
+    pub(crate) most: f64,
 }
 
 impl Spread {
     /// Of some times; zeros of none.
-    pub fn of(mut seconds: Vec<f64>) -> Self {
+    pub(crate) fn of(mut seconds: Vec<f64>) -> Self {
         seconds.sort_by(f64::total_cmp);
         let at = |index: usize| seconds.get(index).copied().unwrap_or(0.0);
         Self { median: at(seconds.len() / 2), least: at(0), most: at(seconds.len().saturating_sub(1)) }

@@ -1,20 +1,28 @@
-//! One verb of the command line per file: each wires rooms of the house together and prints the result.
+//! One command per file: its arguments, and a `run` that wires the libraries together and prints the result.
 
-pub mod attention;
-pub mod average;
-pub mod bench;
-pub mod check;
-pub mod classify;
-pub mod corpus;
-pub mod devices;
-pub mod embeddings;
-pub mod evaluate;
-pub mod generate;
-pub mod info;
-pub mod metrics;
-pub mod model;
-pub mod quantize;
-pub mod report;
-pub mod score;
-pub mod train;
-pub mod translate;
+pub(crate) mod attention;
+pub(crate) mod average;
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod classify;
+mod config;
+pub(crate) mod corpus;
+pub(crate) mod devices;
+pub(crate) mod embeddings;
+pub(crate) mod evaluate;
+pub(crate) mod generate;
+pub(crate) mod info;
+pub(crate) mod metrics;
+mod model;
+pub(crate) mod quantize;
+pub(crate) mod report;
+pub(crate) mod score;
+pub(crate) mod train;
+pub(crate) mod translate;
+
+use clap::builder::RangedU64ValueParser;
+
+/// Whole numbers from 1.
+fn counts() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..)
+}

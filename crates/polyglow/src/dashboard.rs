@@ -55,7 +55,7 @@ pub struct Dashboard {
 
 impl Dashboard {
     /// Opens the dashboard on stdout, under the name `label`, for a training that continues after `step`.
-    pub fn open(label: &str, step: u64, last_step: u64) -> Self {
+    pub(crate) fn open(label: &str, step: u64, last_step: u64) -> Self {
         let interrupter = Interrupter::new();
         let renderer = Box::new(TuiMetricsRendererWrapper::new(interrupter.clone(), None));
         Self::new(renderer, interrupter, label, step, last_step)
@@ -84,17 +84,17 @@ impl Dashboard {
     }
 
     /// Shows that a step is done.
-    pub fn advance(&mut self, step: u64) {
+    pub(crate) fn advance(&mut self, step: u64) {
         self.split("train", step);
     }
 
     /// Shows that validation has begun; the next step ends it.
-    pub fn validating(&mut self, step: u64) {
+    pub(crate) fn validating(&mut self, step: u64) {
         self.split("valid", step);
     }
 
     /// Plots a record of `metrics.jsonl` of the kind `train` or `valid`; others are not shown.
-    pub fn show(&mut self, record: &Value) {
+    pub(crate) fn show(&mut self, record: &Value) {
         let last_step = self.last_step;
         self.tell(|renderer| {
             let update: &mut dyn FnMut(MetricState) = match record["kind"].as_str() {
@@ -113,7 +113,7 @@ impl Dashboard {
     }
 
     /// What the user has asked for: the end after this step with the dashboard's quit key, or the end at once.
-    pub fn wish(&self) -> Wish {
+    pub(crate) fn wish(&self) -> Wish {
         match &self.renderer {
             None => Wish::Abort,
             Some(_) if self.interrupter.should_stop() => Wish::Stop,
@@ -162,7 +162,7 @@ impl Drop for Dashboard {
 ///
 /// # Errors
 /// There is none: stdin, from which it takes keys, or stdout, on which it draws, is something else (exit code 2).
-pub fn require_terminal() -> anyhow::Result<()> {
+pub(crate) fn require_terminal() -> anyhow::Result<()> {
     let missing = match (io::stdin().is_terminal(), io::stdout().is_terminal()) {
         (true, true) => return Ok(()),
         (_, false) => "stdout",

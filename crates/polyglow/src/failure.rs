@@ -45,19 +45,19 @@ impl Failure {
 }
 
 /// Marks an error as the user's to correct in the command or the configuration: exit code 2.
-pub fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
+pub(crate) fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
     Failure { exit_code: USAGE, ..Failure::from(error.into()) }.into()
 }
 
 /// Adds what the user can do about an error; printed on a line of its own after it.
-pub fn with_hint(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
+pub(crate) fn with_hint(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
     Failure { hint: Some(hint.into()), ..Failure::from(error.into()) }.into()
 }
 
 /// Prints an error with its hint to stderr and returns the exit code it stands for.
 ///
 /// A reader of our output that stops reading (`polyglow translate RUN | head`) has what it wants: that is no error.
-pub fn report(error: &anyhow::Error) -> ExitCode {
+pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
@@ -80,7 +80,7 @@ fn tells_of(error: &anyhow::Error, panic: &str) -> bool {
 }
 
 /// Reports a panic that reached the outermost boundary as the internal error it is.
-pub fn report_panic() -> ExitCode {
+pub(crate) fn report_panic() -> ExitCode {
     let panic = take_panic().unwrap_or_else(|| "a panic without a message".to_owned());
     print(&format!("error: internal error: {panic}"));
     if panic.to_lowercase().contains("memory") {
@@ -94,7 +94,7 @@ pub fn report_panic() -> ExitCode {
 /// Keeps panics for [`report`] and [`report_panic`] in place of the default message on stderr.
 ///
 /// With `RUST_BACKTRACE` set the default message and its stack trace are printed as well.
-pub fn record_panics() {
+pub(crate) fn record_panics() {
     let default = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         if polyglow_data::tokenizer::is_guarded() {
@@ -110,7 +110,7 @@ pub fn record_panics() {
 }
 
 /// Makes a file that grows beyond `ulimit -f` an error of the write, and not the end of the process.
-pub fn survive_file_size_limit() {
+pub(crate) fn survive_file_size_limit() {
     #[cfg(unix)]
     {
         // With any handler the system returns an error as well. Without one nothing is lost but that kindness.
@@ -119,7 +119,7 @@ pub fn survive_file_size_limit() {
 }
 
 /// The first panic since the last call, for code that catches a panic of a library.
-pub fn take_panic() -> Option<String> {
+pub(crate) fn take_panic() -> Option<String> {
     PANIC.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 

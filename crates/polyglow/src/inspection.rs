@@ -16,8 +16,8 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{ModelShape, parameter};
 use serde::Serialize;
 
-pub use text::{SideStatistics, SplitReport};
-pub use warning::Warning;
+pub(crate) use text::{SideStatistics, SplitReport};
+pub(crate) use warning::Warning;
 
 use polyglow_train::config::Config;
 use polyglow_train::run::{check_beam, model_shape};
@@ -27,57 +27,57 @@ use polyglow_train::train::{
 use polyglow_train::workload::BatchShape;
 
 /// What is inspected: all that a training would start from.
-pub struct Subject<'a> {
+pub(crate) struct Subject<'a> {
     /// The configuration.
-    pub config: &'a Config,
+    pub(crate) config: &'a Config,
     /// The training text.
-    pub train: &'a Corpus,
+    pub(crate) train: &'a Corpus,
     /// The training examples.
-    pub cache: &'a IdCache,
+    pub(crate) cache: &'a IdCache,
     /// Both sides' tokenizers.
-    pub tokenizers: &'a Tokenizers,
+    pub(crate) tokenizers: &'a Tokenizers,
     /// Where the trial step runs, without autodiff.
-    pub device: &'a Device,
+    pub(crate) device: &'a Device,
 }
 
 /// What was found. Displayed, it is the report of `check` without its warnings.
 #[derive(Clone, Debug, Serialize)]
-pub struct Inspection {
+pub(crate) struct Inspection {
     /// Name of the device of the trial step.
-    pub device: String,
+    pub(crate) device: String,
     /// `train`, then `valid` if there is one, then the test sets.
-    pub splits: Vec<SplitReport>,
+    pub(crate) splits: Vec<SplitReport>,
     /// Sizes of the vocabularies.
-    pub vocabulary: VocabularyReport,
+    pub(crate) vocabulary: VocabularyReport,
     /// Number of trained values; tied matrices count once.
-    pub parameters: usize,
+    pub(crate) parameters: usize,
     /// Links between the tokens of the training text, if it comes with alignments.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub links: Option<u64>,
+    pub(crate) links: Option<u64>,
     /// The batches of an epoch.
-    pub batches: BatchesReport,
+    pub(crate) batches: BatchesReport,
     /// What training takes on the device, by a formula.
-    pub memory: MemoryEstimate,
+    pub(crate) memory: MemoryEstimate,
     /// One training step on the largest batch.
-    pub step: TrialReport,
+    pub(crate) step: TrialReport,
     /// What is suspicious, with what to do about it.
-    pub warnings: Vec<Warning>,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 /// Numbers of token ids.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct VocabularyReport {
+pub(crate) struct VocabularyReport {
     /// Of the source.
-    pub src: usize,
+    pub(crate) src: usize,
     /// Of the target.
-    pub tgt: usize,
+    pub(crate) tgt: usize,
     /// Whether both sides have one vocabulary.
-    pub shared: bool,
+    pub(crate) shared: bool,
 }
 
 impl VocabularyReport {
     /// The sizes of a run's vocabularies.
-    pub fn new(tokenizers: &Tokenizers) -> Self {
+    pub(crate) fn new(tokenizers: &Tokenizers) -> Self {
         let (src, tgt) = (tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size());
         Self { src, tgt, shared: tokenizers.is_shared() }
     }
@@ -85,19 +85,19 @@ impl VocabularyReport {
 
 /// How the training text falls into batches.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct BatchesReport {
+pub(crate) struct BatchesReport {
     /// Batches in the first epoch.
-    pub per_epoch: usize,
+    pub(crate) per_epoch: usize,
     /// Different shapes among them.
-    pub shapes: usize,
+    pub(crate) shapes: usize,
     /// Steps in an epoch.
-    pub steps_per_epoch: u64,
+    pub(crate) steps_per_epoch: u64,
     /// Steps of the whole training, if patience does not end it earlier.
-    pub steps: u64,
+    pub(crate) steps: u64,
     /// Share of the positions of source and target that is padding, 0 to 1.
-    pub padding: f64,
+    pub(crate) padding: f64,
     /// The batch that takes the most memory.
-    pub largest: BatchShape,
+    pub(crate) largest: BatchShape,
 }
 
 /// Reads every split, plans the batches of an epoch, and trains a throw-away model for one step on the largest of them:
@@ -108,7 +108,7 @@ pub struct BatchesReport {
 /// # Errors
 /// Whatever would stop a training later: text that cannot be read, a sentence that no batch can hold, sizes that do
 /// not fit each other, a step that fails or has a loss or gradient that is not finite.
-pub fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
+pub(crate) fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
     let Subject { config, tokenizers, cache, device, .. } = *subject;
     check_beam(&config.search, tokenizers)?;
     let splits = text::read_splits(&config.data, subject.train, cache.report(), tokenizers)?;

@@ -6,7 +6,7 @@
 /// A `cubecl.toml` or `burn.toml` that names another directory is kept to, and so are CubeCL's environment variables.
 /// Where nothing can be written, CubeCL keeps its kernels in memory. To be called before the first device is looked for;
 /// later it does nothing.
-pub fn locate() {
+pub(crate) fn locate() {
     #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
     {
         use burn::cubecl::config::cache::CacheConfig;

@@ -2,18 +2,18 @@
 //!
 //! Read [`cli`] and [`commands`] first; a command wires the libraries together, and prints.
 
-pub mod activity;
+mod activity;
 pub mod allocator;
-pub mod bench;
-pub mod cli;
-pub mod commands;
+mod bench;
+mod cli;
+mod commands;
 pub mod dashboard;
-pub mod failure;
-pub mod inspection;
-pub mod kernel_cache;
-pub mod logging;
+mod failure;
+mod inspection;
+mod kernel_cache;
+mod logging;
 pub mod progress;
-pub mod signals;
+mod signals;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;

@@ -1,12 +1,11 @@
 //! Messages for people: to stderr, and to a run's `train.log` once there is one.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use polyglow_train::TrainError;
+use fs_err::{File, OpenOptions};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::fmt::FmtContext;
@@ -27,7 +26,7 @@ static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
 /// `verbosity` is the number of `-v` less the number of `-q`: -2 and below errors only, -1 warnings, 0 what happens,
 /// 1 debugging of polyglow, 2 and above everything polyglow does and the debugging of its libraries. `RUST_LOG`
 /// overrides it. There is no color where stderr is no terminal, nor where `NO_COLOR` is set.
-pub fn init(verbosity: i16) {
+pub(crate) fn init(verbosity: i16) {
     let default = match verbosity {
         ..=-2 => "error",
         -1 => "warn",
@@ -53,10 +52,8 @@ pub fn init(verbosity: i16) {
 ///
 /// # Errors
 /// The file cannot be opened for writing.
-pub fn log_to_file(path: &Path) -> polyglow_train::Result<()> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let failed = |error: io::Error| TrainError::from(error).context(format!("cannot write to `{}`", path.display()));
-    *lock(&LOG_FILE) = Some(file.map_err(failed)?);
+pub(crate) fn log_to_file(path: &Path) -> polyglow_train::Result<()> {
+    *lock(&LOG_FILE) = Some(OpenOptions::new().create(true).append(true).open(path)?);
     Ok(())
 }
 
@@ -64,14 +61,14 @@ pub fn log_to_file(path: &Path) -> polyglow_train::Result<()> {
 ///
 /// A progress bar must take itself away before a line is printed, and under a dashboard nothing may be printed.
 #[must_use = "lines go back to stderr when the guard is dropped"]
-pub fn redirect(printer: impl Fn(&str) + Send + Sync + 'static) -> Redirect {
+pub(crate) fn redirect(printer: impl Fn(&str) + Send + Sync + 'static) -> Redirect {
     *lock(&PRINTER) = Some(Arc::new(printer));
     Redirect(())
 }
 
 /// While it lives, messages go where [`redirect`] sent them.
 #[derive(Debug)]
-pub struct Redirect(());
+pub(crate) struct Redirect(());
 
 impl Drop for Redirect {
     fn drop(&mut self) {

@@ -18,7 +18,7 @@ use crate::logging::{self, Redirect};
 
 /// Where a training is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Screen {
+pub(crate) enum Screen {
     /// On stderr: a bar if that is a terminal, plain lines otherwise.
     #[default]
     Lines,
@@ -31,7 +31,7 @@ impl Screen {
     ///
     /// # Errors
     /// There is no terminal for it (exit code 2).
-    pub fn dashboard() -> anyhow::Result<Self> {
+    pub(crate) fn dashboard() -> anyhow::Result<Self> {
         require_terminal()?;
         Ok(Self::Dashboard)
     }
@@ -59,7 +59,7 @@ enum View {
 
 impl Progress {
     /// Nothing is shown before there is something to show.
-    pub fn new(screen: Screen) -> Self {
+    pub(crate) fn new(screen: Screen) -> Self {
         Self {
             screen,
             activity: None,

@@ -14,7 +14,7 @@ const KILLED: i32 = 128;
 ///
 /// # Errors
 /// The system does not let us handle signals.
-pub fn stop_on_signals() -> anyhow::Result<Stop> {
+pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     for signal in [SIGINT, SIGTERM] {
         // In this order: the first signal finds the flag unset, passes the exit, and sets it.

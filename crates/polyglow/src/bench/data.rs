@@ -23,40 +23,40 @@ const PAIRS_PER_CHUNK: usize = 8192;
 
 /// The way of a corpus from text to batches. Rates are of pairs, batches, or target tokens without padding a second.
 #[derive(Clone, Debug, Serialize)]
-pub struct DataReport {
+pub(crate) struct DataReport {
     /// Threads that the CPU runs at once.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// Pairs of the corpus.
-    pub pairs: u64,
+    pub(crate) pairs: u64,
     /// Bytes of its text, both sides.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Reading and decoding the files.
-    pub read_pairs_per_second: f64,
+    pub(crate) read_pairs_per_second: f64,
     /// Seconds to learn the vocabulary.
-    pub vocabulary_seconds: f64,
+    pub(crate) vocabulary_seconds: f64,
     /// Encoding both sides, on all cores.
-    pub encode_pairs_per_second: f64,
+    pub(crate) encode_pairs_per_second: f64,
     /// Reading, encoding and writing the id cache, on all cores.
-    pub cache_pairs_per_second: f64,
+    pub(crate) cache_pairs_per_second: f64,
     /// Seconds to plan the batches of an epoch.
-    pub plan_seconds: f64,
+    pub(crate) plan_seconds: f64,
     /// Batches of that epoch.
-    pub batches: usize,
+    pub(crate) batches: usize,
     /// Reading ids and padding them, in the background thread alone.
-    pub batches_per_second: f64,
+    pub(crate) batches_per_second: f64,
     /// The same in pairs that training keeps.
-    pub batched_pairs_per_second: f64,
+    pub(crate) batched_pairs_per_second: f64,
     /// Target tokens in these batches.
-    pub target_tokens_per_second: f64,
+    pub(crate) target_tokens_per_second: f64,
     /// The most memory of this process, in bytes; none where the system does not tell.
-    pub peak_memory: Option<u64>,
+    pub(crate) peak_memory: Option<u64>,
 }
 
 /// Measures the way of the training text once.
 ///
 /// # Errors
 /// The text cannot be read, or gives no batch.
-pub fn bench_data(config: &Config, trace: &mut Trace) -> anyhow::Result<DataReport> {
+pub(crate) fn bench_data(config: &Config, trace: &mut Trace) -> anyhow::Result<DataReport> {
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
     let mut timed = |name: &'static str, begin: Instant| {
         let end = Instant::now();

@@ -13,15 +13,15 @@ const ROUNDS: usize = 6;
 
 /// The device, and its limits as measured.
 #[derive(Clone, Debug, Serialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// Name of the device.
-    pub device: String,
+    pub(crate) device: String,
     /// Threads that the CPU runs at once.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// Floating-point operations a second in a product of two `f32` matrices of 2048 x 2048, the best of several.
-    pub matmul_peak: f64,
+    pub(crate) matmul_peak: f64,
     /// The most memory of this process so far, in bytes; none where the system does not tell. A GPU has memory of its own.
-    pub peak_memory: Option<u64>,
+    pub(crate) peak_memory: Option<u64>,
 }
 
 impl Machine {
@@ -29,7 +29,7 @@ impl Machine {
     ///
     /// # Errors
     /// The device fails.
-    pub fn measure(name: &str, device: &Device) -> anyhow::Result<Self> {
+    pub(crate) fn measure(name: &str, device: &Device) -> anyhow::Result<Self> {
         let peak_memory = peak_memory();
         let matrix = || Tensor::<2>::ones([SIZE, SIZE], device);
         let (left, right) = (matrix(), matrix());

@@ -22,13 +22,13 @@ use polyglow_train::workload::{BatchShape, SPECIAL};
 const NUM_BUCKETS: usize = 5;
 
 /// A model's shape, and batches for it.
-pub struct Material {
+pub(crate) struct Material {
     /// The shape.
-    pub model: ModelShape,
+    pub(crate) model: ModelShape,
     /// One batch of each length, the shortest first.
-    pub batches: Vec<Batch>,
+    pub(crate) batches: Vec<Batch>,
     /// The corpus that the batches are from; none where they are random.
-    pub cache: Option<Arc<IdCache>>,
+    pub(crate) cache: Option<Arc<IdCache>>,
     /// Holds the cache's file.
     _directory: Option<TempDir>,
 }
@@ -38,7 +38,7 @@ impl Material {
     ///
     /// # Errors
     /// A size does not fit another.
-    pub fn random(config: &Config, shapes: &[BatchShape], vocab_size: usize) -> anyhow::Result<Self> {
+    pub(crate) fn random(config: &Config, shapes: &[BatchShape], vocab_size: usize) -> anyhow::Result<Self> {
         let longest = shapes.iter().map(|shape| shape.src_len.max(shape.tgt_len)).max().unwrap_or(1);
         let vocabulary = Vocabulary {
             src_size: vocab_size,
@@ -58,7 +58,7 @@ impl Material {
     ///
     /// # Errors
     /// The text cannot be read, or gives no batch; a size does not fit another.
-    pub fn of_corpus(config: &Config) -> anyhow::Result<Self> {
+    pub(crate) fn of_corpus(config: &Config) -> anyhow::Result<Self> {
         let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
         let corpus = Corpus::open(&config.data, Split::Train)?;
         let tokenizers = Tokenizers::train(&config.tokenizer, &corpus, &mut |_, _| {})?;

@@ -25,39 +25,39 @@ const MARKS: Marks = Marks { bos: SPECIAL.bos, eos: SPECIAL.eos };
 
 /// Search of a model with random weights.
 #[derive(Clone, Debug, Serialize)]
-pub struct SearchReport {
+pub(crate) struct SearchReport {
     /// What the machine can do.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// Source tokens of each sentence, with the end mark.
-    pub src_len: usize,
+    pub(crate) src_len: usize,
     /// Target tokens that are written for each.
-    pub tgt_len: usize,
+    pub(crate) tgt_len: usize,
     /// Each way to search.
-    pub searches: Vec<SearchTimes>,
+    pub(crate) searches: Vec<SearchTimes>,
     /// The most memory of this process, in bytes; none where the system does not tell.
-    pub peak_memory: Option<u64>,
+    pub(crate) peak_memory: Option<u64>,
 }
 
 /// One way to search.
 #[derive(Clone, Debug, Serialize)]
-pub struct SearchTimes {
+pub(crate) struct SearchTimes {
     /// Sentences at a time.
-    pub batch: usize,
+    pub(crate) batch: usize,
     /// Hypotheses kept; 1 is greedy search.
-    pub beam_size: usize,
+    pub(crate) beam_size: usize,
     /// Bits of a weight: 32, or 8 where that is asked for.
-    pub bits: usize,
+    pub(crate) bits: usize,
     /// All of them, from ids to hypotheses.
-    pub time: Spread,
+    pub(crate) time: Spread,
     /// Tokens of the best hypotheses a second, at the median.
-    pub target_tokens_per_second: f64,
+    pub(crate) target_tokens_per_second: f64,
 }
 
 /// Measures `rounds` rounds, in which all ways to search take turns, with weights of each of `bits`: 32, or 8.
 ///
 /// # Errors
 /// The device fails.
-pub fn bench_search(
+pub(crate) fn bench_search(
     config: &Config,
     shape: &ModelShape,
     device: &Device,

@@ -22,66 +22,66 @@ const LR: f64 = 1e-4;
 
 /// Training steps on batches of several lengths.
 #[derive(Clone, Debug, Serialize)]
-pub struct StepReport {
+pub(crate) struct StepReport {
     /// What the machine can do.
-    pub machine: Machine,
+    pub(crate) machine: Machine,
     /// Trained values.
-    pub parameters: usize,
+    pub(crate) parameters: usize,
     /// Each length, the shortest first.
-    pub buckets: Vec<BucketReport>,
+    pub(crate) buckets: Vec<BucketReport>,
     /// Steps over the corpus in its order, with the batches prepared in the background; none without a corpus.
-    pub stream: Option<StreamReport>,
+    pub(crate) stream: Option<StreamReport>,
     /// The most memory of this process, in bytes, data included; none where the system does not tell.
-    pub peak_memory: Option<u64>,
+    pub(crate) peak_memory: Option<u64>,
 }
 
 /// Steps on one batch. The parts are timed in steps of their own, in which the device is waited for after each part.
 #[derive(Clone, Debug, Serialize)]
-pub struct BucketReport {
+pub(crate) struct BucketReport {
     /// The batch, with its padding.
-    pub batch: BatchShape,
+    pub(crate) batch: BatchShape,
     /// Target tokens in it, without padding.
-    pub target_tokens: usize,
+    pub(crate) target_tokens: usize,
     /// A whole step, until its loss is read.
-    pub step: Spread,
+    pub(crate) step: Spread,
     /// Ids to the device.
-    pub upload: Spread,
+    pub(crate) upload: Spread,
     /// The forward pass with the loss, and with kernels with the gradients of the projection to the vocabulary.
-    pub forward: Spread,
+    pub(crate) forward: Spread,
     /// The rest of the backward pass, with the addition of gradients.
-    pub backward: Spread,
+    pub(crate) backward: Spread,
     /// Norm, clipping, Adam, moving average.
-    pub update: Spread,
+    pub(crate) update: Spread,
     /// Loss and norm from the device.
-    pub read: Spread,
+    pub(crate) read: Spread,
     /// Bytes to the device in each step; what comes back are 12.
-    pub upload_bytes: usize,
+    pub(crate) upload_bytes: usize,
     /// Target tokens a second, without padding, at the median step.
-    pub target_tokens_per_second: f64,
+    pub(crate) target_tokens_per_second: f64,
     /// Floating-point operations of the matrix products of a step.
-    pub flops: f64,
+    pub(crate) flops: f64,
     /// These a second, at the median step.
-    pub flops_per_second: f64,
+    pub(crate) flops_per_second: f64,
     /// As a share of the machine's matrix product peak.
-    pub share_of_peak: f64,
+    pub(crate) share_of_peak: f64,
 }
 
 /// Steps over a corpus.
 #[derive(Clone, Debug, Serialize)]
-pub struct StreamReport {
+pub(crate) struct StreamReport {
     /// Steps that were measured.
-    pub steps: u64,
+    pub(crate) steps: u64,
     /// Waiting for the next batch.
-    pub data_wait: Spread,
+    pub(crate) data_wait: Spread,
     /// Target tokens a second, without padding, over all of them.
-    pub target_tokens_per_second: f64,
+    pub(crate) target_tokens_per_second: f64,
 }
 
 /// Measures `steps` steps on each batch, and as many over the corpus.
 ///
 /// # Errors
 /// The device fails; a batch cannot be read.
-pub fn bench_step(
+pub(crate) fn bench_step(
     config: &Config,
     material: &Material,
     device: &Device,

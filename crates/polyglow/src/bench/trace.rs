@@ -1,15 +1,13 @@
 //! A timeline of what was measured, in the trace event format that Perfetto and Chrome's `about:tracing` open.
 
-use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Context;
 use serde::Serialize;
 
 /// The parts of a measurement, each with its begin and its length.
 #[derive(Debug)]
-pub struct Trace {
+pub(crate) struct Trace {
     origin: Instant,
     events: Vec<Event>,
 }
@@ -42,7 +40,7 @@ impl Default for Trace {
 
 impl Trace {
     /// Adds a part that lasted from `begin` to `end`, on a batch of that shape.
-    pub fn add(&mut self, name: &'static str, begin: Instant, end: Instant, batch: &impl ToString) {
+    pub(crate) fn add(&mut self, name: &'static str, begin: Instant, end: Instant, batch: &impl ToString) {
         let micros = |time: Instant| time.duration_since(self.origin).as_secs_f64() * 1e6;
         let (ts, end) = (micros(begin), micros(end));
         let args = Arguments { batch: batch.to_string() };
@@ -53,8 +51,8 @@ impl Trace {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string(&serde_json::json!({ "traceEvents": self.events, "displayTimeUnit": "ms" }))?;
-        fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
+        Ok(fs_err::write(path, text)?)
     }
 }

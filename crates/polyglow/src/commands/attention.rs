@@ -1,16 +1,18 @@
 //! `polyglow attention`: what a model looks at while it translates a sentence.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use polyglow_data::alignment::format_links;
 use polyglow_data::corpus::{Pair, read_image};
 use polyglow_data::tokenizer::text_of_bytes;
 use polyglow_model::Task;
 use polyglow_model::attention::AttentionKind;
 
+use super::counts;
 use super::model::ModelArgs;
 use crate::failure::usage;
 use polyglow_train::config::Config;
@@ -22,24 +24,44 @@ use polyglow_train::run::{check_task, check_translates, translator};
 use polyglow_view::attention::{ImageAttention, PairAttention, PictureFormat, Selection, draw, render};
 
 /// What `polyglow attention` is asked to do.
-#[derive(Clone, Debug)]
-pub struct AttentionArgs {
-    /// The model.
-    pub model: ModelArgs,
-    /// The source sentence, or the file of an image.
-    pub src: String,
-    /// Its translation; the model's own when absent.
-    pub tgt: Option<String>,
-    /// The page or the picture to write.
-    pub out: Option<PathBuf>,
-    /// Which attention a picture shows; the first that the model has when absent.
-    pub kind: Option<AttentionKind>,
-    /// Which layer a picture shows, counted from 1; the last when absent.
-    pub layer: Option<usize>,
-    /// Which head a picture shows, counted from 1; the mean of all when absent.
-    pub head: Option<usize>,
-    /// Whether to print a link for each target word.
-    pub pharaoh: bool,
+#[derive(Args)]
+pub(crate) struct AttentionArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// The source sentence; for a Vision Transformer the file of an image
+    #[arg(value_name = "SENTENCE")]
+    src: String,
+    /// Its translation [default: the model's]
+    #[arg(long, value_name = "SENTENCE")]
+    tgt: Option<String>,
+    /// The file to write: `.html` holds all maps, `.png` and `.svg` one
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Which attention a picture shows [default: cross, or of an encoder its own]
+    #[arg(long, value_parser = kinds())]
+    kind: Option<AttentionKind>,
+    /// Which layer a picture shows, counted from 1 [default: the last]
+    #[arg(long, value_name = "N", value_parser = counts())]
+    layer: Option<usize>,
+    /// Which head a picture shows, counted from 1 [default: the mean of all]
+    #[arg(long, value_name = "N", value_parser = counts())]
+    head: Option<usize>,
+    /// Print the source word with the most attention for each target word, as `source-target` counted from 0
+    #[arg(long)]
+    pharaoh: bool,
+}
+
+fn kinds() -> impl TypedValueParser<Value = AttentionKind> {
+    let names = [
+        PossibleValue::new("cross").help("Target positions look at the source"),
+        PossibleValue::new("encoder").help("Source positions look at the source"),
+        PossibleValue::new("decoder").help("Target positions look at the target"),
+    ];
+    PossibleValuesParser::new(names).map(|name| match &*name {
+        "cross" => AttentionKind::Cross,
+        "encoder" => AttentionKind::Encoder,
+        _ => AttentionKind::Decoder,
+    })
 }
 
 /// What is written to a file.
@@ -66,7 +88,7 @@ impl Kind {
 /// # Errors
 /// There is no such run, checkpoint or device; there is nothing to do, or no such layer or head (exit code 2); the file
 /// cannot be written.
-pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     if args.out.is_none() && !args.pharaoh {
         return Err(usage(anyhow!("there is nothing to write: give `--out FILE` or `--pharaoh`")));
     }
@@ -103,8 +125,7 @@ pub fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         let attention = PairAttention::new(&translator, &args.src, &tgt)?;
         match kind {
             Kind::Page => {
-                let page = render(&attention, &args.src, &tgt)?;
-                fs::write(path, page).with_context(|| format!("cannot write `{}`", path.display()))?;
+                fs_err::write(path, render(&attention, &args.src, &tgt)?)?;
             }
             Kind::Picture(format) => draw(&attention, selection, format, path)?,
         }
@@ -130,10 +151,9 @@ fn of_image(
     let label = classify(translator, &[&text_of_bytes(&pixels)])?.swap_remove(0).label;
     tracing::info!("{} -> {label}", args.src);
     let attention = ImageAttention::new(translator, pixels)?;
-    let write = |text: String| fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()));
     match kind {
-        Kind::Page => write(attention.page(&args.src, &label))?,
-        Kind::Picture(PictureFormat::Svg) => write(attention.svg(selection))?,
+        Kind::Page => fs_err::write(path, attention.page(&args.src, &label))?,
+        Kind::Picture(PictureFormat::Svg) => fs_err::write(path, attention.svg(selection))?,
         Kind::Picture(PictureFormat::Png) => attention.write_png(selection, path)?,
     }
     tracing::info!("wrote `{}`", path.display());

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use anyhow::{anyhow, ensure};
 use burn::tensor::TensorData;
 
+use super::counts;
 use crate::failure::with_hint;
+use clap::Args;
 use polyglow_train::run::RunDirectory;
 use polyglow_train::run::{Checkpoint, Checkpoints, Content};
 
@@ -13,12 +15,13 @@ use polyglow_train::run::{Checkpoint, Checkpoints, Content};
 const NAME: &str = "average";
 
 /// What `polyglow average` is asked to do.
-#[derive(Clone, Debug)]
-pub struct AverageArgs {
-    /// Directory of the run.
-    pub run: PathBuf,
-    /// Number of checkpoints, the newest first; all that were kept when absent.
-    pub last: Option<usize>,
+#[derive(Args)]
+pub(crate) struct AverageArgs {
+    /// Directory of the run
+    run: PathBuf,
+    /// Number of checkpoints, the newest first [default: all that were kept]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
+    last: Option<usize>,
 }
 
 /// Writes the mean of the weights of the newest checkpoints as the checkpoint `average`.
@@ -29,7 +32,7 @@ pub struct AverageArgs {
 /// # Errors
 /// There is no such run; it has fewer checkpoints than were asked for, or none; one of them is damaged, or of another
 /// shape than the newest; the average cannot be written.
-pub fn run(args: &AverageArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
     let checkpoints = RunDirectory::existing(&args.run)?.checkpoints(1);
     checkpoints.tidy(|name| name == NAME)?;
     let steps = checkpoints.steps()?;

@@ -1,9 +1,10 @@
 //! `polyglow check`: everything that can go wrong before training does.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
+use clap::Args;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Filter;
@@ -11,23 +12,21 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
 use serde::Serialize;
 
+use super::config::ConfigArgs;
 use crate::inspection::{Inspection, Subject, inspect};
 use crate::progress::{Progress, Screen};
-use polyglow_train::config::{Config, MaxTokens};
+use polyglow_train::config::MaxTokens;
 use polyglow_train::device;
 use polyglow_train::train::find_max_tokens;
 
 /// What `polyglow check` is asked to do.
-#[derive(Clone, Debug)]
-pub struct CheckArgs {
-    /// The config file.
-    pub config: PathBuf,
-    /// Keys to override, as `section.key=value`.
-    pub overrides: Vec<String>,
-    /// Device to run on, in place of the config's.
-    pub device: Option<String>,
-    /// Whether to print the report as JSON.
-    pub json: bool,
+#[derive(Args)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    source: ConfigArgs,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The JSON report.
@@ -44,11 +43,8 @@ struct Report<'a> {
 /// # Errors
 /// Whatever would stop the training: a wrong config (exit code 2), a device that is not there, text that cannot be
 /// read, a step that fails.
-pub fn run(args: &CheckArgs) -> anyhow::Result<()> {
-    let mut config = Config::load(&args.config, &args.overrides)?;
-    if let Some(device) = &args.device {
-        config.device.clone_from(device);
-    }
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
+    let mut config = args.source.load()?;
     let device = device::open(&config.device)?;
     let train = Corpus::open(&config.data, Split::Train)?;
     let tokenizers = Tokenizers::train(&config.tokenizer, &train, &mut |_, _| {})?;
@@ -63,7 +59,7 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let inspection = inspect(&subject)?;
     let mut out = io::stdout().lock();
     if args.json {
-        let report = Report { config: &args.config, inspection: &inspection };
+        let report = Report { config: &args.source.config, inspection: &inspection };
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?);
     }
     write!(out, "{inspection}")?;

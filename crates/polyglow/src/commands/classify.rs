@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use clap::Args;
 use polyglow_data::corpus::read_image;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::text_of_bytes;
@@ -21,12 +22,12 @@ use polyglow_train::run::{check_task, translator};
 const PORTION: usize = 1024;
 
 /// What `polyglow classify` is asked to do.
-#[derive(Clone, Debug)]
-pub struct ClassifyArgs {
-    /// The models that decide together.
-    pub model: ModelArgs,
-    /// Text files in place of stdin; or image files.
-    pub files: Vec<PathBuf>,
+#[derive(Args)]
+pub(crate) struct ClassifyArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Texts, one per line [default: stdin]; or images, PNG or JPEG
+    files: Vec<PathBuf>,
 }
 
 /// Prints a line for each line of text, or for each image: a label, its probability, and of an image its file, with tabs
@@ -35,7 +36,7 @@ pub struct ClassifyArgs {
 /// # Errors
 /// There is no such run, checkpoint or device; the model gives no labels, or no image is named (exit code 2); something
 /// cannot be read.
-pub fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
     let models = args.model.load(&device)?;
     models.iter().try_for_each(|model| check_task(model, Task::is_classification))?;

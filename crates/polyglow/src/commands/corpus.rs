@@ -3,18 +3,20 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use clap::Args;
 use polyglow_data::toy::Embedded;
 
 use crate::failure::{usage, with_hint};
 use polyglow_train::suggestion::nearest;
 
 /// What `polyglow corpus` is asked to do.
-#[derive(Clone, Debug)]
-pub struct CorpusArgs {
-    /// Name of the corpus.
-    pub name: String,
-    /// Directory to write to.
-    pub out: PathBuf,
+#[derive(Args)]
+pub(crate) struct CorpusArgs {
+    /// `mini-en-de`, `digits`; with labels `mini-en-de-types`, `-tenses`, `-types-tenses`; pictures `shapes`,
+    /// `colored-shapes`, `counted-shapes`, `counted-colored-shapes`
+    name: String,
+    /// Directory to write to; created if it does not exist
+    out: PathBuf,
 }
 
 /// Writes every split: `<split>.<language>` and `<split>.align`, `<split>.tsv` with labels, or a folder of folders with
@@ -22,7 +24,7 @@ pub struct CorpusArgs {
 ///
 /// # Errors
 /// There is no corpus of that name (exit code 2), or a file cannot be written.
-pub fn run(args: &CorpusArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &CorpusArgs) -> anyhow::Result<()> {
     let corpus = Embedded::from_name(&args.name).ok_or_else(|| unknown(&args.name))?;
     match corpus {
         Embedded::Pairs(toy) => toy.write(&args.out)?,

@@ -2,15 +2,17 @@
 
 use std::io::{self, Write};
 
+use clap::Args;
 use serde::Serialize;
 
 use polyglow_train::device::{self, DeviceInfo};
 
 /// What `polyglow devices` is asked to do.
-#[derive(Clone, Debug)]
-pub struct DevicesArgs {
-    /// Whether to print JSON in place of a table.
-    pub json: bool,
+#[derive(Args)]
+pub(crate) struct DevicesArgs {
+    /// Print the list as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The JSON report.
@@ -25,7 +27,7 @@ struct Report {
 ///
 /// # Errors
 /// Stdout cannot be written to.
-pub fn run(args: &DevicesArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
     let report = Report { backends: device::compiled_in(), devices: device::list() };
     let mut stdout = io::stdout().lock();
     if args.json {

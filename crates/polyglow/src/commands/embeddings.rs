@@ -1,14 +1,15 @@
 //! `polyglow embeddings`: word vectors, of a run or of a file, to explore.
 
+mod args;
 mod sentences;
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use burn::tensor::Device;
+use fs_err::File;
 use polyglow_data::config::{DataConfig, Split};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::lines::Lines;
@@ -22,46 +23,14 @@ use crate::failure::{usage, with_hint};
 use polyglow_train::config::Config;
 use polyglow_train::device;
 use polyglow_train::run::{TrainedModel, check_task};
-use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Pool, Reader, project};
+use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Reader, project};
 
+pub(crate) use args::EmbeddingsArgs;
+use args::{Action, PlotArgs};
 use sentences::sentences;
 
-/// Sentences of a run's own text that a word in its context is compared with, at most.
+/// At most this many sentences of a run's own text are compared with a word in its context.
 const BANK: usize = 1000;
-
-/// What `polyglow embeddings` is asked to do.
-#[derive(Clone, Debug)]
-pub struct EmbeddingsArgs {
-    /// Directory of a run, or a file of vectors.
-    pub source: PathBuf,
-    /// The checkpoint of a run: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or a path; without one `best`.
-    pub checkpoint: Option<String>,
-    /// Whose tokens; without one those that the model reads.
-    pub side: Option<Side>,
-    /// Neighbors that are shown, or words of a plot.
-    pub count: usize,
-    /// Whether to print JSON.
-    pub json: bool,
-    /// What to do.
-    pub action: Action,
-}
-
-/// What is done with vectors.
-#[derive(Clone, Debug)]
-pub enum Action {
-    /// Prints the words nearest to one.
-    Nearest(String),
-    /// Prints what is to the third word as the second is to the first.
-    Analogy([String; 3]),
-    /// Draws the words of a file, or the first ones of the vocabulary, to a file.
-    Plot(Option<PathBuf>, PathBuf),
-    /// Prints the nearest lines of each line of a file, or of one text.
-    Sentences(PathBuf, Pool, Option<String>),
-    /// Prints which words of other sentences a word of a text is like, layer by layer.
-    Context(String, String),
-    /// Writes all vectors to a file.
-    Export(PathBuf),
-}
 
 /// Where vectors come from.
 enum Opened {
@@ -81,23 +50,20 @@ struct Run {
 /// # Errors
 /// There is no such run, checkpoint or file; a word is unknown, there is none to draw, or something is asked of a file
 /// that only a model can answer (exit code 2); a file cannot be read or written.
-pub fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
-    let format = match &args.action {
-        Action::Plot(_, out) => Some(plot_format(out)?),
-        _ => None,
-    };
+pub(crate) fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
+    if let Action::Plot(plot) = &args.action {
+        // Refused here, before a model is loaded.
+        plot_format(&plot.out)?;
+    }
     let opened = open(args)?;
     let embeddings = opened.embeddings();
     match &args.action {
-        Action::Nearest(word) => print_words(&embeddings.nearest(word, args.count)?, args.json),
-        Action::Analogy([a, b, c]) => print_words(&embeddings.analogy([a, b, c], args.count)?, args.json),
-        Action::Plot(words, out) => {
-            let format = format.context("a plot has a format")?;
-            plot(args, embeddings, words.as_deref(), out, format)
-        }
-        Action::Sentences(file, pool, query) => sentences(args, &opened, file, *pool, query.as_deref()),
-        Action::Context(text, word) => context(args, &opened, text, word),
-        Action::Export(out) => export(embeddings, out),
+        Action::Nearest { word, shown, .. } => print_words(&embeddings.nearest(word, shown.count)?, args.json),
+        Action::Analogy { a, b, c, shown, .. } => print_words(&embeddings.analogy([a, b, c], shown.count)?, args.json),
+        Action::Plot(plot_args) => plot(args, plot_args, embeddings),
+        Action::Sentences(of) => sentences(&opened, of, args.json),
+        Action::Context { text, word, shown } => context(args, &opened, text, word, shown.count),
+        Action::Export { file, .. } => export(embeddings, file),
     }
 }
 
@@ -127,7 +93,7 @@ fn tokenizer(trained: &TrainedModel, side: Side) -> &Arc<Tokenizer> {
 
 fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     if args.source.is_file() {
-        let given = [("--checkpoint", args.checkpoint.is_some()), ("--side", args.side.is_some())];
+        let given = [("--checkpoint", args.checkpoint.is_some()), ("--side", args.action.side().is_some())];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
             let source = args.source.display();
             return Err(usage(anyhow!("`{option}` is for runs, but `{source}` is a file of vectors; leave it out")));
@@ -151,18 +117,12 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     }
     // A look at a few words is no work for a GPU.
     let on_host = device::compiled_in().contains(&"flex").then(|| "flex".to_owned());
-    let model_args = ModelArgs {
-        run: args.source.clone(),
-        checkpoint: args.checkpoint.clone().unwrap_or_else(|| "best".to_owned()),
-        ensemble: Vec::new(),
-        overrides: Vec::new(),
-        beam_size: None,
-        device: on_host,
-    };
+    let checkpoint = args.checkpoint.as_deref().unwrap_or("best");
+    let model_args = ModelArgs::of_run(&args.source, checkpoint, on_host);
     let (config, device) = model_args.open()?;
     let trained = model_args.load(&device)?.swap_remove(0);
     check_task(&trained, |task| task != Task::Images)?;
-    let side = args.side.unwrap_or(trained.model.reading_side());
+    let side = args.action.side().unwrap_or(trained.model.reading_side());
     let embeddings = Embeddings::of_model(&trained.model, tokenizer(&trained, side), side, &device);
     Ok(Opened::Run(Box::new(Run { config, trained, device, embeddings })))
 }
@@ -194,15 +154,13 @@ fn plot_format(path: &Path) -> anyhow::Result<PlotFormat> {
 
 fn plot(
     args: &EmbeddingsArgs,
+    PlotArgs { words, count, out, .. }: &PlotArgs,
     embeddings: &Embeddings,
-    words: Option<&Path>,
-    out: &Path,
-    format: PlotFormat,
 ) -> anyhow::Result<()> {
     let (mut shown, mut vectors) = (Vec::new(), Vec::new());
     match words {
         None => {
-            for (word, vector) in embeddings.first(args.count) {
+            for (word, vector) in embeddings.first(*count) {
                 shown.push(word.to_owned());
                 vectors.extend(vector);
             }
@@ -213,25 +171,25 @@ fn plot(
                 vectors.extend(embeddings.direction(word)?);
             }
             if shown.is_empty() {
-                return Err(usage(anyhow!("`{}` has no words to draw, one a line", path.display())));
+                return Err(usage(anyhow!("`{}` has no words to draw, one per line", path.display())));
             }
         }
     }
     let projection = project(&vectors, embeddings.dim());
     let title = args.source.display().to_string();
-    Plot { title: &title, words: &shown, projection: &projection }.write(format, out)?;
+    Plot { title: &title, words: &shown, projection: &projection }.write(plot_format(out)?, out)?;
     tracing::info!("wrote `{}`", out.display());
     Ok(())
 }
 
-fn context(args: &EmbeddingsArgs, opened: &Opened, text: &str, word: &str) -> anyhow::Result<()> {
+fn context(args: &EmbeddingsArgs, opened: &Opened, text: &str, word: &str, count: usize) -> anyhow::Result<()> {
     let Opened::Run(run) = opened else {
         let error = anyhow!("`{}` is a file of vectors, in which a word has no context", args.source.display());
         return Err(with_hint(usage(error), "`nearest` shows a word's neighbors"));
     };
     let side = run.trained.model.reading_side();
     let bank = Bank::new(run.reader(), bank_sentences(&run.config.data, side)?)?;
-    let layers = bank.neighbors(run.reader(), text, word, args.count)?;
+    let layers = bank.neighbors(run.reader(), text, word, count)?;
     if args.json {
         return print_json(&layers);
     }
@@ -258,10 +216,9 @@ fn bank_sentences(data: &DataConfig, side: Side) -> anyhow::Result<Vec<String>> 
 }
 
 fn export(embeddings: &Embeddings, path: &Path) -> anyhow::Result<()> {
-    let failed = || format!("cannot write `{}`", path.display());
-    let mut out = BufWriter::new(File::create(path).with_context(failed)?);
-    let left_out =
-        embeddings.write(&mut out).and_then(|left_out| out.flush().map(|()| left_out)).with_context(failed)?;
+    let mut out = BufWriter::new(File::create(path)?);
+    let left_out = embeddings.write(&mut out)?;
+    out.flush()?;
     if left_out > 0 {
         tracing::warn!("{left_out} tokens hold whitespace, for which the format has no place: they are left out");
     }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail, ensure};
+use clap::Args;
 use polyglow_data::alignment::{Link, LinkLines};
 use polyglow_data::config::{GOLD, Split};
 use polyglow_data::corpus::{Corpus, Pair};
@@ -29,16 +30,20 @@ const NGRAM_ORDER: usize = 5;
 const CHUNK: usize = 1 << 14;
 
 /// What `polyglow evaluate` is asked to do.
-#[derive(Clone, Debug)]
-pub struct EvaluateArgs {
-    /// The model, and how to search.
-    pub model: ModelArgs,
-    /// The set to score: `train`, `valid`, `test`, or a name of `[data.test]`.
-    pub split: String,
-    /// File with the gold alignment of each pair in the Pharaoh format, or `gold` for that of an embedded corpus.
-    pub alignments: Option<PathBuf>,
-    /// Whether to print the scores as JSON.
-    pub json: bool,
+#[derive(Args)]
+pub(crate) struct EvaluateArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// The set to score: `train`, `valid`, `test`, or a name of `[data.test]`
+    #[arg(long, value_name = "NAME", default_value = "test")]
+    split: String,
+    /// Also report how well attention agrees with gold alignments: a file in the Pharaoh format, one pair per line, or
+    /// `gold` for an embedded corpus
+    #[arg(long, value_name = "FILE")]
+    alignments: Option<PathBuf>,
+    /// Print the scores as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The scores, and what they are of.
@@ -74,7 +79,7 @@ struct Report<'a> {
 ///
 /// # Errors
 /// There is no such run, checkpoint, device or set (exit code 2); the set cannot be read.
-pub fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
     let split = find_split(&config, &args.split)?;
     let pairs: Vec<Pair> = Corpus::open(&config.data, split)?.pairs().collect::<Result<_, _>>()?;

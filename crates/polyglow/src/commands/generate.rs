@@ -4,37 +4,48 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow, ensure};
+use clap::Args;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sentence, search};
 use polyglow_model::{Model, Task};
 
+use super::counts;
 use super::model::ModelArgs;
 use crate::failure::{usage, with_hint};
 use polyglow_train::device::upload;
 
 /// What `polyglow generate` is asked to do.
-#[derive(Clone, Debug)]
-pub struct GenerateArgs {
-    /// Directory of the run.
-    pub run: PathBuf,
-    /// What every text begins with.
-    pub prompt: String,
-    /// Texts to write.
-    pub count: usize,
-    /// Longest text in tokens, the prompt's included; the model's longest without one.
-    pub max_len: Option<usize>,
-    /// Divides log-probabilities.
-    pub temperature: f64,
-    /// Draw among so many of the most probable tokens; 0 for all.
-    pub top_k: usize,
-    /// Draw among the fewest tokens with at least this probability together.
-    pub top_p: f64,
-    /// The same seed writes the same texts.
-    pub seed: u64,
-    /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint.
-    pub checkpoint: String,
-    /// Device to run on, in place of the config's.
-    pub device: Option<String>,
+#[derive(Args)]
+pub(crate) struct GenerateArgs {
+    /// Directory of the run of a language model
+    run: PathBuf,
+    /// What every text begins with
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    prompt: String,
+    /// Texts to write
+    #[arg(short = 'n', long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
+    count: usize,
+    /// Longest text, in tokens, the prompt's included [default: as many as the model was trained for]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
+    max_len: Option<usize>,
+    /// Divides log-probabilities: below 1 safer, above 1 more surprising
+    #[arg(long, value_name = "T", default_value = "1", allow_negative_numbers = true)]
+    temperature: f64,
+    /// Draw among this many of the most probable tokens; 0 for all
+    #[arg(long, value_name = "K", default_value = "0")]
+    top_k: usize,
+    /// Draw among the fewest tokens that have at least this probability together
+    #[arg(long, value_name = "P", default_value = "1", allow_negative_numbers = true)]
+    top_p: f64,
+    /// The same seed writes the same texts
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint
+    #[arg(long, value_name = "NAME", default_value = "best")]
+    checkpoint: String,
+    /// Device to run on, as `polyglow devices` lists it [default: the config's]
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
 }
 
 /// Draws texts by the model's probabilities and prints each on a line.
@@ -42,15 +53,8 @@ pub struct GenerateArgs {
 /// # Errors
 /// There is no such run, checkpoint or device; the run is of a model that translates, or a number is out of its range
 /// (exit code 2); the prompt is too long or has words that the vocabulary lacks.
-pub fn run(args: &GenerateArgs) -> anyhow::Result<()> {
-    let model_args = ModelArgs {
-        run: args.run.clone(),
-        checkpoint: args.checkpoint.clone(),
-        ensemble: Vec::new(),
-        overrides: Vec::new(),
-        beam_size: None,
-        device: args.device.clone(),
-    };
+pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
+    let model_args = ModelArgs::of_run(&args.run, &args.checkpoint, args.device.clone());
     let search_config = SearchConfig {
         method: SearchMethod::Sample,
         beam_size: args.count,

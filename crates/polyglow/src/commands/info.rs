@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use polyglow_model::ModelConfig;
 use serde::Serialize;
 use serde_json::Value;
@@ -25,12 +26,13 @@ const SCORES: [(&str, &str, usize); 7] = [
 ];
 
 /// What `polyglow info` is asked to do.
-#[derive(Clone, Debug)]
-pub struct InfoArgs {
-    /// Directory of the run.
-    pub run: PathBuf,
-    /// Whether to print as JSON.
-    pub json: bool,
+#[derive(Args)]
+pub(crate) struct InfoArgs {
+    /// Directory of the run
+    run: PathBuf,
+    /// Print all of it as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The JSON report. Whatever a run has not come to yet is null or empty.
@@ -90,7 +92,7 @@ struct CheckpointsReport {
 ///
 /// # Errors
 /// There is no such run, or something in it cannot be read.
-pub fn run(args: &InfoArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
     let run = RunDirectory::existing(&args.run)?;
     let report = read(&run)?;
     let mut out = io::stdout().lock();

@@ -1,10 +1,12 @@
 //! What every command that uses a trained model starts from.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use burn::tensor::Device;
+use clap::Args;
 
+use super::counts;
 use crate::failure::{usage, with_hint};
 use polyglow_train::config::Config;
 use polyglow_train::device;
@@ -14,28 +16,46 @@ use polyglow_train::run::{RunDirectory, TrainedModel};
 const FREE_KEYS: [&str; 4] = ["search.", "data.", "train.tokenize=", "train.max_tokens="];
 
 /// Which model to use, and how.
-#[derive(Clone, Debug)]
-pub struct ModelArgs {
-    /// Directory of the run.
-    pub run: PathBuf,
-    /// `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of a checkpoint.
-    pub checkpoint: String,
-    /// Run directories or checkpoints of further models that decide together with the first.
-    pub ensemble: Vec<PathBuf>,
-    /// Keys of the run's config to override, as `search.key=value`.
-    pub overrides: Vec<String>,
-    /// Hypotheses to keep at each position, in place of the config's.
-    pub beam_size: Option<usize>,
-    /// Device to run on, in place of the config's.
-    pub device: Option<String>,
+#[derive(Args)]
+pub(super) struct ModelArgs {
+    /// Directory of the run
+    pub(super) run: PathBuf,
+    /// `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of a checkpoint
+    #[arg(long, value_name = "NAME", default_value = "best")]
+    pub(super) checkpoint: String,
+    /// Another model that decides together with the first: a run directory or a checkpoint; may be repeated
+    #[arg(long, value_name = "PATH")]
+    pub(super) ensemble: Vec<PathBuf>,
+    /// Hypotheses to keep at each position, 1 for greedy search [default: the config's]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
+    pub(super) beam_size: Option<usize>,
+    /// Override a key of `[search]` or `[data]`, `train.tokenize` or `train.max_tokens`, as in `search.length_alpha=0.6`;
+    /// may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(super) overrides: Vec<String>,
+    /// Device to run on, as `polyglow devices` lists it [default: the config's]
+    #[arg(long, value_name = "NAME")]
+    pub(super) device: Option<String>,
 }
 
 impl ModelArgs {
+    /// One checkpoint of a run, with the run's own config.
+    pub(super) fn of_run(run: &Path, checkpoint: &str, device: Option<String>) -> Self {
+        Self {
+            run: run.to_owned(),
+            checkpoint: checkpoint.to_owned(),
+            ensemble: Vec::new(),
+            beam_size: None,
+            overrides: Vec::new(),
+            device,
+        }
+    }
+
     /// The run's config with what the arguments change in it, and the device.
     ///
     /// # Errors
     /// There is no such run or device; an override is wrong, or of a key that the model depends on (exit code 2).
-    pub fn open(&self) -> anyhow::Result<(Config, Device)> {
+    pub(crate) fn open(&self) -> anyhow::Result<(Config, Device)> {
         if let Some(fixed) = self.overrides.iter().find(|set| !FREE_KEYS.iter().any(|free| set.starts_with(free))) {
             let error = usage(anyhow!("`--set {fixed}`: the trained model depends on that key"));
             let free = FREE_KEYS.map(|key| key.trim_end_matches(['.', '='])).join("`, `");
@@ -53,7 +73,7 @@ impl ModelArgs {
     ///
     /// # Errors
     /// As [`RunDirectory::load`] and [`TrainedModel::load`].
-    pub fn load(&self, device: &Device) -> anyhow::Result<Vec<TrainedModel>> {
+    pub(crate) fn load(&self, device: &Device) -> anyhow::Result<Vec<TrainedModel>> {
         let mut models = vec![RunDirectory::existing(&self.run)?.load(&self.checkpoint, device)?];
         for path in &self.ensemble {
             models.push(TrainedModel::load(path, device)?);

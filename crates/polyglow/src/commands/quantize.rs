@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use clap::Args;
 use polyglow_model::Arch;
 
 use crate::failure::{usage, with_hint};
@@ -14,14 +15,16 @@ use polyglow_train::run::{Checkpoint, Content};
 const TAKEN: [&str; 4] = ["best", "last", "average", "ema"];
 
 /// What `polyglow quantize` is asked to do.
-#[derive(Clone, Debug)]
-pub struct QuantizeArgs {
-    /// Directory of the run.
-    pub run: PathBuf,
-    /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint.
-    pub checkpoint: String,
-    /// The checkpoint that is written.
-    pub name: String,
+#[derive(Args)]
+pub(crate) struct QuantizeArgs {
+    /// Directory of the run
+    run: PathBuf,
+    /// The checkpoint to start from: `best`, `last`, `step-N`, `average`, `ema`, or a path
+    #[arg(long, value_name = "NAME", default_value = "best")]
+    checkpoint: String,
+    /// The checkpoint to write; one of that name is replaced
+    #[arg(long, value_name = "NAME", default_value = "int8")]
+    name: String,
 }
 
 /// Writes the weights of a checkpoint with every matrix rounded to 8 bits, and a scale for each output.
@@ -29,7 +32,7 @@ pub struct QuantizeArgs {
 /// # Errors
 /// There is no such run or checkpoint, it is no Transformer's (exit code 2), it is damaged, or has 8 bits already (exit code 2); the name is one that means
 /// something else (exit code 2); the new checkpoint cannot be written.
-pub fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
     let QuantizeArgs { run, checkpoint, name } = args;
     check_name(name)?;
     let directory = RunDirectory::existing(run)?;

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use clap::Args;
 use polyglow_data::corpus::Pair;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
@@ -19,16 +20,17 @@ use polyglow_train::run::{check_translates, translator};
 const PORTION: usize = 2048;
 
 /// What `polyglow score` is asked to do.
-#[derive(Clone, Debug)]
-pub struct ScoreArgs {
-    /// The model.
-    pub model: ModelArgs,
-    /// Source text.
-    pub src: PathBuf,
-    /// Its translations, a line each.
-    pub tgt: PathBuf,
-    /// Whether to print an object a line, with every token.
-    pub json: bool,
+#[derive(Args)]
+pub(crate) struct ScoreArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Source text, one sentence per line
+    src: PathBuf,
+    /// Its translations, as many lines
+    tgt: PathBuf,
+    /// Print one JSON object per line, with the log-probability of every token
+    #[arg(long)]
+    json: bool,
 }
 
 /// A line of JSON.
@@ -54,7 +56,7 @@ struct TokenRecord {
 /// # Errors
 /// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than the other (all pairs
 /// before that are scored), or both are empty.
-pub fn run(args: &ScoreArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
     let (mut src, mut tgt) = (Lines::open(&args.src)?, Lines::open(&args.tgt)?);
     let models = args.model.load(&device)?;

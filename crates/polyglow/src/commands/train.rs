@@ -2,49 +2,45 @@
 
 mod finish;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use polyglow_train::config::Config;
+use clap::Args;
 use polyglow_train::train::{Ending, Training};
 
+use super::config::ConfigArgs;
 use crate::inspection::{Subject, inspect};
 use crate::progress::{Progress, Screen};
 use crate::signals::stop_on_signals;
 use finish::finish;
 
 /// What `polyglow train` is asked to do.
-#[derive(Clone, Debug)]
-pub struct TrainArgs {
-    /// The config file.
-    pub config: PathBuf,
-    /// Keys to override, as `section.key=value`.
-    pub overrides: Vec<String>,
-    /// Device to run on, in place of the config's.
-    pub device: Option<String>,
-    /// Directory of the run, in place of `runs/<name of the config>`.
-    pub run: Option<PathBuf>,
-    /// Directory of a new run that starts from the weights of `run`.
-    pub fork: Option<PathBuf>,
-    /// Which weights a fork starts from.
-    pub checkpoint: String,
-    /// Whether to show a dashboard in the terminal.
-    pub tui: bool,
+#[derive(Args)]
+pub(crate) struct TrainArgs {
+    #[command(flatten)]
+    source: ConfigArgs,
+    /// Directory of the run [default: runs/<name of the config>]
+    #[arg(long, value_name = "DIR")]
+    run: Option<PathBuf>,
+    /// Start a new run in this directory from the weights of the run: to fine-tune, or with another schedule or corpus
+    #[arg(long, value_name = "NEW_RUN")]
+    fork: Option<PathBuf>,
+    /// The checkpoint that a fork starts from: `best`, `last`, `step-N`, `average` or `ema`
+    #[arg(long, value_name = "NAME", default_value = "best", requires = "fork")]
+    checkpoint: String,
+    /// Show a dashboard in the terminal; its key `q` stands in for Ctrl-C
+    #[arg(long)]
+    tui: bool,
 }
 
 /// Prepares the data, trains to the end or until it is asked to stop, and tests the result.
 ///
 /// # Errors
 /// As [`Training::prepare`], [`Training::fork`] and [`Training::run`].
-pub fn run(args: &TrainArgs) -> anyhow::Result<()> {
-    let mut config = Config::load(&args.config, &args.overrides)?;
-    if let Some(device) = &args.device {
-        config.device.clone_from(device);
-    }
+pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
+    let config = args.source.load()?;
     let screen = if args.tui { Screen::dashboard()? } else { Screen::Lines };
     let mut progress = Progress::new(screen);
-    let run = args.run.clone().unwrap_or_else(|| default_run(&args.config));
+    let run = args.run.clone().unwrap_or_else(|| default_run(&args.source.config));
     let mut training = match &args.fork {
         Some(new) => Training::fork(config, run, &args.checkpoint, new, &mut progress)?,
         None => Training::prepare(config, run, &mut progress)?,
@@ -77,9 +73,7 @@ fn inspect_and_keep(training: &Training) -> anyhow::Result<()> {
     let Training { config, run, device, text, tokenizers, cache, .. } = training;
     let inspection = inspect(&Subject { config, train: &text.train, cache, tokenizers, device })?;
     tracing::info!("{}", inspection.to_string().trim_end());
-    let path = run.inspection_path();
-    fs::write(&path, serde_json::to_string_pretty(&inspection)? + "\n")
-        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    fs_err::write(run.inspection_path(), serde_json::to_string_pretty(&inspection)? + "\n")?;
     for warning in inspection.warnings {
         tracing::warn!("{warning}");
     }

@@ -8,8 +8,10 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use clap::{Args, ValueEnum};
 use polyglow_data::lines::Lines;
 
+use super::counts;
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
@@ -27,36 +29,40 @@ const BESIDE: &str = "there must be a line for each line of the input; a blank o
 const PORTION: usize = 2048;
 
 /// What `polyglow translate` is asked to do.
-#[derive(Clone, Debug)]
-pub struct TranslateArgs {
-    /// The model, and how to search.
-    pub model: ModelArgs,
-    /// Text to translate, in place of stdin.
-    pub file: Option<PathBuf>,
-    /// File to write to, in place of stdout.
-    pub output: Option<PathBuf>,
-    /// Translations of each line.
-    pub n_best: usize,
-    /// How translations are written.
-    pub format: Format,
-    /// File with what each translation begins with, a line each.
-    pub prefix: Option<PathBuf>,
-    /// File with the phrases that each translation contains, a line each, with tabs between them.
-    pub constraints: Option<PathBuf>,
-    /// Whether a word that the target vocabulary lacks becomes the source word with the most attention.
-    pub replace_unknown: bool,
-    /// Whether to ask for lines at the terminal.
-    pub interactive: bool,
+#[derive(Args)]
+pub(crate) struct TranslateArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Text to translate, one sentence per line [default: stdin]
+    file: Option<PathBuf>,
+    /// Write to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Translations of each line, at most as many as the beam is wide
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
+    n_best: usize,
+    /// `text`: the translations alone; `tsv`: line, rank, score, log-probability, text; `jsonl`: one JSON object per line
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// What each translation begins with, one line for each line of the input
+    #[arg(long, value_name = "FILE")]
+    prefix: Option<PathBuf>,
+    /// Phrases that each translation contains, separated by tabs, one line for each line of the input
+    #[arg(long, value_name = "FILE")]
+    constraints: Option<PathBuf>,
+    /// Replace each word that the target vocabulary lacks by the source word with the most attention
+    #[arg(long)]
+    replace_unknown: bool,
+    /// Ask for lines at the terminal, with line editing and a history
+    #[arg(short, long, conflicts_with_all = ["file", "output", "prefix", "constraints"])]
+    interactive: bool,
 }
 
-/// How translations are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// The translations alone, `n_best` lines for each line of the input.
+/// How translations are written. What each format holds is in the help of `--format`.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
     Text,
-    /// Number of the line, rank, score, log-probability and text, with tabs between them; a line for each translation.
     Tsv,
-    /// An object for each line of the input.
     Jsonl,
 }
 
@@ -74,7 +80,7 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 /// # Errors
 /// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a wish cannot be fulfilled; the
 /// output cannot be written.
-pub fn run(args: &TranslateArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
     let (n_best, beam_size) = (args.n_best, config.search.beam_size);
     if n_best > beam_size {

@@ -15,44 +15,44 @@ const PAIRS_PER_CHUNK: usize = 4096;
 
 /// One split, as it is read and as it is used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SplitReport {
+pub(crate) struct SplitReport {
     /// `train`, `valid`, or the name of a test set.
-    pub name: String,
+    pub(crate) name: String,
     /// Pairs read.
-    pub pairs: u64,
+    pub(crate) pairs: u64,
     /// Pairs used; in training, some are left out.
-    pub kept: u64,
+    pub(crate) kept: u64,
     /// Pairs left out because a side is empty.
-    pub empty: u64,
+    pub(crate) empty: u64,
     /// Pairs left out because a side is longer than `data.max_len`.
-    pub too_long: u64,
+    pub(crate) too_long: u64,
     /// Pairs left out because their lengths differ by more than `data.max_length_ratio`.
-    pub ratio: u64,
+    pub(crate) ratio: u64,
     /// Source sides of the pairs used.
-    pub src: SideStatistics,
+    pub(crate) src: SideStatistics,
     /// Target sides of the pairs used.
-    pub tgt: SideStatistics,
+    pub(crate) tgt: SideStatistics,
     /// Pairs that are the same, on both sides, as one before them.
-    pub duplicates: u64,
+    pub(crate) duplicates: u64,
     /// Pairs whose target is their source.
-    pub copies: u64,
+    pub(crate) copies: u64,
     /// Pairs whose source also stands in the training text; none for that text itself.
-    pub in_train: Option<u64>,
+    pub(crate) in_train: Option<u64>,
 }
 
 /// One side of a split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct SideStatistics {
+pub(crate) struct SideStatistics {
     /// Tokens, without begin and end of sentence.
-    pub tokens: u64,
+    pub(crate) tokens: u64,
     /// Mean length of a sentence, in tokens.
-    pub mean_len: f64,
+    pub(crate) mean_len: f64,
     /// Length of the longest sentence, in tokens.
-    pub longest: usize,
+    pub(crate) longest: usize,
     /// Tokens that the vocabulary lacks.
-    pub unknown: u64,
+    pub(crate) unknown: u64,
     /// Their share of all tokens, 0 to 1.
-    pub unknown_rate: f64,
+    pub(crate) unknown_rate: f64,
 }
 
 impl SideStatistics {
@@ -69,12 +69,12 @@ impl SideStatistics {
 
 impl SplitReport {
     /// Pairs left out, for whatever reason.
-    pub fn left_out(&self) -> u64 {
+    pub(crate) fn left_out(&self) -> u64 {
         self.pairs - self.kept
     }
 
     /// The share of `pairs` that `count` is, 0 to 1.
-    pub fn share(&self, count: u64) -> f64 {
+    pub(crate) fn share(&self, count: u64) -> f64 {
         count as f64 / self.pairs.max(1) as f64
     }
 }

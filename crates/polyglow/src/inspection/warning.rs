@@ -20,11 +20,11 @@ const LEFT_OUT: f64 = 0.1;
 
 /// Something that may be meant, but mostly is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Warning {
+pub(crate) struct Warning {
     /// What was found.
-    pub message: String,
+    pub(crate) message: String,
     /// What to do about it.
-    pub hint: String,
+    pub(crate) hint: String,
 }
 
 impl fmt::Display for Warning {

@@ -220,7 +220,7 @@ fn what_may_not_be_written_is_named_and_left_alone() {
         ("train tiny.toml --run new", "cannot make `new`: Permission denied"),
         ("train tiny.toml --run run --set train.max_steps=12", "cannot lock `run/lock`: Permission denied"),
         ("corpus digits digits", "digits`: Permission denied"),
-        ("report run --out report.html", "cannot write `report.html`: Permission denied"),
+        ("report run --out report.html", "failed to create file `report.html`: Permission denied"),
         ("translate run test.en -o output", "cannot write `output`: Permission denied"),
         ("average run", "cannot write the checkpoint `run/checkpoints/average`: Permission denied"),
     ] {

@@ -1,12 +1,12 @@
 //! Lines that are near others.
 
 use std::io::{self, Write};
-use std::path::Path;
 
 use anyhow::anyhow;
 use serde::Serialize;
 
-use super::{EmbeddingsArgs, Opened, print_json, read_lines};
+use super::args::SentencesArgs;
+use super::{Opened, print_json, read_lines};
 use crate::failure::usage;
 use polyglow_train::predict::unknown_words::UnknownWords;
 use polyglow_view::embeddings::{Pool, Sentences};
@@ -14,7 +14,7 @@ use polyglow_view::embeddings::{Pool, Sentences};
 /// A line and those near it.
 #[derive(Serialize)]
 struct LineNeighbors<'a> {
-    /// Its number from 1; none of a text that is not in the file.
+    /// Its number from 1; `None` if the text is not in the file.
     line: Option<usize>,
     text: &'a str,
     neighbors: Vec<LineNeighbor<'a>>,
@@ -27,20 +27,15 @@ struct LineNeighbor<'a> {
     text: &'a str,
 }
 
-/// Prints the nearest lines of each line of `file`, or of `query` alone.
+/// Prints the nearest lines of each line of the file, or of the query alone.
 ///
 /// # Errors
-/// The file cannot be read; something is asked that only a model can answer, or `query` has no known word (exit code 2).
-pub(super) fn sentences(
-    args: &EmbeddingsArgs,
-    opened: &Opened,
-    file: &Path,
-    pool: Pool,
-    query: Option<&str>,
-) -> anyhow::Result<()> {
+/// The file cannot be read; something is asked that only a model can answer, or the query has no known word (exit code 2).
+pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> anyhow::Result<()> {
+    let SentencesArgs { file, pool, query, shown } = args;
     let mut texts = read_lines(file)?;
     let count = texts.len();
-    texts.extend(query.map(str::to_owned));
+    texts.extend(query.clone());
     let found = match opened {
         Opened::Run(run) => {
             let mut unknown = UnknownWords::default();
@@ -48,9 +43,9 @@ pub(super) fn sentences(
                 unknown.look_at(run.reader().tokenizer, text);
             }
             unknown.warn();
-            Sentences::of_model(run.reader(), &texts, pool)?
+            Sentences::of_model(run.reader(), &texts, *pool)?
         }
-        Opened::File(_) if pool == Pool::First => {
+        Opened::File(_) if *pool == Pool::First => {
             return Err(usage(anyhow!("`--pool first`: the first word of a line knows nothing of the others")));
         }
         Opened::File(embeddings) => Sentences::of_words(embeddings, &texts)?,
@@ -58,7 +53,7 @@ pub(super) fn sentences(
     let asked = |line: &usize| if query.is_some() { *line > count } else { true };
     let mut reports = Vec::new();
     for (place, line) in found.lines().iter().enumerate().filter(|(_, line)| asked(line)) {
-        let near = found.nearest(place, args.count, count).into_iter();
+        let near = found.nearest(place, shown.count, count).into_iter();
         let neighbors =
             near.map(|near| LineNeighbor { line: near.line, cosine: near.cosine, text: &texts[near.line - 1] });
         let number = (*line <= count).then_some(*line);
@@ -67,7 +62,7 @@ pub(super) fn sentences(
     if query.is_some() && reports.is_empty() {
         return Err(usage(anyhow!("`--query` has no word that is known")));
     }
-    if args.json {
+    if json {
         return print_json(&reports);
     }
     let mut out = io::stdout().lock();

@@ -45,17 +45,16 @@ impl Scored {
 pub(super) fn score(
     metric: MetricName,
     args: &MetricsArgs,
+    task: Task,
     systems: &Systems<'_>,
     seed: u64,
 ) -> anyhow::Result<Scores> {
     let (scores, options) = match metric {
-        MetricName::Bleu => {
-            (score_by(&args.bleu, args.task, systems, seed), "`--max-ngram-order` and `--smooth-value`")
-        }
+        MetricName::Bleu => (score_by(&args.bleu(), task, systems, seed), "`--max-ngram-order` and `--smooth-value`"),
         MetricName::Chrf => {
-            (score_by(&args.chrf, args.task, systems, seed), "`--chrf-char-order` and `--chrf-word-order`")
+            (score_by(&args.chrf.options(), task, systems, seed), "`--chrf-char-order` and `--chrf-word-order`")
         }
-        MetricName::Ter => (score_by(&args.ter, args.task, systems, seed), "the options of TER"),
+        MetricName::Ter => (score_by(&args.ter.options(), task, systems, seed), "the options of TER"),
     };
     // The lines have been checked before, so that only the options are left to be wrong.
     scores.map_err(|error| usage(with_hint(error, format!("see {options}"))))

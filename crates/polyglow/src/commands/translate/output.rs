@@ -1,11 +1,11 @@
 //! The file of `--output`: it appears when it is complete, so that it may be one of the inputs, and what an earlier
 //! command wrote there is kept until there is something to put in its place.
 
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use fs_err::{File, OpenOptions};
 use tempfile::{Builder, NamedTempFile};
 
 use crate::failure::with_hint;
@@ -52,7 +52,7 @@ impl Output {
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let beside = builder.tempfile_in(dir).with_context(failed)?;
-        if let Ok(old) = fs::metadata(&path) {
+        if let Ok(old) = path.metadata() {
             beside.as_file().set_permissions(old.permissions()).with_context(failed)?;
         }
         Ok(Self::File { path, beside })
@@ -63,15 +63,8 @@ impl Output {
     pub(super) fn writer(&self) -> anyhow::Result<Box<dyn Write>> {
         Ok(match self {
             Self::Stdout => Box::new(io::stdout().lock()),
-            Self::Special(path) => {
-                let failed = || format!("cannot write `{}`", path.display());
-                let file = File::options().write(true).open(path).with_context(failed)?;
-                Box::new(fs_err::File::from_parts(file, path))
-            }
-            Self::File { path, beside } => {
-                let file = beside.as_file().try_clone().context("cannot write the output")?;
-                Box::new(fs_err::File::from_parts(file, path))
-            }
+            Self::Special(path) => Box::new(OpenOptions::new().write(true).open(path)?),
+            Self::File { path, beside } => Box::new(File::from_parts(beside.as_file().try_clone()?, path)),
         })
     }
 

@@ -1,4 +1,4 @@
-//! The options of `polyglow metrics`, named as those of sacreBLEU's command.
+//! The arguments of `polyglow metrics`, named as the options of sacreBLEU's command.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use clap::builder::RangedU64ValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use polyglow_metrics::{BleuOptions, ChrfOptions, Smoothing, TerOptions, Tokenizer};
 
-use crate::commands::metrics::{MetricName, MetricsArgs, Style, Task};
+use crate::commands::counts;
 
 /// Below the options in `--help`.
-pub(super) const EXAMPLES: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   polyglow metrics out.de ref.de                     BLEU
   polyglow translate RUN in.en | polyglow metrics - ref.de --metrics bleu chrf ter --json
@@ -19,42 +19,44 @@ Examples:
 The hypotheses come first, the references after them: sacreBLEU's `REF -i HYP` is `HYP REF` here.
 The environment variable SACREBLEU_SEED is the seed of every resampling (default: 12345).";
 
-/// What is scored, and how.
+/// What `polyglow metrics` is asked to do.
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 #[expect(clippy::struct_field_names, reason = "fields are named as their options, which are those of sacreBLEU")]
-pub(super) struct Metrics {
-    /// The hypotheses, one a line; with --hypothesis, those of the baseline
+pub(crate) struct MetricsArgs {
+    /// The hypotheses, one per line; with --hypothesis, those of the baseline
     #[arg(value_name = "HYP")]
-    hypothesis: PathBuf,
-    /// The references, line by line as the hypotheses; several files for several references a line
+    pub(super) hypothesis: PathBuf,
+    /// The references, line by line as the hypotheses; several files for several references per line
     #[arg(value_name = "REF", required = true)]
-    references: Vec<PathBuf>,
-    /// The hypotheses of a further system, to compare with HYP; may be repeated
+    pub(super) references: Vec<PathBuf>,
+    /// The hypotheses of another system, to compare with HYP; may be repeated
     #[arg(long = "hypothesis", value_name = "FILE")]
-    systems: Vec<PathBuf>,
-    /// References on each line of REF, with tabs between them
-    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = super::counts())]
-    num_refs: usize,
-    /// What to compute, with spaces or commas between; with spaces, put it after the files
+    pub(super) systems: Vec<PathBuf>,
+    /// References on each line of REF, separated by tabs
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
+    pub(super) num_refs: usize,
+    /// What to compute, separated by spaces or commas; with spaces, put it after the files
     #[arg(short, long, value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',', default_value = "bleu")]
-    metrics: Vec<Name>,
+    pub(super) metrics: Vec<MetricName>,
     /// Score each line
     #[arg(long, conflicts_with_all = ["confidence", "paired_bs", "paired_ar"])]
-    sentence_level: bool,
+    pub(super) sentence_level: bool,
     #[command(flatten)]
-    bleu: Bleu,
+    pub(super) bleu: BleuArgs,
     #[command(flatten)]
-    chrf: Chrf,
+    pub(super) chrf: ChrfArgs,
     #[command(flatten)]
-    ter: Ter,
+    pub(super) ter: TerArgs,
     #[command(flatten)]
-    tests: Tests,
+    tests: TestArgs,
     #[command(flatten)]
-    output: Output,
+    pub(super) style: Style,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Name {
+/// A metric, in the order in which sacreBLEU prints scores, unless it makes a paired test.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(super) enum MetricName {
     Bleu,
     Chrf,
     Ter,
@@ -62,7 +64,7 @@ enum Name {
 
 #[derive(Args)]
 #[command(next_help_heading = "BLEU")]
-struct Bleu {
+pub(super) struct BleuArgs {
     /// How lines are split into words: `13a`, `intl`, `char`, `zh` or `none`
     #[arg(long, value_name = "NAME", default_value = "13a")]
     tokenize: Tokenizer,
@@ -76,20 +78,20 @@ struct Bleu {
     #[arg(long)]
     lowercase: bool,
     /// The longest n-grams, in words
-    #[arg(long, value_name = "N", default_value = "4", allow_negative_numbers = true, value_parser = super::counts())]
+    #[arg(long, value_name = "N", default_value = "4", allow_negative_numbers = true, value_parser = counts())]
     max_ngram_order: usize,
     /// Leave out orders longer than the hypothesis [default: only with --sentence-level]
     #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
     effective_order: Option<bool>,
     /// Do not warn of hypotheses that look tokenized
     #[arg(long)]
-    force: bool,
+    pub(super) force: bool,
 }
 
 #[derive(Args)]
 #[command(next_help_heading = "chrF")]
 #[expect(clippy::struct_field_names, reason = "fields are named as their options, which are those of sacreBLEU")]
-struct Chrf {
+pub(super) struct ChrfArgs {
     /// The longest n-grams, in characters
     #[arg(long, value_name = "N", default_value = "6", allow_negative_numbers = true)]
     chrf_char_order: usize,
@@ -114,7 +116,7 @@ struct Chrf {
 #[command(next_help_heading = "TER")]
 #[expect(clippy::struct_excessive_bools, reason = "these are the four switches of Tercom, independent of each other")]
 #[expect(clippy::struct_field_names, reason = "fields are named as their options, which are those of sacreBLEU")]
-struct Ter {
+pub(super) struct TerArgs {
     /// Keep case
     #[arg(long)]
     ter_case_sensitive: bool,
@@ -131,49 +133,63 @@ struct Ter {
 
 #[derive(Args)]
 #[command(next_help_heading = "Significance")]
-struct Tests {
+struct TestArgs {
     /// Add a confidence interval, by bootstrap resampling
     #[arg(long, conflicts_with_all = ["paired_bs", "paired_ar", "systems"])]
     confidence: bool,
     /// Resamples for the interval
-    #[arg(long, value_name = "N", default_value = "1000", allow_negative_numbers = true, value_parser = samples())]
+    #[arg(long, value_name = "N", default_value = "1000", allow_negative_numbers = true, value_parser = resamples())]
     confidence_n: usize,
     /// Compare each further system with HYP by paired bootstrap resampling
     #[arg(long, requires = "systems", conflicts_with = "paired_ar")]
     paired_bs: bool,
     /// Resamples for the comparison
-    #[arg(long, value_name = "N", default_value = "1000", allow_negative_numbers = true)]
-    #[arg(value_parser = super::counts())]
+    #[arg(long, value_name = "N", default_value = "1000", allow_negative_numbers = true, value_parser = counts())]
     paired_bs_n: usize,
     /// Compare each further system with HYP by approximate randomization
     #[arg(long, requires = "systems")]
     paired_ar: bool,
     /// Trials for the comparison
-    #[arg(long, value_name = "N", default_value = "10000", allow_negative_numbers = true)]
-    #[arg(value_parser = super::counts())]
+    #[arg(long, value_name = "N", default_value = "10000", allow_negative_numbers = true, value_parser = counts())]
     paired_ar_n: usize,
 }
 
-#[derive(Args)]
+/// How scores are printed.
+#[derive(Args, Clone, Copy)]
 #[command(next_help_heading = "Output")]
-struct Output {
+pub(super) struct Style {
     /// Print JSON with sacreBLEU's fields: an object, or a list for several metrics or systems; with
-    /// --sentence-level, an object a line
+    /// --sentence-level, one object per line
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// Print numbers alone
     #[arg(short = 'b', long)]
-    score_only: bool,
+    pub(super) score_only: bool,
     /// Decimals of a score
     #[arg(short, long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = decimals())]
-    width: usize,
+    pub(super) width: usize,
     /// Abbreviate the keys of signatures
     #[arg(long)]
-    short: bool,
+    pub(super) short: bool,
+}
+
+/// What is scored.
+#[derive(Clone, Copy)]
+pub(super) enum Task {
+    /// The corpus, of each system.
+    Corpus,
+    /// The corpus, with a confidence interval from this many resamples.
+    Confidence(usize),
+    /// Each line.
+    Sentences,
+    /// The corpus, each further system compared with the first on this many resamples.
+    PairedBootstrap(usize),
+    /// The corpus, each further system compared with the first in this many trials that exchange lines.
+    PairedRandomization(usize),
 }
 
 /// An interval of one resample would have no width.
-fn samples() -> RangedU64ValueParser<usize> {
+fn resamples() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(2..)
 }
 
@@ -181,107 +197,68 @@ fn decimals() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(..=100)
 }
 
-impl From<Name> for MetricName {
-    fn from(name: Name) -> Self {
-        match name {
-            Name::Bleu => Self::Bleu,
-            Name::Chrf => Self::Chrf,
-            Name::Ter => Self::Ter,
+impl MetricsArgs {
+    pub(super) fn task(&self) -> Task {
+        match self.tests {
+            _ if self.sentence_level => Task::Sentences,
+            TestArgs { confidence: true, confidence_n, .. } => Task::Confidence(confidence_n),
+            TestArgs { paired_bs: true, paired_bs_n, .. } => Task::PairedBootstrap(paired_bs_n),
+            TestArgs { paired_ar: true, paired_ar_n, .. } => Task::PairedRandomization(paired_ar_n),
+            TestArgs { .. } => Task::Corpus,
+        }
+    }
+
+    /// Many single sentences are too short for the longest order, so these have an effective order by default.
+    pub(super) fn bleu(&self) -> BleuOptions {
+        let args = &self.bleu;
+        BleuOptions {
+            tokenizer: args.tokenize,
+            smoothing: args.smoothing(),
+            lowercase: args.lowercase,
+            effective_order: args.effective_order.unwrap_or(self.sentence_level),
+            max_order: args.max_ngram_order,
         }
     }
 }
 
-impl From<Metrics> for MetricsArgs {
-    fn from(metrics: Metrics) -> Self {
-        let Metrics {
-            hypothesis,
-            references,
-            systems,
-            num_refs,
-            metrics,
-            sentence_level,
-            bleu,
-            chrf,
-            ter,
-            tests,
-            output,
-        } = metrics;
-        Self {
-            hypothesis,
-            references,
-            systems,
-            num_refs,
-            metrics: metrics.into_iter().map(MetricName::from).collect(),
-            force: bleu.force,
-            bleu: bleu.options(sentence_level),
-            chrf: chrf.into(),
-            ter: ter.into(),
-            task: if sentence_level { Task::Sentences } else { tests.into() },
-            style: output.into(),
-        }
-    }
-}
-
-impl Bleu {
-    /// Of single sentences, many are too short for the longest order.
-    fn options(self, sentence_level: bool) -> BleuOptions {
-        let smoothing = match (self.smooth_method, self.smooth_value) {
+impl BleuArgs {
+    fn smoothing(&self) -> Smoothing {
+        match (self.smooth_method, self.smooth_value) {
             (Smoothing::Floor(_), Some(value)) => Smoothing::Floor(value),
             (Smoothing::AddK(_), Some(value)) => Smoothing::AddK(value),
-            (method, value) => {
-                if value.is_some() {
-                    tracing::warn!("`--smooth-value` has no meaning for `--smooth-method {method}`");
-                }
-                method
-            }
-        };
-        BleuOptions {
-            tokenizer: self.tokenize,
-            smoothing,
-            lowercase: self.lowercase,
-            effective_order: self.effective_order.unwrap_or(sentence_level),
-            max_order: self.max_ngram_order,
+            (method, _) => method,
+        }
+    }
+
+    /// Warns of a value that the smoothing method does not use.
+    pub(super) fn warn_of_unused_value(&self) {
+        let method = self.smooth_method;
+        if self.smooth_value.is_some() && !matches!(method, Smoothing::Floor(_) | Smoothing::AddK(_)) {
+            tracing::warn!("`--smooth-value` has no meaning for `--smooth-method {method}`");
         }
     }
 }
 
-impl From<Chrf> for ChrfOptions {
-    fn from(chrf: Chrf) -> Self {
-        Self {
-            char_order: chrf.chrf_char_order,
-            word_order: chrf.chrf_word_order,
-            beta: chrf.chrf_beta,
-            lowercase: chrf.chrf_lowercase,
-            whitespace: chrf.chrf_whitespace,
-            eps_smoothing: chrf.chrf_eps_smoothing,
+impl ChrfArgs {
+    pub(super) fn options(&self) -> ChrfOptions {
+        ChrfOptions {
+            char_order: self.chrf_char_order,
+            word_order: self.chrf_word_order,
+            beta: self.chrf_beta,
+            lowercase: self.chrf_lowercase,
+            whitespace: self.chrf_whitespace,
+            eps_smoothing: self.chrf_eps_smoothing,
         }
     }
 }
 
-impl From<Ter> for TerOptions {
-    fn from(ter: Ter) -> Self {
-        Self {
-            case_sensitive: ter.ter_case_sensitive,
-            normalized: ter.ter_normalized,
-            no_punctuation: ter.ter_no_punct,
-            asian_support: ter.ter_asian_support,
+impl TerArgs {
+    pub(super) fn options(&self) -> TerOptions {
+        TerOptions {
+            case_sensitive: self.ter_case_sensitive,
+            normalized: self.ter_normalized,
+            no_punctuation: self.ter_no_punct,
+            asian_support: self.ter_asian_support,
         }
-    }
-}
-
-impl From<Tests> for Task {
-    fn from(tests: Tests) -> Self {
-        match tests {
-            Tests { confidence: true, confidence_n, .. } => Self::Confidence(confidence_n),
-            Tests { paired_bs: true, paired_bs_n, .. } => Self::PairedBootstrap(paired_bs_n),
-            Tests { paired_ar: true, paired_ar_n, .. } => Self::PairedRandomization(paired_ar_n),
-            Tests { .. } => Self::Corpus,
-        }
-    }
-}
-
-impl From<Output> for Style {
-    fn from(Output { json, score_only, width, short }: Output) -> Self {
-        Self { json, short, score_only, width }
     }
 }

@@ -1,0 +1,85 @@
+//! Measurements as text.
+
+use std::io::{self, Write};
+
+use polyglow_train::workload::BatchShape;
+
+use crate::bench::{BucketReport, DataReport, Machine, SearchReport, Spread, StepReport};
+
+pub(super) fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
+    print_machine(out, &report.machine)?;
+    writeln!(out, "{} parameters; times in milliseconds: median (least to most)\n", report.parameters)?;
+    writeln!(
+        out,
+        "{:>14} {:>22} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>6}",
+        "BATCH", "STEP", "UPLOAD", "FORWARD", "BACKWARD", "UPDATE", "READ", "TOKENS/S", "GFLOP/S", "PEAK"
+    )?;
+    for bucket in &report.buckets {
+        let BucketReport {
+            batch: BatchShape { rows, src_len, tgt_len }, upload, forward, backward, update, read, ..
+        } = bucket;
+        let median = |spread: &Spread| format!("{:.2}", spread.median * 1e3);
+        writeln!(
+            out,
+            "{:>14} {:>22} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9.0} {:>8.1} {:>4.0} %",
+            format!("{rows}x{src_len}x{tgt_len}"),
+            milliseconds(&bucket.step),
+            median(upload),
+            median(forward),
+            median(backward),
+            median(update),
+            median(read),
+            bucket.target_tokens_per_second,
+            bucket.flops_per_second / 1e9,
+            bucket.share_of_peak * 1e2
+        )?;
+    }
+    if let Some(stream) = &report.stream {
+        writeln!(
+            out,
+            "\nover the corpus: {:.0} target tokens/s in {} steps; waiting for data {}",
+            stream.target_tokens_per_second,
+            stream.steps,
+            milliseconds(&stream.data_wait)
+        )?;
+    }
+    print_memory(out, report.peak_memory)
+}
+
+pub(super) fn print_searches(out: &mut dyn Write, report: &SearchReport) -> io::Result<()> {
+    print_machine(out, &report.machine)?;
+    writeln!(out, "{} source and {} target tokens; times in milliseconds\n", report.src_len, report.tgt_len)?;
+    writeln!(out, "{:>9} {:>5} {:>5} {:>26} {:>9}", "SENTENCES", "BEAM", "BITS", "TIME", "TOKENS/S")?;
+    for times in &report.searches {
+        let (time, rate) = (milliseconds(&times.time), times.target_tokens_per_second);
+        writeln!(out, "{:>9} {:>5} {:>5} {time:>26} {rate:>9.0}", times.batch, times.beam_size, times.bits)?;
+    }
+    print_memory(out, report.peak_memory)
+}
+
+pub(super) fn print_data(out: &mut dyn Write, report: &DataReport) -> io::Result<()> {
+    let DataReport { threads, pairs, bytes, batches, .. } = report;
+    writeln!(out, "{pairs} pairs, {bytes} bytes, {threads} threads")?;
+    writeln!(out, "read        {:>10.0} pairs/s", report.read_pairs_per_second)?;
+    writeln!(out, "vocabulary  {:>10.2} s", report.vocabulary_seconds)?;
+    writeln!(out, "encode      {:>10.0} pairs/s", report.encode_pairs_per_second)?;
+    writeln!(out, "cache       {:>10.0} pairs/s", report.cache_pairs_per_second)?;
+    writeln!(out, "plan        {:>10.3} s for {batches} batches", report.plan_seconds)?;
+    let (rate, tokens) = (report.batched_pairs_per_second, report.target_tokens_per_second);
+    writeln!(out, "batches     {rate:>10.0} pairs/s, {tokens:.0} target tokens/s")?;
+    print_memory(out, report.peak_memory)
+}
+
+fn print_machine(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
+    let Machine { device, threads, matmul_peak, .. } = machine;
+    writeln!(out, "{device}, {threads} threads; matrix products reach {:.1} GFLOP/s", matmul_peak / 1e9)
+}
+
+fn print_memory(out: &mut dyn Write, peak_memory: Option<u64>) -> io::Result<()> {
+    peak_memory.map_or(Ok(()), |bytes| writeln!(out, "peak memory {} MiB", bytes >> 20))
+}
+
+fn milliseconds(spread: &Spread) -> String {
+    let Spread { median, least, most } = spread;
+    format!("{:.2} ({:.2} to {:.2})", median * 1e3, least * 1e3, most * 1e3)
+}

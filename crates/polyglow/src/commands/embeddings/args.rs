@@ -1,0 +1,141 @@
+//! The arguments of `polyglow embeddings`.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use polyglow_model::Side;
+use polyglow_view::embeddings::Pool;
+
+use crate::commands::counts;
+
+/// Neighbors that are shown, and words of a plot, by default.
+const NEIGHBORS: usize = 10;
+const PLOTTED: usize = 200;
+
+/// What `polyglow embeddings` is asked to do.
+#[derive(Args)]
+pub(crate) struct EmbeddingsArgs {
+    /// Directory of a run, or a text file of vectors in the format of word2vec or GloVe
+    pub(super) source: PathBuf,
+    #[command(subcommand)]
+    pub(super) action: Action,
+    /// The checkpoint of a run: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of one [default: best]
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(super) checkpoint: Option<String>,
+    /// Print JSON, where something is printed
+    #[arg(long, global = true)]
+    pub(super) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Action {
+    /// Print the words nearest to a word, by the cosine of their vectors
+    Nearest {
+        /// The word; if the vocabulary cuts it into several tokens, the mean of theirs
+        word: String,
+        #[command(flatten)]
+        table: Table,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Print what is to C as B is to A: the words nearest to B - A + C
+    Analogy {
+        /// As `man` in man : king = woman : queen
+        a: String,
+        /// As `king`
+        b: String,
+        /// As `woman`
+        c: String,
+        #[command(flatten)]
+        table: Table,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Draw words on a plane, by the principal components of their vectors
+    Plot(PlotArgs),
+    /// Print for each line of a file, or for one text, the nearest lines
+    Sentences(SentencesArgs),
+    /// Show how a word takes up its context: the nearest words of other sentences, before the first layer and after each
+    Context {
+        /// A sentence
+        text: String,
+        /// A word of it, separated from others by spaces and punctuation
+        #[arg(long)]
+        word: String,
+        #[command(flatten)]
+        shown: Shown,
+    },
+    /// Write all vectors in word2vec's text format
+    Export {
+        /// The file to write
+        file: PathBuf,
+        #[command(flatten)]
+        table: Table,
+    },
+}
+
+#[derive(Args)]
+pub(super) struct PlotArgs {
+    /// File with the words, one per line [default: the first ones of the vocabulary]
+    #[arg(long, value_name = "FILE")]
+    pub(super) words: Option<PathBuf>,
+    /// How many of the vocabulary's words
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "words", value_parser = counts())]
+    #[arg(default_value_t = PLOTTED)]
+    pub(super) count: usize,
+    /// The file to write: `.html`, `.png` or `.svg`
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) out: PathBuf,
+    #[command(flatten)]
+    table: Table,
+}
+
+#[derive(Args)]
+pub(super) struct SentencesArgs {
+    /// Text, one sentence per line
+    pub(super) file: PathBuf,
+    /// What stands for a line: the mean of the states after the last layer, or the state of the first token
+    #[arg(long, default_value = "mean", value_parser = pools())]
+    pub(super) pool: Pool,
+    /// Print the lines nearest to this text alone
+    #[arg(long, value_name = "TEXT")]
+    pub(super) query: Option<String>,
+    #[command(flatten)]
+    pub(super) shown: Shown,
+}
+
+#[derive(Args)]
+pub(super) struct Table {
+    /// Whose tokens, of a model that translates [default: the source's]
+    #[arg(long, value_parser = sides())]
+    side: Option<Side>,
+}
+
+#[derive(Args)]
+pub(super) struct Shown {
+    /// How many to show
+    #[arg(short = 'n', long, value_name = "N", value_parser = counts(), default_value_t = NEIGHBORS)]
+    pub(super) count: usize,
+}
+
+impl Action {
+    /// Whose tokens are asked for, or `None` for those that the model reads.
+    pub(super) fn side(&self) -> Option<Side> {
+        match self {
+            Self::Plot(PlotArgs { table, .. })
+            | Self::Nearest { table, .. }
+            | Self::Analogy { table, .. }
+            | Self::Export { table, .. } => table.side,
+            Self::Sentences(_) | Self::Context { .. } => None,
+        }
+    }
+}
+
+fn sides() -> impl TypedValueParser<Value = Side> {
+    PossibleValuesParser::new(["src", "tgt"]).map(|name| if name == "src" { Side::Src } else { Side::Tgt })
+}
+
+fn pools() -> impl TypedValueParser<Value = Pool> {
+    PossibleValuesParser::new(["mean", "first"]).map(|name| if name == "mean" { Pool::Mean } else { Pool::First })
+}
