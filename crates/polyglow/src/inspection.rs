@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use anyhow::Context;
 use burn::tensor::Device;
 use polyglow_data::batch::Batch;
+use polyglow_data::config::DataConfig;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::epoch::Epoch;
 use polyglow_data::id_cache::IdCache;
@@ -16,7 +17,7 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{ModelShape, parameter};
 use serde::Serialize;
 
-pub(crate) use text::{SideStatistics, SplitReport};
+pub(crate) use text::SplitReport;
 pub(crate) use warning::Warning;
 
 use polyglow_train::config::Config;
@@ -25,6 +26,11 @@ use polyglow_train::train::{
     MemoryEstimate, TrialReport, activations, batching, has_kernels, last_step, training_device, try_step,
 };
 use polyglow_train::workload::BatchShape;
+
+/// Whether a training has validation text; every embedded corpus brings its own.
+pub(crate) fn has_valid(data: &DataConfig) -> bool {
+    data.corpus.is_some() || data.valid.is_some()
+}
 
 /// What is inspected: all that a training would start from.
 pub(crate) struct Subject<'a> {

@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use super::model::ModelArgs;
 use crate::failure::{usage, with_hint};
+use crate::inspection::has_valid;
 use polyglow_train::config::Config;
 use polyglow_train::device;
 use polyglow_train::run::{TrainedModel, check_task};
@@ -209,7 +210,7 @@ fn context(args: &EmbeddingsArgs, opened: &Opened, text: &str, word: &str, count
 
 /// The first sentences of the run's validation set, or without one of its training text.
 fn bank_sentences(data: &DataConfig, side: Side) -> anyhow::Result<Vec<String>> {
-    let split = if data.corpus.is_some() || data.valid.is_some() { Split::Valid } else { Split::Train };
+    let split = if has_valid(data) { Split::Valid } else { Split::Train };
     let text = |pair: polyglow_data::corpus::Pair| if side == Side::Src { pair.src } else { pair.tgt };
     let pairs = Corpus::open(data, split)?.pairs().take(BANK);
     Ok(pairs.map(|pair| Ok(text(pair?))).collect::<Result<_, polyglow_data::error::DataError>>()?)

@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
+use crate::inspection::has_valid;
 use polyglow_train::config::Config;
 use polyglow_train::predict::alignment::{align, error_rate};
 use polyglow_train::predict::confusion::{LabelScores, of_labels, write_labels};
@@ -160,7 +161,7 @@ fn ngram_scores(config: &Config, trained: &TrainedModel, pairs: &[Pair]) -> anyh
 /// The set of that name.
 fn find_split<'a>(config: &Config, name: &'a str) -> anyhow::Result<Split<'a>> {
     let mut known = vec!["train"];
-    known.extend((config.data.corpus.is_some() || config.data.valid.is_some()).then_some("valid"));
+    known.extend(has_valid(&config.data).then_some("valid"));
     known.extend(config.data.test_names());
     if !known.contains(&name) {
         let error = usage(anyhow!("the run's config has no set `{name}`; there is {}", known.join(", ")));

@@ -45,7 +45,7 @@ fn write_splits(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result 
             writeln!(
                 out,
                 "{:width$} {side:>10} {:>10} {:>10.1} {:>10} {unknown:>10}",
-                split.name, found.tokens, found.mean_len, found.longest
+                split.name, found.side.tokens, found.mean_len, found.side.longest
             )?;
         }
     }

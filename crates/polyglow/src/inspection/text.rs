@@ -36,38 +36,36 @@ pub(crate) struct SplitReport {
     pub(crate) duplicates: u64,
     /// Pairs whose target is their source.
     pub(crate) copies: u64,
-    /// Pairs whose source also stands in the training text; none for that text itself.
+    /// Pairs whose source also stands in the training text; `None` for that text itself.
     pub(crate) in_train: Option<u64>,
 }
 
 /// One side of a split.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SideStatistics {
-    /// Tokens, without begin and end of sentence.
-    pub(crate) tokens: u64,
+    /// Tokens, those that the vocabulary lacks, and the length of the longest sentence.
+    #[serde(flatten)]
+    pub(crate) side: SideReport,
     /// Mean length of a sentence, in tokens.
     pub(crate) mean_len: f64,
-    /// Length of the longest sentence, in tokens.
-    pub(crate) longest: usize,
-    /// Tokens that the vocabulary lacks.
-    pub(crate) unknown: u64,
-    /// Their share of all tokens, 0 to 1.
+    /// The share of unknown tokens, 0 to 1.
     pub(crate) unknown_rate: f64,
 }
 
 impl SideStatistics {
     fn new(side: &SideReport, sentences: u64) -> Self {
-        Self {
-            tokens: side.tokens,
-            mean_len: side.mean_len(sentences),
-            longest: side.longest,
-            unknown: side.unknown,
-            unknown_rate: side.unknown_rate(),
-        }
+        Self { mean_len: side.mean_len(sentences), unknown_rate: side.unknown_rate(), side: side.clone() }
     }
 }
 
 impl SplitReport {
+    fn new(name: &str, report: &CorpusReport, repetitions: Repetitions, in_train: Option<u64>) -> Self {
+        let &CorpusReport { pairs, kept, empty, too_long, ratio, ref src, ref tgt, .. } = report;
+        let (src, tgt) = (SideStatistics::new(src, kept), SideStatistics::new(tgt, kept));
+        let (name, copies, duplicates) = (name.to_owned(), repetitions.copies, repetitions.duplicates());
+        Self { name, pairs, kept, empty, too_long, ratio, src, tgt, duplicates, copies, in_train }
+    }
+
     /// Pairs left out, for whatever reason.
     pub(crate) fn left_out(&self) -> u64 {
         self.pairs - self.kept
@@ -92,7 +90,7 @@ pub(super) fn read_splits(
     report: &CorpusReport,
     tokenizers: &Tokenizers,
 ) -> Result<Vec<SplitReport>, DataError> {
-    let valid = (config.corpus.is_some() || config.valid.is_some()).then_some(("valid", Split::Valid));
+    let valid = super::has_valid(config).then_some(("valid", Split::Valid));
     let tests = config.test_names().into_iter().map(|name| (name, Split::Test(name)));
     let read = |(name, split)| read_held_out(name, &Corpus::open(config, split)?, tokenizers);
     let mut held_out: Vec<HeldOut> = valid.into_iter().chain(tests).map(read).collect::<Result<_, _>>()?;
@@ -111,7 +109,7 @@ pub(super) fn read_splits(
     for set in &mut held_out {
         set.report.in_train = Some(set.sources.iter().filter(|source| found.contains(source)).count() as u64);
     }
-    let mut splits = vec![of_train(report, repetitions)];
+    let mut splits = vec![SplitReport::new("train", report, repetitions, None)];
     splits.extend(held_out.into_iter().map(|set| set.report));
     Ok(splits)
 }
@@ -148,24 +146,8 @@ impl Repetitions {
     }
 }
 
-fn of_train(report: &CorpusReport, repetitions: Repetitions) -> SplitReport {
-    SplitReport {
-        name: "train".to_owned(),
-        pairs: report.pairs,
-        kept: report.kept,
-        empty: report.empty,
-        too_long: report.too_long,
-        ratio: report.ratio,
-        src: SideStatistics::new(&report.src, report.kept),
-        tgt: SideStatistics::new(&report.tgt, report.kept),
-        copies: repetitions.copies,
-        duplicates: repetitions.duplicates(),
-        in_train: None,
-    }
-}
-
 fn read_held_out(name: &str, corpus: &Corpus, tokenizers: &Tokenizers) -> Result<HeldOut, DataError> {
-    let (mut src, mut tgt) = (SideReport::default(), SideReport::default());
+    let mut report = CorpusReport::default();
     let (mut sources, mut repetitions) = (Vec::new(), Repetitions::default());
     let mut pairs = corpus.pairs();
     loop {
@@ -173,28 +155,16 @@ fn read_held_out(name: &str, corpus: &Corpus, tokenizers: &Tokenizers) -> Result
         if chunk.is_empty() {
             break;
         }
-        count_tokens(&mut src, &tokenizers.src, chunk.iter().map(|pair| pair.src.as_str()))?;
-        count_tokens(&mut tgt, &tokenizers.tgt, chunk.iter().map(|pair| pair.tgt.as_str()))?;
+        count_tokens(&mut report.src, &tokenizers.src, chunk.iter().map(|pair| pair.src.as_str()))?;
+        count_tokens(&mut report.tgt, &tokenizers.tgt, chunk.iter().map(|pair| pair.tgt.as_str()))?;
         for pair in &chunk {
             sources.push(hash(&read_side(pair)));
             repetitions.add(pair);
         }
     }
-    let pairs = sources.len() as u64;
-    let report = SplitReport {
-        name: name.to_owned(),
-        pairs,
-        kept: pairs,
-        empty: 0,
-        too_long: 0,
-        ratio: 0,
-        src: SideStatistics::new(&src, pairs),
-        tgt: SideStatistics::new(&tgt, pairs),
-        copies: repetitions.copies,
-        duplicates: repetitions.duplicates(),
-        in_train: Some(0),
-    };
-    Ok(HeldOut { report, sources })
+    report.pairs = sources.len() as u64;
+    report.kept = report.pairs;
+    Ok(HeldOut { report: SplitReport::new(name, &report, repetitions, Some(0)), sources })
 }
 
 fn count_tokens<'a>(

@@ -118,11 +118,14 @@ fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use polyglow_data::example::SideReport;
+
     use super::super::text::SideStatistics;
     use super::*;
 
     fn clean() -> SplitReport {
-        let side = SideStatistics { tokens: 1000, mean_len: 10.0, longest: 20, unknown: 10, unknown_rate: 0.01 };
+        let side = SideReport { tokens: 1000, longest: 20, unknown: 10 };
+        let side = SideStatistics { side, mean_len: 10.0, unknown_rate: 0.01 };
         SplitReport {
             name: "train".to_owned(),
             pairs: 100,
@@ -130,7 +133,7 @@ mod tests {
             empty: 10,
             too_long: 0,
             ratio: 0,
-            src: side,
+            src: side.clone(),
             tgt: side,
             duplicates: 10,
             copies: 5,

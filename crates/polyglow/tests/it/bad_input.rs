@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use crate::program::Workplace;
 
@@ -428,28 +428,16 @@ fn loops_devices_and_closed_streams_are_errors() {
     ] {
         refusals.run(&command.split_whitespace().collect::<Vec<_>>(), words);
     }
-    let full = || Stdio::from(File::options().write(true).open("/dev/full").expect("Linux has it"));
+    let full = || File::options().write(true).open("/dev/full").expect("Linux has it");
     for command in ["translate run test.en", "evaluate run", "info run", "metrics test.de test.de", "man"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_polyglow"))
-            .args(command.split_whitespace())
-            .current_dir(place.path())
-            .stdin(Stdio::null())
-            .stdout(full())
-            .output()
-            .expect("the program starts");
+        let arguments: Vec<&str> = command.split_whitespace().collect();
+        let output = place.command(&arguments).stdout(full()).output().expect("the program starts");
         refusals.check(command, &output, "No space left on device");
     }
     refusals.finish();
     // Without any stdin, stdout or stderr there is nobody to tell, but an exit code is left.
-    let closed = |streams: &str, command: &str| {
-        let script = format!("exec \"$polyglow\" {command} {streams}");
-        let output = Command::new("bash")
-            .args(["-c", &script])
-            .env("polyglow", env!("CARGO_BIN_EXE_polyglow"))
-            .current_dir(place.path())
-            .output();
-        output.expect("bash starts").status.code()
-    };
+    let closed =
+        |streams: &str, command: &str| place.shell(&format!("exec \"$polyglow\" {command} {streams}")).status.code();
     assert_eq!(closed("<&-", "translate run test.en"), Some(0));
     assert!(matches!(closed("<&-", "translate run"), Some(0 | 1)));
     assert!(matches!(closed(">&-", "translate run test.en"), Some(0 | 1)));

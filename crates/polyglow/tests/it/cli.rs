@@ -3,33 +3,16 @@
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
-fn polyglow(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_polyglow"))
-        .args(arguments)
-        .env_remove("RUST_LOG")
-        .env_remove("RUST_BACKTRACE")
-        .stdin(Stdio::null())
-        .output()
-        .expect("the program starts")
-}
+use crate::program::{fail, polyglow, succeed};
 
-/// What a command that must fail says on stderr; nothing may stand on stdout.
 fn failure(exit_code: i32, arguments: &[&str]) -> String {
-    let output = polyglow(arguments);
-    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
-    assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {stderr}");
-    assert!(output.stdout.is_empty(), "{arguments:?} wrote to stdout");
-    assert!(!stderr.contains("panicked"), "{stderr}");
-    stderr
+    fail(exit_code, &mut polyglow(arguments))
 }
 
 /// What a command that must succeed writes to stdout.
 fn success(arguments: &[&str]) -> String {
-    let output = polyglow(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("output is UTF-8")
+    succeed(&mut polyglow(arguments)).0
 }
 
 #[test]
@@ -46,7 +29,9 @@ fn wrong_usage_ends_with_exit_code_2() {
 #[test]
 fn help_lists_every_command_on_stdout() {
     let help = success(&["--help"]);
-    for command in ["check", "train", "evaluate", "translate", "average", "info", "corpus", "devices", "completions"] {
+    for command in
+        ["check", "train", "evaluate", "translate", "average", "info", "corpus", "devices", "completions", "man"]
+    {
         assert!(help.contains(&format!("\n  {command}")), "{command} in {help}");
         assert!(success(&[command, "--help"]).contains("Usage: polyglow"));
     }
@@ -179,8 +164,9 @@ fn a_corpus_does_not_replace_other_files() {
 fn messages_go_to_stderr_and_quiet_silences_them() {
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let out = directory.path().to_str().expect("the path is UTF-8");
-    assert!(String::from_utf8_lossy(&polyglow(&["corpus", "digits", out]).stderr).starts_with("wrote digits to `"));
-    assert!(polyglow(&["-q", "corpus", "digits", out]).stderr.is_empty());
+    let messages = |arguments: &[&str]| succeed(&mut polyglow(arguments)).1;
+    assert!(messages(&["corpus", "digits", out]).starts_with("wrote digits to `"));
+    assert_eq!(messages(&["-q", "corpus", "digits", out]), "");
 }
 
 /// The program cannot reach a network: it does not know the system's functions that would.
@@ -216,12 +202,7 @@ fn output_that_nobody_reads_is_neither_an_error_nor_a_panic() {
         // The reading end of the pipe is closed before the program starts.
         let (reader, writer) = std::io::pipe().expect("a pipe can be made");
         drop(reader);
-        let output = Command::new(env!("CARGO_BIN_EXE_polyglow"))
-            .args(arguments)
-            .stdout(writer)
-            .stderr(Stdio::piped())
-            .output()
-            .expect("the program starts");
+        let output = polyglow(arguments).stdout(writer).output().expect("the program starts");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
     }

@@ -1,7 +1,6 @@
 //! The dashboard: what it is told, what its keys do, and that it needs a terminal.
 
 use std::fs;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +19,8 @@ use polyglow_train::train::{Interval, TrainReport};
 use polyglow_train::{Observer, Wish};
 use serde_json::Value;
 use tempfile::TempDir;
+
+use crate::program::{DIGITS, Workplace};
 
 /// What a renderer was told.
 #[derive(Default)]
@@ -258,18 +259,9 @@ fn a_dashboard_killed_by_its_user_wants_the_end_and_does_not_panic() {
 
 #[test]
 fn a_dashboard_without_a_terminal_is_wrong_usage_and_makes_no_run() {
-    let directory = tempfile::tempdir().expect("a temporary directory can be made");
-    let config = directory.path().join("tiny.toml");
-    fs::write(&config, "data.corpus = 'digits'\n[train]\nmax_steps = 1\n").expect("a file can be written there");
-    let output = Command::new(env!("CARGO_BIN_EXE_polyglow"))
-        .args(["train", "tiny.toml", "--tui"])
-        .current_dir(directory.path())
-        .stdin(Stdio::null())
-        .output()
-        .expect("the program starts");
-    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
-    assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("`--tui` needs a terminal"), "{stderr}");
-    assert!(stderr.contains("hint: leave out `--tui`"), "{stderr}");
-    assert!(!directory.path().join("runs").exists());
+    let place = Workplace::with(DIGITS);
+    let message = place.fail(2, &["train", "tiny.toml", "--tui"]);
+    assert!(message.contains("`--tui` needs a terminal"), "{message}");
+    assert!(message.contains("hint: leave out `--tui`"), "{message}");
+    assert!(!place.path().join("runs").exists());
 }

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use crate::program::Workplace;
 
-const LONGER: [&str; 2] = ["--set", "train.max_steps=12"];
+const LONGER: &str = "train.max_steps=12";
 
 /// Says aloud, past the test harness, that something could not be tested.
 fn not_tested(what: &str, why: &str) {
@@ -23,20 +23,8 @@ fn weights(run: &Path, step: u64) -> Vec<u8> {
 /// The weights of a training that nothing disturbed.
 fn undisturbed() -> Vec<u8> {
     let place = Workplace::new();
-    place.succeed(&[&["train", "tiny.toml", "--run", "run"][..], &LONGER].concat());
+    place.train("run", &[LONGER]);
     weights(&place.path().join("run"), 12)
-}
-
-/// Runs a shell command with `$polyglow` in it.
-fn shell(place: &Workplace, script: &str) -> Output {
-    Command::new("bash")
-        .args(["-c", script])
-        .env("polyglow", env!("CARGO_BIN_EXE_polyglow"))
-        .env_remove("RUST_LOG")
-        .current_dir(place.path())
-        .stdin(Stdio::null())
-        .output()
-        .expect("bash starts")
 }
 
 fn stderr(output: &Output) -> String {
@@ -79,12 +67,9 @@ struct Training {
 
 impl Training {
     fn start(place: &Workplace, run: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_polyglow"))
-            .args(["train", "tiny.toml", "--run", run, "--set", "train.max_steps=1000000"])
+        let mut child = place
+            .command(&["train", "tiny.toml", "--run", run, "--set", "train.max_steps=1000000"])
             .args(["--set", "train.keep_last=2", "--set", "train.validate_every=50"])
-            .current_dir(place.path())
-            .env_remove("RUST_LOG")
-            .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -167,7 +152,7 @@ fn a_full_disk_costs_no_training_and_no_checkpoint() {
     let end = last_step(&run);
     let straight = Workplace::new();
     let max_steps = format!("train.max_steps={end}");
-    straight.succeed(&["train", "tiny.toml", "--run", "run", "--set", &max_steps, "--set", "train.validate_every=50"]);
+    straight.train("run", &[&max_steps, "train.validate_every=50"]);
     assert_eq!(weights(&run, end), weights(&straight.path().join("run"), end));
     let metrics = fs::read_to_string(run.join("metrics.jsonl")).expect("it was written");
     let steps: Vec<u64> = metrics
@@ -186,13 +171,12 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_end_by_a_signal() {
     let before = weights(&run, 6);
     let largest = fs::metadata(run.join("checkpoints/step-6/optimizer.safetensors")).expect("it is there").len();
     let limit = largest / 1024 - 1;
-    let output =
-        shell(&place, &format!("ulimit -f {limit}; exec $polyglow train tiny.toml --run run {}", LONGER.join(" ")));
+    let output = place.shell(&format!("ulimit -f {limit}; exec $polyglow train tiny.toml --run run --set {LONGER}"));
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("File too large") && message.contains("step-6`; once it can be written"), "{message}");
     assert_eq!(weights(&run, 6), before);
-    place.succeed(&[&["train", "tiny.toml", "--run", "run"][..], &LONGER].concat());
+    place.train("run", &[LONGER]);
     assert_eq!(weights(&run, 12), undisturbed());
 }
 
@@ -210,7 +194,7 @@ fn what_may_not_be_written_is_named_and_left_alone() {
     let is_root =
         String::from_utf8_lossy(&Command::new("id").arg("-u").output().expect("id runs").stdout).trim() == "0";
     let sudo = if is_root { "setpriv --reuid=65534 --regid=65534 --clear-groups " } else { "" };
-    let probe = shell(&place, &format!("{sudo}./polyglow --version"));
+    let probe = place.shell(&format!("{sudo}./polyglow --version"));
     if !probe.status.success() {
         return not_tested("directories without permission", stderr(&probe).trim());
     }
@@ -224,15 +208,15 @@ fn what_may_not_be_written_is_named_and_left_alone() {
         ("translate run test.en -o output", "cannot write `output`: Permission denied"),
         ("average run", "cannot write the checkpoint `run/checkpoints/average`: Permission denied"),
     ] {
-        let output = shell(&place, &format!("{sudo}./polyglow {command}"));
+        let output = place.shell(&format!("{sudo}./polyglow {command}"));
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{command}: {message}");
         assert!(message.contains(expected) && message.contains("\nhint: "), "{command}: {message}");
     }
     // A run whose checkpoints cannot be added to.
-    assert!(shell(&place, "chown -R 65534:65534 run").status.success());
+    assert!(place.shell("chown -R 65534:65534 run").status.success());
     open(&root.join("run/checkpoints"), 0o555);
-    let output = shell(&place, &format!("{sudo}./polyglow train tiny.toml --run run --set train.max_steps=12"));
+    let output = place.shell(&format!("{sudo}./polyglow train tiny.toml --run run --set train.max_steps=12"));
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("run/checkpoints") && message.contains("Permission denied"), "{message}");
@@ -263,7 +247,7 @@ fn memory_that_runs_out_ends_training_with_the_size_of_the_batch() {
     let line = "look aaa now bbb ".repeat(50);
     place.write("train", &vec![(line.clone(), line); 4000]);
     let large = "--set data.max_len=300 --set train.max_tokens=1000000";
-    let output = shell(&place, &format!("ulimit -v 3000000; exec $polyglow train tiny.toml --run run {large}"));
+    let output = place.shell(&format!("ulimit -v 3000000; exec $polyglow train tiny.toml --run run {large}"));
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(

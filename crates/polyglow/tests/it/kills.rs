@@ -5,36 +5,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const CONFIG: &str = r#"
-[data]
-corpus = "digits"
-[tokenizer]
-kind = "word"
-[model]
-d_model = 16
-d_ff = 24
-num_heads = 2
-num_encoder_layers = 1
-num_decoder_layers = 1
-dropout = 0.2
-attention_dropout = 0.1
-[train]
-max_tokens = 256
-max_steps = 20
-lr = 5e-3
-warmup_steps = 10
-validate_every = 7
-save_every = 5
-log_every = 3
-keep_last = 10
-[search]
-beam_size = 2
-"#;
+use crate::program::{DIGITS, Workplace};
 
 /// What is different in each kind of run: between them they cover all that a checkpoint must carry.
 const VARIANTS: [(&str, &[&str]); 5] = [
@@ -107,43 +83,29 @@ fn has_unfinished(dir: &Path) -> bool {
 }
 
 struct Place {
-    dir: tempfile::TempDir,
+    workplace: Workplace,
     overrides: &'static [&'static str],
 }
 
 impl Place {
     fn new(overrides: &'static [&'static str]) -> Self {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        fs::write(dir.path().join("config.toml"), CONFIG).expect("it can be written");
-        let place = Self { dir, overrides };
+        let workplace = Workplace::with(DIGITS);
         if overrides.contains(&FORK) {
-            let origin = ["train", "config.toml", "--run", "origin", "--set", "train.max_steps=5"];
-            let mut command = place.command(&origin);
-            command.args(overrides.iter().flat_map(|set| ["--set", set]));
-            Self::succeed(command.spawn().expect("the program starts"));
+            workplace.train("origin", &[&["train.max_steps=5"], overrides].concat());
         }
-        place
+        Self { workplace, overrides }
     }
 
     fn run(&self) -> PathBuf {
-        self.dir.path().join("run")
-    }
-
-    fn command(&self, verb: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_polyglow"));
-        command.args(verb).current_dir(self.dir.path()).env_remove("RUST_LOG").stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::piped());
-        command
+        self.workplace.path().join("run")
     }
 
     fn train(&self) -> Child {
-        let mut command = if self.overrides.contains(&FORK) {
-            self.command(&["train", "config.toml", "--run", "origin", "--fork", "run"])
-        } else {
-            self.command(&["train", "config.toml", "--run", "run"])
-        };
-        command.args(self.overrides.iter().flat_map(|set| ["--set", set]));
-        command.spawn().expect("the program starts")
+        let fork = self.overrides.contains(&FORK);
+        let run: &[&str] = if fork { &["origin", "--fork", "run"] } else { &["run"] };
+        let mut command = self.workplace.command(&["train", "tiny.toml", "--run"]);
+        command.args(run).args(self.overrides.iter().flat_map(|set| ["--set", set]));
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts")
     }
 
     fn succeed(child: Child) {
@@ -154,7 +116,7 @@ impl Place {
     /// Trains to the end, and averages.
     fn finish(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         Self::succeed(self.train());
-        Self::succeed(self.command(&["average", "run", "--last", "3"]).spawn().expect("the program starts"));
+        self.workplace.succeed(&["average", "run", "--last", "3"]);
         content(&self.run())
     }
 

@@ -7,9 +7,7 @@ use sha2::{Digest, Sha256};
 
 /// Trains with overrides; the last loss, and the scores of the test set.
 fn train(place: &Workplace, overrides: &[&str]) -> (f64, serde_json::Value) {
-    let mut arguments = vec!["train", "tiny.toml", "--run", "run"];
-    arguments.extend(overrides.iter().flat_map(|set| ["--set", set]));
-    place.succeed(&arguments);
+    place.train("run", overrides);
     let info = place.json(&["info", "run", "--json"]);
     (info["train"]["loss"].as_f64().expect("a loss is a number"), info["tests"][0].clone())
 }

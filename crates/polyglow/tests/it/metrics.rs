@@ -10,6 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::program::{fail, polyglow, succeed};
+
 /// Room for another standard library's logarithm and exponential where all digits are printed.
 const TOLERANCE: f64 = 1e-9;
 
@@ -41,13 +43,18 @@ impl Folder {
         folder
     }
 
-    fn run(&self, arguments: &[&str], stdin: &[u8], seed: Option<&str>) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_polyglow"));
-        command.arg("metrics").args(arguments).current_dir(self.0.path()).env_remove("RUST_LOG");
+    fn command(&self, arguments: &[&str], seed: Option<&str>) -> Command {
+        let mut command = polyglow(&[&["metrics"], arguments].concat());
         match seed {
             Some(seed) => command.env("SACREBLEU_SEED", seed),
             None => command.env_remove("SACREBLEU_SEED"),
         };
+        command.current_dir(self.0.path());
+        command
+    }
+
+    fn run(&self, arguments: &[&str], stdin: &[u8], seed: Option<&str>) -> Output {
+        let mut command = self.command(arguments, seed);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         // A command that fails before it reads closes the pipe.
@@ -57,18 +64,12 @@ impl Folder {
 
     /// What a command that must succeed writes to stdout.
     fn stdout(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments, b"", None);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("output is UTF-8")
+        succeed(&mut self.command(arguments, None)).0
     }
 
     /// What a command that must fail says.
     fn stderr(&self, exit_code: i32, arguments: &[&str], seed: Option<&str>) -> String {
-        let output = self.run(arguments, b"", seed);
-        let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
-        assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {stderr}");
-        assert!(output.stdout.is_empty() && !stderr.contains("panicked"), "{arguments:?}: {stderr}");
-        stderr
+        fail(exit_code, &mut self.command(arguments, seed))
     }
 }
 

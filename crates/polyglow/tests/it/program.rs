@@ -1,4 +1,4 @@
-//! The built program on a tiny corpus of files.
+//! The built program, and directories to run it in.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -6,9 +6,10 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// A directory with the corpus of [`train_pairs`] and the config `tiny.toml`, from which every command is run.
+/// A directory with the config `tiny.toml`, from which every command is run.
 pub(crate) struct Workplace(TempDir);
 
+/// A tiny model of the corpus of [`train_pairs`].
 const TINY: &str = r#"
 [data]
 train = "train"
@@ -37,6 +38,57 @@ keep_last = 10
 beam_size = 1
 "#;
 
+/// A model that is far too small, trained far too shortly, on data that needs no file.
+pub(crate) const DIGITS: &str = r#"
+[data]
+corpus = "digits"
+[tokenizer]
+kind = "word"
+[model]
+d_model = 16
+d_ff = 24
+num_heads = 2
+num_encoder_layers = 1
+num_decoder_layers = 1
+dropout = 0.2
+attention_dropout = 0.1
+[train]
+max_tokens = 256
+max_steps = 20
+lr = 5e-3
+warmup_steps = 10
+validate_every = 7
+save_every = 5
+log_every = 3
+keep_last = 10
+[search]
+beam_size = 2
+"#;
+
+/// The program without stdin, and without the variables that change what it prints.
+pub(crate) fn polyglow(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_polyglow"));
+    command.args(arguments).env_remove("RUST_LOG").env_remove("RUST_BACKTRACE").stdin(Stdio::null());
+    command
+}
+
+/// What a command that must succeed writes to stdout and stderr.
+pub(crate) fn succeed(command: &mut Command) -> (String, String) {
+    let output = command.output().expect("the program starts");
+    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    assert!(output.status.success(), "{command:?}: {stderr}");
+    (String::from_utf8(output.stdout).expect("output is UTF-8"), stderr)
+}
+
+/// What a command that must fail says on stderr; nothing may stand on stdout.
+pub(crate) fn fail(exit_code: i32, command: &mut Command) -> String {
+    let output = command.output().expect("the program starts");
+    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    assert_eq!(output.status.code(), Some(exit_code), "{command:?}: {stderr}");
+    assert!(!stderr.contains("panicked") && output.stdout.is_empty(), "{command:?}: {stderr}");
+    stderr
+}
+
 /// One of 26 words.
 pub(crate) fn word(index: u8) -> String {
     String::from_utf8(vec![b'a' + index; 3]).expect("letters are UTF-8")
@@ -48,9 +100,16 @@ pub(crate) fn train_pairs() -> Vec<(String, String)> {
 }
 
 impl Workplace {
-    pub(crate) fn new() -> Self {
+    /// A workplace with this config, and no other file.
+    pub(crate) fn with(config: &str) -> Self {
         let place = Self(tempfile::tempdir().expect("a temporary directory can be made"));
-        fs::write(place.path().join("tiny.toml"), TINY).expect("it can be written");
+        fs::write(place.path().join("tiny.toml"), config).expect("it can be written");
+        place
+    }
+
+    /// A workplace with a tiny corpus of files.
+    pub(crate) fn new() -> Self {
+        let place = Self::with(TINY);
         place.write("train", &train_pairs());
         let held_out = |words: [&str; 2]| -> Vec<_> {
             (0..4)
@@ -65,7 +124,7 @@ impl Workplace {
     /// A workplace with the finished run `run`.
     pub(crate) fn trained() -> Self {
         let place = Self::new();
-        place.succeed(&["train", "tiny.toml", "--run", "run"]);
+        place.train("run", &[]);
         place
     }
 
@@ -82,33 +141,38 @@ impl Workplace {
         }
     }
 
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = polyglow(arguments);
+        command.current_dir(self.path()).env("XDG_STATE_HOME", self.path().join("state"));
+        command
+    }
+
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.run_on(Stdio::null(), arguments)
+        self.command(arguments).output().expect("the program starts")
     }
 
     /// Runs a command that reads one of the files on stdin.
     pub(crate) fn feed(&self, file: &str, arguments: &[&str]) -> Output {
-        self.run_on(File::open(self.path().join(file)).expect("it can be read").into(), arguments)
+        let file = File::open(self.path().join(file)).expect("it can be read");
+        self.command(arguments).stdin(file).output().expect("the program starts")
     }
 
-    fn run_on(&self, stdin: Stdio, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_polyglow"))
-            .args(arguments)
-            .current_dir(self.path())
-            .env_remove("RUST_LOG")
-            .env_remove("RUST_BACKTRACE")
-            .env("XDG_STATE_HOME", self.path().join("state"))
-            .stdin(stdin)
-            .output()
-            .expect("the program starts")
+    /// Runs a shell command with `$polyglow` in it.
+    pub(crate) fn shell(&self, script: &str) -> Output {
+        let mut command = Command::new("bash");
+        command.args(["-c", script]).env("polyglow", env!("CARGO_BIN_EXE_polyglow")).env_remove("RUST_LOG");
+        command.current_dir(self.path()).stdin(Stdio::null()).output().expect("bash starts")
     }
 
     /// What a command that must succeed writes to stdout and stderr.
     pub(crate) fn succeed(&self, arguments: &[&str]) -> (String, String) {
-        let output = self.run(arguments);
-        let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
-        assert!(output.status.success(), "{arguments:?}: {stderr}");
-        (String::from_utf8(output.stdout).expect("output is UTF-8"), stderr)
+        succeed(&mut self.command(arguments))
+    }
+
+    /// Trains `tiny.toml` with overrides.
+    pub(crate) fn train(&self, run: &str, overrides: &[&str]) -> (String, String) {
+        let mut command = self.command(&["train", "tiny.toml", "--run", run]);
+        succeed(command.args(overrides.iter().flat_map(|set| ["--set", set])))
     }
 
     /// The JSON that a command writes.
@@ -118,10 +182,6 @@ impl Workplace {
 
     /// What a command that must fail says on stderr.
     pub(crate) fn fail(&self, exit_code: i32, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
-        assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {stderr}");
-        assert!(!stderr.contains("panicked") && output.stdout.is_empty(), "{stderr}");
-        stderr
+        fail(exit_code, &mut self.command(arguments))
     }
 }

@@ -1,23 +1,11 @@
 //! What a training says while it runs, where stderr is no terminal.
 
-use std::process::{Command, Stdio};
+use crate::program::{DIGITS, Workplace};
 
 #[test]
 fn progress_is_plain_lines_where_stderr_is_no_terminal() {
-    let directory = tempfile::tempdir().expect("a temporary directory can be made");
-    let config = "data.corpus = 'digits'\ntokenizer.kind = 'word'\n\
-                  [model]\nd_model = 16\nd_ff = 16\nnum_heads = 1\nnum_encoder_layers = 1\nnum_decoder_layers = 1\n\
-                  [train]\nmax_steps = 4\nlog_every = 2\nmax_tokens = 200\n";
-    std::fs::write(directory.path().join("tiny.toml"), config).expect("a file can be written there");
-    let output = Command::new(env!("CARGO_BIN_EXE_polyglow"))
-        .args(["train", "tiny.toml"])
-        .current_dir(directory.path())
-        .env_remove("RUST_LOG")
-        .stdin(Stdio::null())
-        .output()
-        .expect("the program starts");
-    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
-    assert!(output.status.success(), "{stderr}");
+    let place = Workplace::with(DIGITS);
+    let (_, stderr) = place.train("run", &["train.max_steps=4", "train.log_every=2"]);
     assert!(!stderr.contains(['\x1b', '\r']), "{stderr:?}");
     let steps: Vec<&str> = stderr.lines().filter(|line| line.starts_with("step ")).collect();
     assert_eq!(steps.len(), 2, "{stderr}");

@@ -3,91 +3,30 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// A model that is far too small, trained far too shortly, on data that needs no file.
-const TINY: &str = r#"
-[data]
-corpus = "digits"
-[tokenizer]
-kind = "word"
-[model]
-d_model = 16
-d_ff = 24
-num_heads = 2
-num_encoder_layers = 1
-num_decoder_layers = 1
-dropout = 0.2
-attention_dropout = 0.1
-[train]
-max_tokens = 256
-accumulate_steps = 2
-max_steps = 20
-lr = 5e-3
-warmup_steps = 10
-ema_decay = 0.9
-validate_every = 7
-save_every = 5
-log_every = 3
-keep_last = 10
-[search]
-beam_size = 2
-"#;
+use crate::program::{DIGITS, Workplace};
 
-fn polyglow(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_polyglow"));
-    command.args(arguments).env_remove("RUST_LOG").env_remove("RUST_BACKTRACE").stdin(Stdio::null());
-    command
+/// The digits with accumulation and a moving average.
+fn place() -> Workplace {
+    Workplace::with(&DIGITS.replace("[train]", "[train]\naccumulate_steps = 2\nema_decay = 0.9"))
 }
 
-fn run(arguments: &[&str]) -> Output {
-    polyglow(arguments).output().expect("the program starts")
-}
-
-fn succeed(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("output is UTF-8")
-}
-
-fn fail(exit_code: i32, arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
-    assert_eq!(output.status.code(), Some(exit_code), "{arguments:?}: {stderr}");
-    assert!(!stderr.contains("panicked"), "{stderr}");
-    stderr
-}
-
-/// A directory with the config `tiny.toml`.
-fn directory() -> TempDir {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    fs::write(dir.path().join("tiny.toml"), TINY).expect("it can be written");
-    dir
-}
-
-fn text(path: &Path) -> String {
-    path.to_str().expect("temporary paths are UTF-8").to_owned()
-}
-
-/// Trains `tiny.toml` with overrides into `run` below `dir`.
-fn train(dir: &Path, overrides: &[&str]) -> PathBuf {
-    let (config, run) = (text(&dir.join("tiny.toml")), dir.join("run"));
-    let mut arguments = vec!["train".to_owned(), config, "--run".to_owned(), text(&run)];
-    arguments.extend(overrides.iter().flat_map(|set| ["--set".to_owned(), (*set).to_owned()]));
-    succeed(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-    run
+/// Trains with overrides; the directory of the run.
+fn train(place: &Workplace, overrides: &[&str]) -> PathBuf {
+    place.train("run", overrides);
+    place.path().join("run")
 }
 
 /// One finished run, shared by the tests that only look at it.
-static TRAINED: LazyLock<(TempDir, PathBuf)> = LazyLock::new(|| {
-    let dir = directory();
-    let run = train(dir.path(), &[]);
-    (dir, run)
+static TRAINED: LazyLock<Workplace> = LazyLock::new(|| {
+    let place = place();
+    train(&place, &[]);
+    place
 });
 
 /// The lines of `metrics.jsonl` without what depends on the clock.
@@ -105,25 +44,24 @@ fn metrics(run: &Path) -> Vec<Value> {
 
 #[test]
 fn digits_are_learned_to_a_sequence_accuracy_of_098() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let run = text(dir.path());
+    let place = place();
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/digits.toml");
-    succeed(&["train", config, "--run", &run]);
-    let scores: Value = serde_json::from_str(&succeed(&["evaluate", &run, "--json"])).expect("the scores are JSON");
+    place.succeed(&["train", config, "--run", "run"]);
+    let scores = place.json(&["evaluate", "run", "--json"]);
     assert!(scores["exact_match"].as_f64().expect("a number") >= 0.98, "{scores}");
     assert!(scores["signatures"]["bleu"].as_str().expect("a string").starts_with("nrefs:1|case:mixed|eff:no|tok:13a"));
 }
 
 #[test]
 fn a_resumed_run_is_the_straight_run_byte_for_byte() {
-    let straight = &TRAINED.1;
-    let dir = directory();
-    let run = train(dir.path(), &[]);
+    let straight = &TRAINED.path().join("run");
+    let place = place();
+    let run = train(&place, &[]);
     // The state of a process that was killed after step 12: its newest checkpoint is that of step 10.
     for step in ["step-15", "step-20", "step-14"] {
         let _ = fs::remove_dir_all(run.join("checkpoints").join(step));
     }
-    train(dir.path(), &[]);
+    train(&place, &[]);
     for file in ["model.safetensors", "optimizer.safetensors", "ema.safetensors", "state.json"] {
         let read = |run: &Path| fs::read(run.join("checkpoints/step-20").join(file)).expect("it was written");
         assert!(read(straight) == read(&run), "{file}");
@@ -144,10 +82,8 @@ fn a_resumed_run_is_the_straight_run_byte_for_byte() {
 
 #[test]
 fn a_changed_config_is_refused_by_naming_the_key() {
-    let (dir, run) = &*TRAINED;
-    let config = text(&dir.path().join("tiny.toml"));
     let sets = ["--set", "train.lr=1e-2", "--set", "train.max_steps=19", "--set", "train.log_every=1"];
-    let message = fail(2, &[&["train", &config, "--run", &text(run)][..], &sets].concat());
+    let message = TRAINED.fail(2, &[&["train", "tiny.toml", "--run", "run"][..], &sets].concat());
     assert!(
         message.contains("config: `train.lr = 0.005`, now `0.01`; `train.max_steps = 20`, now `19`\n"),
         "{message}"
@@ -156,55 +92,50 @@ fn a_changed_config_is_refused_by_naming_the_key() {
 
 #[test]
 fn a_finished_run_goes_on_to_a_later_end_as_if_that_had_been_its_end() {
-    let straight = &TRAINED.1;
-    let dir = directory();
-    train(dir.path(), &["train.max_steps=10", "train.keep_last=1", "train.save_every=10"]);
-    let run = train(dir.path(), &[]);
+    let straight = &TRAINED.path().join("run");
+    let short = place();
+    train(&short, &["train.max_steps=10", "train.keep_last=1", "train.save_every=10"]);
+    let run = train(&short, &[]);
     let read = |run: &Path| fs::read(run.join("checkpoints/step-20/model.safetensors")).expect("it was written");
     assert!(read(straight) == read(&run));
     // Where the schedule aims at the end, another end is another training.
     let cosine = "train.schedule=cosine";
-    let dir = directory();
-    let run = text(&train(dir.path(), &["train.max_steps=11", cosine]));
-    let config = text(&dir.path().join("tiny.toml"));
-    let message = fail(2, &["train", &config, "--run", &run, "--set", cosine]);
+    let place = place();
+    train(&place, &["train.max_steps=11", cosine]);
+    let message = place.fail(2, &["train", "tiny.toml", "--run", "run", "--set", cosine]);
     assert!(message.contains("`train.max_steps = 11`, now `20`"), "{message}");
 }
 
 #[test]
 fn a_loss_that_is_not_finite_stops_the_run_and_names_the_step_and_its_lines() {
-    let dir = directory();
-    let (config, run) = (text(&dir.path().join("tiny.toml")), dir.path().join("run"));
+    let place = place();
     let overrides = ["--set", "train.lr=1e38", "--set", "train.schedule=constant", "--set", "train.warmup_steps=0"];
-    let mut arguments = vec!["train", &config, "--set", "train.max_skipped_steps=0", "--run"];
-    let run_text = text(&run);
-    arguments.push(&run_text);
-    arguments.extend(overrides);
-    let message = fail(1, &arguments);
+    let command = ["train", "tiny.toml", "--run", "run", "--set", "train.max_skipped_steps=0"];
+    let message = place.fail(1, &[&command[..], &overrides].concat());
     assert!(message.contains("step 2 is not finite"), "{message}");
     assert!(message.contains("digits") && message.contains("hint:"), "{message}");
-    assert!(!run.join("checkpoints").exists(), "nothing is saved from an interval with a bad step");
+    assert!(!place.path().join("run/checkpoints").exists(), "nothing is saved from an interval with a bad step");
 }
 
 #[cfg(unix)]
 #[test]
 fn sigterm_saves_and_the_same_command_goes_on() {
-    let dir = directory();
-    let (config, run) = (text(&dir.path().join("tiny.toml")), dir.path().join("run"));
-    let run_text = text(&run);
+    let place = place();
+    let run = place.path().join("run");
     let sets = ["train.max_steps=1000000", "train.validate_every=1000000", "train.save_every=1000000"];
-    let mut arguments = vec!["train", &config, "--run", &run_text];
+    let mut arguments = vec!["train", "tiny.toml", "--run", "run"];
     arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
     let mut reached = 0;
     for _ in 0..2 {
-        let mut child = polyglow(&arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+        let mut command = place.command(&arguments);
+        let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
         let begun = Instant::now();
         let newest = || metrics_step(&run.join("metrics.jsonl"));
         while newest().is_none_or(|step| step <= reached) {
             assert!(begun.elapsed() < Duration::from_mins(2), "no step was made");
             std::thread::sleep(Duration::from_millis(20));
         }
-        let message = fail(1, &arguments);
+        let message = place.fail(1, &arguments);
         assert!(message.contains(&format!("is in use: process {} trains there", child.id())), "{message}");
         let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
         assert!(killed.success());
@@ -226,10 +157,10 @@ fn metrics_step(path: &Path) -> Option<u64> {
 
 #[test]
 fn a_run_that_is_out_of_patience_saves_where_it_ends() {
-    let dir = directory();
+    let place = place();
     // The weights do not move, so no validation after the first is better.
     let sets = ["train.lr=1e-30", "train.patience=1", "train.validate_every=2", "train.save_every=100"];
-    let run = train(dir.path(), &sets);
+    let run = train(&place, &sets);
     let last = fs::read_link(run.join("checkpoints/last")).expect("a link");
     assert_eq!(last, Path::new("step-4"));
     assert_eq!(fs::read_link(run.join("checkpoints/best")).expect("a link"), Path::new("step-2"));
@@ -237,79 +168,69 @@ fn a_run_that_is_out_of_patience_saves_where_it_ends() {
 
 #[test]
 fn a_damaged_best_checkpoint_is_an_error_and_not_another_checkpoint() {
-    let dir = directory();
-    let run = train(dir.path(), &["train.max_steps=7"]);
+    let place = place();
+    let run = train(&place, &["train.max_steps=7"]);
     let weights = run.join("checkpoints/best/model.safetensors");
     let mut bytes = fs::read(&weights).expect("it is there");
     *bytes.last_mut().expect("it is not empty") ^= 1;
     fs::write(&weights, bytes).expect("it can be written");
-    let message = fail(1, &["evaluate", &text(&run)]);
+    let message = place.fail(1, &["evaluate", "run"]);
     assert!(message.contains("is damaged") && message.contains("`model.safetensors`"), "{message}");
 }
 
 #[test]
 fn a_line_of_spaces_stays_blank_where_spaces_are_tokens() {
-    let dir = directory();
-    let run = train(dir.path(), &["tokenizer.kind=char", "train.max_steps=2"]);
-    let input = dir.path().join("input.txt");
-    fs::write(&input, "   \n1 2\n").expect("it can be written");
-    let output = succeed(&["translate", &text(&run), &text(&input)]);
+    let place = place();
+    train(&place, &["tokenizer.kind=char", "train.max_steps=2"]);
+    fs::write(place.path().join("input.txt"), "   \n1 2\n").expect("it can be written");
+    let (output, _) = place.succeed(&["translate", "run", "input.txt"]);
     assert_eq!(output.lines().count(), 2);
     assert!(output.starts_with('\n'), "{output:?}");
 }
 
 #[test]
 fn translate_keeps_the_order_the_count_and_blank_lines() {
-    let (dir, run) = &*TRAINED;
-    let input = dir.path().join("input.txt");
-    fs::write(&input, "1 2 3\n\n  \n4 5\u{a0}6 unknown words\n9").expect("it can be written");
-    let run = text(run);
-    let output = succeed(&["translate", &run, &text(&input)]);
+    let translate = |lines: &str| {
+        fs::write(TRAINED.path().join("input.txt"), lines).expect("it can be written");
+        TRAINED.succeed(&["translate", "run", "input.txt"]).0
+    };
+    let output = translate("1 2 3\n\n  \n4 5\u{a0}6 unknown words\n9");
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines.len(), 5, "{output}");
     assert!(lines[1].is_empty() && lines[2].is_empty());
-    let alone = |line: &str| {
-        fs::write(&input, format!("{line}\n")).expect("it can be written");
-        succeed(&["translate", &run, &text(&input)])
-    };
-    assert_eq!(alone("1 2 3").trim_end_matches('\n'), lines[0]);
-    assert_eq!(alone("9").trim_end_matches('\n'), lines[4]);
+    assert_eq!(translate("1 2 3\n").trim_end_matches('\n'), lines[0]);
+    assert_eq!(translate("9\n").trim_end_matches('\n'), lines[4]);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_reader_that_has_enough_gets_whole_lines_and_ends_the_translation() {
-    let (dir, run) = &*TRAINED;
-    let input = dir.path().join("many.txt");
+    let input = TRAINED.path().join("many.txt");
+    let arguments = ["translate", "run", "many.txt", "--beam-size", "1"];
     fs::write(&input, "1 2 3\n".repeat(5000)).expect("it can be written");
-    let mut child = polyglow(&["translate", &text(run), &text(&input), "--beam-size", "1"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+    let mut child =
+        TRAINED.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     let first = lines.next().expect("there is a line").expect("it is UTF-8");
     drop(lines);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     fs::write(&input, "1 2 3\n").expect("it can be written");
-    let alone = succeed(&["translate", &text(run), &text(&input), "--beam-size", "1"]);
+    let (alone, _) = TRAINED.succeed(&arguments);
     assert_eq!(alone.trim_end_matches('\n'), first);
 }
 
 #[test]
 fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
-    let (dir, run) = &*TRAINED;
-    let [output, bad, none] = ["kept.txt", "bad.txt", "none.txt"].map(|name| dir.path().join(name));
+    let [output, bad, none] = ["kept.txt", "bad.txt", "none.txt"].map(|name| TRAINED.path().join(name));
     fs::write(&output, "an earlier translation\n").expect("it can be written");
     fs::write(&bad, b"\xff\n").expect("it can be written");
     fs::write(&none, "\n\n").expect("it can be written");
-    let (run, output, bad, none) = (text(run), text(&output), text(&bad), text(&none));
-    let message = fail(1, &["translate", &run, &bad, "-o", &output]);
+    let message = TRAINED.fail(1, &["translate", "run", "bad.txt", "-o", "kept.txt"]);
     assert!(message.contains("line 1: invalid UTF-8"), "{message}");
     assert_eq!(fs::read_to_string(&output).expect("it is there"), "an earlier translation\n");
     // An error behind the first lines.
-    let message = fail(1, &["translate", &run, &output, "--prefix", &none, "-o", &output]);
+    let message = TRAINED.fail(1, &["translate", "run", "kept.txt", "--prefix", "none.txt", "-o", "kept.txt"]);
     let partial = message.split('`').find(|part| part.ends_with(".partial")).expect("the hint names the file");
     assert_eq!(fs::read_to_string(&output).expect("it is there"), "an earlier translation\n");
     assert_eq!(fs::read_to_string(partial).expect("it is there").lines().count(), 1);
@@ -321,38 +242,32 @@ fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
         mode
     };
     // The output may be the input.
-    succeed(&["translate", &run, &output, "-o", &output]);
+    TRAINED.succeed(&["translate", "run", "kept.txt", "-o", "kept.txt"]);
     #[cfg(unix)]
     assert_eq!(mode(), 0o640);
     let written = fs::read_to_string(&output).expect("it is there");
     fs::write(&none, "an earlier translation\n").expect("it can be written");
-    assert_eq!(written, succeed(&["translate", &run, &none]));
+    assert_eq!(written, TRAINED.succeed(&["translate", "run", "none.txt"]).0);
     assert_ne!(written, "an earlier translation\n");
 }
 
 #[test]
 fn guided_alignment_turns_the_attention_to_where_it_should_be() {
     let error_rate = |weight: &str| {
-        let dir = directory();
-        let run =
-            train(dir.path(), &["data.alignments=gold", "train.max_steps=120", "train.validate_every=120", weight]);
-        let scores = succeed(&["evaluate", &text(&run), "--alignments", "gold", "--checkpoint", "last", "--json"]);
-        let scores: Value = serde_json::from_str(&scores).expect("the scores are JSON");
+        let place = place();
+        train(&place, &["data.alignments=gold", "train.max_steps=120", "train.validate_every=120", weight]);
+        let scores = place.json(&["evaluate", "run", "--alignments", "gold", "--checkpoint", "last", "--json"]);
         scores["alignment_error_rates"][0].as_f64().expect("a number")
     };
     let (free, guided) = (error_rate("train.alignment_weight=0"), error_rate("train.alignment_weight=2"));
     assert!(guided < free - 0.1, "{guided}, {free}");
-    let dir = directory();
-    fs::write(dir.path().join("tiny.toml"), TINY.replace("ema_decay", "alignment_weight")).expect("it can be written");
-    let message = fail(2, &["check", &text(&dir.path().join("tiny.toml"))]);
+    let message = TRAINED.fail(2, &["check", "tiny.toml", "--set", "train.alignment_weight=0.9"]);
     assert!(message.contains("`train.alignment_weight = 0.9`: there are no `data.alignments`"), "{message}");
 }
 
 #[test]
 fn an_embedded_corpus_brings_its_gold_alignments_along() {
-    let run = text(&TRAINED.1);
-    let scores = succeed(&["evaluate", &run, "--alignments", "gold", "--json"]);
-    let scores: Value = serde_json::from_str(&scores).expect("the scores are JSON");
+    let scores = TRAINED.json(&["evaluate", "run", "--alignments", "gold", "--json"]);
     let rates = scores["alignment_error_rates"].as_array().expect("a list");
     assert!(!rates.is_empty());
     assert!(rates.iter().all(|rate| rate.as_f64().is_some_and(|rate| (0.0..1.0).contains(&rate))), "{rates:?}");
@@ -360,31 +275,27 @@ fn an_embedded_corpus_brings_its_gold_alignments_along() {
 
 #[test]
 fn every_name_of_a_checkpoint_can_be_evaluated_and_a_wrong_one_is_an_error_that_lists_them() {
-    let run = text(&TRAINED.1);
     for checkpoint in ["best", "last", "step-15", "ema"] {
-        let scores = succeed(&["evaluate", &run, "--split", "valid", "--json", "--checkpoint", checkpoint]);
-        let scores: Value = serde_json::from_str(&scores).expect("the scores are JSON");
+        let scores = TRAINED.json(&["evaluate", "run", "--split", "valid", "--json", "--checkpoint", checkpoint]);
         for field in ["bleu", "chrf", "exact_match", "token_accuracy", "loss", "perplexity"] {
             assert!(scores[field].as_f64().is_some_and(f64::is_finite), "{checkpoint}: {field}");
         }
     }
-    let message = fail(1, &["evaluate", &run, "--checkpoint", "step-3"]);
+    let message = TRAINED.fail(1, &["evaluate", "run", "--checkpoint", "step-3"]);
     assert!(message.contains("step-15") && message.contains("last"), "{message}");
-    let message = fail(2, &["evaluate", &run, "--split", "nothing"]);
+    let message = TRAINED.fail(2, &["evaluate", "run", "--split", "nothing"]);
     assert!(message.contains("there is train, valid, test, test_long"), "{message}");
-    let message = fail(1, &["evaluate", "/nowhere"]);
+    let message = TRAINED.fail(1, &["evaluate", "/nowhere"]);
     assert!(message.contains("no run in `/nowhere`"), "{message}");
 }
 
 #[test]
 fn the_validation_record_holds_what_evaluate_says() {
-    let run = &TRAINED.1;
-    let records = metrics(run);
+    let records = metrics(&TRAINED.path().join("run"));
     let valid = records.iter().rfind(|record| record["kind"] == "valid").expect("there was a validation");
     let step = valid["step"].as_u64().expect("a number");
-    let arguments = ["evaluate", &text(run), "--split", "valid", "--json", "--beam-size", "1", "--checkpoint"];
-    let scores = succeed(&[&arguments[..], &[&format!("step-{step}")]].concat());
-    let scores: Value = serde_json::from_str(&scores).expect("the scores are JSON");
+    let arguments = ["evaluate", "run", "--split", "valid", "--json", "--beam-size", "1", "--checkpoint"];
+    let scores = TRAINED.json(&[&arguments[..], &[&format!("step-{step}")]].concat());
     for field in ["bleu", "chrf", "exact_match", "token_accuracy"] {
         assert_eq!(scores[field], valid[field], "{field}");
     }
@@ -394,16 +305,15 @@ fn the_validation_record_holds_what_evaluate_says() {
 
 #[test]
 fn a_size_of_batches_that_was_looked_for_is_kept_by_the_run() {
-    let dir = directory();
-    let config = text(&dir.path().join("tiny.toml"));
-    succeed(&["check", &config, "--set", "train.max_tokens=auto"]);
-    let run = train(dir.path(), &["train.max_tokens=auto", "train.max_steps=3"]);
+    let place = place();
+    place.succeed(&["check", "tiny.toml", "--set", "train.max_tokens=auto"]);
+    let run = train(&place, &["train.max_tokens=auto", "train.max_steps=3"]);
     let kept = fs::read_to_string(run.join("config.toml")).expect("it was written");
     // Flex computes in host memory, where nothing is tried; and this model needs next to none of it.
     assert!(kept.contains("\nmax_tokens = 4096\n"), "{kept}");
-    train(dir.path(), &["train.max_tokens=auto", "train.max_steps=5"]);
-    train(dir.path(), &["train.max_tokens=4096", "train.max_steps=5"]);
+    train(&place, &["train.max_tokens=auto", "train.max_steps=5"]);
+    train(&place, &["train.max_tokens=4096", "train.max_steps=5"]);
     let other = ["--set", "train.max_tokens=2048", "--set", "train.max_steps=5"];
-    let message = fail(2, &[&["train", &config, "--run", &text(&run)][..], &other].concat());
+    let message = place.fail(2, &[&["train", "tiny.toml", "--run", "run"][..], &other].concat());
     assert!(message.contains("`train.max_tokens = 4096`, now `2048`"), "{message}");
 }
