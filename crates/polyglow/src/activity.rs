@@ -1,4 +1,4 @@
-//! What long work besides training shows on stderr: a spinner in a terminal, a line now and then elsewhere.
+//! The progress of long work other than training, on stderr: a spinner in a terminal, otherwise an occasional line.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::logging::{self, Redirect};
 
-/// How often the spinner turns.
+/// Time between frames of the spinner.
 const TICK: Duration = Duration::from_millis(120);
-/// How often there is a line where stderr is no terminal.
+/// Time between lines if stderr is not a terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
 /// Work under way; nothing is shown before there is something to say, and the spinner goes when this is dropped.
@@ -20,7 +20,6 @@ pub(crate) struct Activity {
 
 impl Activity {
     /// Work that begins now.
-    #[expect(clippy::new_without_default, reason = "it notes the time, so two of them are not the same")]
     pub(crate) fn new() -> Self {
         Self { spinner: None, spoken: Instant::now() }
     }

@@ -1,17 +1,16 @@
-//! The allocator that `main.rs` chooses: mimalloc, with one setting, and with an error message where memory runs out.
+//! The allocator that `main.rs` chooses: mimalloc, with one setting, and with an error message if memory runs out.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mimalloc::MiMalloc;
-
 use polyglow_train::workload::BatchShape;
 
 /// mimalloc, which is fastest at freeing and allocating the same large temporaries at every step of training.
 ///
-/// Where the system has no memory left, the process ends with exit code 1 and says so: Rust would abort it instead,
-/// and nothing in this program can go on without the memory it asks for.
+/// If the system is out of memory, the process prints an error and ends with exit code 1. Rust would abort it instead, and
+/// no part of this program can recover from a failed allocation.
 pub struct Allocator;
 
 #[expect(unsafe_code, reason = "an allocator is an unsafe trait")]
@@ -43,11 +42,11 @@ fn require(memory: *mut u8, size: usize) -> *mut u8 {
     if memory.is_null() { out_of_memory(size) } else { memory }
 }
 
-/// Rows, source and target positions of the batch that the device works on. Not in a lock: it is read where memory has run
-/// out, in any thread.
+/// Rows, source and target positions of the batch that the device works on. Atomics, not a lock, because any thread reads
+/// them when it is out of memory.
 static CURRENT: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
-/// Notes the batch that the device is given, or that it is done with it.
+/// Notes the batch that the device works on, or `None` when it is done.
 pub(crate) fn note_batch(batch: Option<BatchShape>) {
     let BatchShape { rows, src_len, tgt_len } = batch.unwrap_or_default();
     for (place, value) in CURRENT.iter().zip([rows, src_len, tgt_len]) {
@@ -60,7 +59,7 @@ fn current_batch() -> Option<BatchShape> {
     (rows > 0).then_some(BatchShape { rows, src_len, tgt_len })
 }
 
-/// Says what lacked and ends the process, all without asking for more memory.
+/// Prints an error and ends the process, without allocating.
 #[cold]
 fn out_of_memory(size: usize) -> ! {
     let mut text = [0; 512];

@@ -1,4 +1,4 @@
-//! How fast the parts of the program are on this machine: what `polyglow bench` measures.
+//! The measurements of `polyglow bench`: how fast each part of the program is on this machine.
 
 mod data;
 mod machine;
@@ -16,7 +16,7 @@ pub(crate) use search::{SearchReport, bench_search};
 pub(crate) use step::{BucketReport, StepReport, bench_step};
 pub(crate) use trace::Trace;
 
-/// Times of the same work, done again and again, in seconds.
+/// Times of repeated runs of the same work, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Spread {
     /// Half of them are below it.
@@ -28,7 +28,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of some times; zeros of none.
+    /// The spread of these times; zeros if there are none.
     pub(crate) fn of(mut seconds: Vec<f64>) -> Self {
         seconds.sort_by(f64::total_cmp);
         let at = |index: usize| seconds.get(index).copied().unwrap_or(0.0);

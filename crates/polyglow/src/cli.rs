@@ -1,4 +1,4 @@
-//! The command line: the list of commands, and which function runs each. Arguments are beside the commands that take them.
+//! The command line: the list of commands, and the function that runs each. Arguments are defined beside their command.
 
 use std::io;
 use std::process::ExitCode;

@@ -161,14 +161,14 @@ impl Drop for Dashboard {
 /// Checks that there is a terminal for a dashboard.
 ///
 /// # Errors
-/// There is none: stdin, from which it takes keys, or stdout, on which it draws, is something else (exit code 2).
+/// Stdin, from which it reads keys, or stdout, on which it draws, is not a terminal (exit code 2).
 pub(crate) fn require_terminal() -> anyhow::Result<()> {
     let missing = match (io::stdin().is_terminal(), io::stdout().is_terminal()) {
         (true, true) => return Ok(()),
         (_, false) => "stdout",
         (false, true) => "stdin",
     };
-    let error = anyhow!("`--tui` needs a terminal, and {missing} is none");
+    let error = anyhow!("`--tui` needs a terminal, but {missing} is not one");
     Err(with_hint(usage(error), "leave out `--tui` to have progress written to stderr in plain lines"))
 }
 

@@ -44,19 +44,19 @@ impl Failure {
     }
 }
 
-/// Marks an error as the user's to correct in the command or the configuration: exit code 2.
+/// Marks an error as one in the command or the configuration: exit code 2.
 pub(crate) fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
     Failure { exit_code: USAGE, ..Failure::from(error.into()) }.into()
 }
 
-/// Adds what the user can do about an error; printed on a line of its own after it.
+/// Adds a hint, printed on a line of its own after the error.
 pub(crate) fn with_hint(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
     Failure { hint: Some(hint.into()), ..Failure::from(error.into()) }.into()
 }
 
 /// Prints an error with its hint to stderr and returns the exit code it stands for.
 ///
-/// A reader of our output that stops reading (`polyglow translate RUN | head`) has what it wants: that is no error.
+/// A reader of our output that stops reading (`polyglow translate RUN | head`) has what it wants: that is not an error.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
@@ -66,7 +66,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(hint) = hint {
         print(&format!("hint: {hint}"));
     }
-    // A panic that the error tells of, as when a device has no memory left, is no news.
+    // A panic whose message is part of the error, as when a device is out of memory, is not repeated.
     if let Some(panic) = take_panic().filter(|panic| !tells_of(error, panic)) {
         print(&format!("hint: another thread stopped before that with an internal error: {panic}"));
     }
@@ -91,7 +91,7 @@ pub(crate) fn report_panic() -> ExitCode {
     ExitCode::from(FAILED)
 }
 
-/// Keeps panics for [`report`] and [`report_panic`] in place of the default message on stderr.
+/// Keeps panics for [`report`] and [`report_panic`] instead of printing the default message to stderr.
 ///
 /// With `RUST_BACKTRACE` set the default message and its stack trace are printed as well.
 pub(crate) fn record_panics() {
@@ -109,11 +109,11 @@ pub(crate) fn record_panics() {
     }));
 }
 
-/// Makes a file that grows beyond `ulimit -f` an error of the write, and not the end of the process.
+/// Makes a file that exceeds `ulimit -f` an error of the write instead of the end of the process.
 pub(crate) fn survive_file_size_limit() {
     #[cfg(unix)]
     {
-        // With any handler the system returns an error as well. Without one nothing is lost but that kindness.
+        // Any handler makes `write` return EFBIG instead of ending the process. If registering fails, we only lose that.
         let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     }
 }
@@ -172,7 +172,7 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().chain(of_train).any(is_closed)
 }
 
-/// Writes a line to stderr; there is nobody left to tell when that fails.
+/// Writes a line to stderr. If that fails, there is no other place to report it.
 fn print(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

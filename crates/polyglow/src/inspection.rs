@@ -1,4 +1,4 @@
-//! What a config and its data come to, found out before training: a report, a trial step, and warnings.
+//! A look at a config and its data before training: a report, a trial step, and warnings.
 
 mod report;
 mod text;
@@ -15,17 +15,16 @@ use polyglow_data::epoch::Epoch;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{ModelShape, parameter};
-use serde::Serialize;
-
-pub(crate) use text::SplitReport;
-pub(crate) use warning::Warning;
-
 use polyglow_train::config::Config;
 use polyglow_train::run::{check_beam, model_shape};
 use polyglow_train::train::{
     MemoryEstimate, TrialReport, activations, batching, has_kernels, last_step, training_device, try_step,
 };
 use polyglow_train::workload::BatchShape;
+use serde::Serialize;
+
+pub(crate) use text::SplitReport;
+pub(crate) use warning::Warning;
 
 /// Whether a training has validation text; every embedded corpus brings its own.
 pub(crate) fn has_valid(data: &DataConfig) -> bool {

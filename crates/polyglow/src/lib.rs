@@ -1,4 +1,4 @@
-//! The `polyglow` program: command line, commands, and what they say. What they do is in the libraries.
+//! The `polyglow` program: its command line, its commands, and what they print. The work is done by the libraries.
 //!
 //! Read [`cli`] and [`commands`] first; a command wires the libraries together, and prints.
 
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// Runs the program with the arguments of this process and says how it should end.
 ///
 /// Exit codes: 0 when all went well, 1 when something failed, 2 for wrong usage or a wrong configuration. A panic
-/// anywhere below becomes an error message here, because a user can do nothing with a stack trace.
+/// anywhere below becomes an error message here, because a stack trace does not help a user.
 pub fn run() -> ExitCode {
     failure::record_panics();
     failure::survive_file_size_limit();

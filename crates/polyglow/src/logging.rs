@@ -15,7 +15,7 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt as layers};
 
-/// What stands in for stderr while a progress bar or a dashboard owns the terminal.
+/// What replaces stderr while a progress bar or a dashboard owns the terminal.
 type Printer = Arc<dyn Fn(&str) + Send + Sync>;
 
 static LOG_FILE: Mutex<Option<File>> = Mutex::new(None);
@@ -25,7 +25,7 @@ static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
 ///
 /// `verbosity` is the number of `-v` less the number of `-q`: -2 and below errors only, -1 warnings, 0 what happens,
 /// 1 debugging of polyglow, 2 and above everything polyglow does and the debugging of its libraries. `RUST_LOG`
-/// overrides it. There is no color where stderr is no terminal, nor where `NO_COLOR` is set.
+/// overrides it. There is no color if stderr is not a terminal or `NO_COLOR` is set.
 pub(crate) fn init(verbosity: i16) {
     let default = match verbosity {
         ..=-2 => "error",
@@ -59,7 +59,7 @@ pub(crate) fn log_to_file(path: &Path) -> polyglow_train::Result<()> {
 
 /// Hands every line meant for stderr to `printer` until the returned guard is dropped.
 ///
-/// A progress bar must take itself away before a line is printed, and under a dashboard nothing may be printed.
+/// A progress bar must be cleared before a line is printed, and a dashboard allows no output at all.
 #[must_use = "lines go back to stderr when the guard is dropped"]
 pub(crate) fn redirect(printer: impl Fn(&str) + Send + Sync + 'static) -> Redirect {
     *lock(&PRINTER) = Some(Arc::new(printer));
@@ -76,7 +76,7 @@ impl Drop for Redirect {
     }
 }
 
-/// A message as a tool speaks: `warning: ...`, and nothing before plain information.
+/// `warning: ...` and the like; plain information has no prefix.
 struct Short;
 
 impl<S, N> FormatEvent<S, N> for Short
@@ -102,7 +102,7 @@ where
     }
 }
 
-/// Stderr, or what stands in for it. The formatter writes one whole line at a time.
+/// Stderr, or what replaces it. The formatter writes one whole line at a time.
 struct Terminal;
 
 impl Write for Terminal {
@@ -138,7 +138,7 @@ impl Write for LogFile {
     }
 }
 
-/// Locks even where another thread panicked: a log line of one thread says nothing about another's.
+/// Ignores poisoning: a log line is not damaged by a panic in another thread.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_reaches_what_stands_in_for_stderr_and_the_file_of_the_run() {
+    fn a_message_reaches_the_replacement_of_stderr_and_the_file_of_the_run() {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let path = directory.path().join("train.log");
         let lines = Arc::new(Mutex::new(Vec::new()));

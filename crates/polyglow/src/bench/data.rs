@@ -1,4 +1,4 @@
-//! The way of the data: learning a vocabulary, encoding, planning an epoch, making batches.
+//! The data pipeline: learning a vocabulary, encoding, planning an epoch, making batches.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,17 +11,16 @@ use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_train::config::Config;
+use polyglow_train::train::{batching, peak_memory};
 use serde::Serialize;
 
 use super::Trace;
-use polyglow_train::config::Config;
-use polyglow_train::train::batching;
-use polyglow_train::train::peak_memory;
 
 /// Pairs that are encoded at a time, so that the memory does not grow with the text.
 const PAIRS_PER_CHUNK: usize = 8192;
 
-/// The way of a corpus from text to batches. Rates are of pairs, batches, or target tokens without padding a second.
+/// The pipeline of a corpus from text to batches. Rates are per second; target tokens do not count padding.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DataReport {
     /// Threads that the CPU runs at once.
@@ -48,11 +47,11 @@ pub(crate) struct DataReport {
     pub(crate) batched_pairs_per_second: f64,
     /// Target tokens in these batches.
     pub(crate) target_tokens_per_second: f64,
-    /// The most memory of this process, in bytes; none where the system does not tell.
+    /// The most memory of this process, in bytes; `None` if the system does not report it.
     pub(crate) peak_memory: Option<u64>,
 }
 
-/// Measures the way of the training text once.
+/// Runs the pipeline on the training text once.
 ///
 /// # Errors
 /// The text cannot be read, or gives no batch.

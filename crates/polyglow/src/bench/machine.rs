@@ -1,11 +1,10 @@
-//! What the machine can do at most, to compare with.
+//! The peak performance of the machine, to compare with.
 
 use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
-use serde::Serialize;
-
 use polyglow_train::train::peak_memory;
+use serde::Serialize;
 
 /// Rows and columns of the matrices whose product shows the peak.
 const SIZE: usize = 2048;
@@ -18,9 +17,9 @@ pub(crate) struct Machine {
     pub(crate) device: String,
     /// Threads that the CPU runs at once.
     pub(crate) threads: usize,
-    /// Floating-point operations a second in a product of two `f32` matrices of 2048 x 2048, the best of several.
+    /// Floating-point operations per second in a product of two `f32` matrices of 2048 x 2048, the best of several.
     pub(crate) matmul_peak: f64,
-    /// The most memory of this process so far, in bytes; none where the system does not tell. A GPU has memory of its own.
+    /// The most memory of this process so far, in bytes; `None` if the system does not report it. A GPU has memory of its own.
     pub(crate) peak_memory: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What is measured on: a model's shape, and batches of several lengths.
+//! The material of a measurement: a model's shape, and batches of several lengths.
 
 use std::sync::Arc;
 
@@ -11,14 +11,13 @@ use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{ModelShape, Vocabulary};
-use tempfile::TempDir;
-
 use polyglow_train::config::Config;
 use polyglow_train::run::model_shape;
 use polyglow_train::train::batching;
 use polyglow_train::workload::{BatchShape, SPECIAL};
+use tempfile::TempDir;
 
-/// Lengths that are looked at in a corpus, from its shortest batches to its longest.
+/// Batch lengths taken from a corpus, from its shortest batches to its longest.
 const NUM_BUCKETS: usize = 5;
 
 /// A model's shape, and batches for it.
@@ -27,7 +26,7 @@ pub(crate) struct Material {
     pub(crate) model: ModelShape,
     /// One batch of each length, the shortest first.
     pub(crate) batches: Vec<Batch>,
-    /// The corpus that the batches are from; none where they are random.
+    /// The corpus that the batches are from; `None` if they are random.
     pub(crate) cache: Option<Arc<IdCache>>,
     /// Holds the cache's file.
     _directory: Option<TempDir>,

@@ -1,4 +1,4 @@
-//! Search with a cache: how many target tokens a second, for one sentence and for many at a time.
+//! Search with a cache: target tokens per second, for one sentence and for many at a time.
 
 use std::convert::Infallible;
 use std::time::Instant;
@@ -6,12 +6,12 @@ use std::time::Instant;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
 use polyglow_model::{Model, ModelShape, quantization};
-use serde::Serialize;
-
-use super::{Machine, Spread, Trace};
 use polyglow_train::config::Config;
 use polyglow_train::train::peak_memory;
 use polyglow_train::workload::{SPECIAL, word};
+use serde::Serialize;
+
+use super::{Machine, Spread, Trace};
 
 /// Source tokens of each sentence, with the end mark.
 const SRC_LEN: usize = 20;
@@ -26,7 +26,7 @@ const MARKS: Marks = Marks { bos: SPECIAL.bos, eos: SPECIAL.eos };
 /// Search of a model with random weights.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SearchReport {
-    /// What the machine can do.
+    /// The machine and its peak.
     pub(crate) machine: Machine,
     /// Source tokens of each sentence, with the end mark.
     pub(crate) src_len: usize,
@@ -34,7 +34,7 @@ pub(crate) struct SearchReport {
     pub(crate) tgt_len: usize,
     /// Each way to search.
     pub(crate) searches: Vec<SearchTimes>,
-    /// The most memory of this process, in bytes; none where the system does not tell.
+    /// The most memory of this process, in bytes; `None` if the system does not report it.
     pub(crate) peak_memory: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct SearchTimes {
     pub(crate) bits: usize,
     /// All of them, from ids to hypotheses.
     pub(crate) time: Spread,
-    /// Tokens of the best hypotheses a second, at the median.
+    /// Tokens of the best hypotheses per second, at the median.
     pub(crate) target_tokens_per_second: f64,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn bench_search(
     Ok(SearchReport { machine, src_len: SRC_LEN, tgt_len: TGT_LEN, searches, peak_memory: peak_memory() })
 }
 
-/// A model with random weights of 32 bits, or with those that are nearest to them in 8.
+/// A model with random 32-bit weights, or with the nearest 8-bit ones.
 fn model(shape: &ModelShape, seed: u64, bits: usize, device: &Device) -> Model {
     let model = shape.init(seed, device);
     if bits == 32 {
@@ -110,6 +110,6 @@ fn run(model: &Model, device: &Device, batch: usize, config: &SearchConfig) -> a
     let mut next = Incremental::new([(model, src)], &[SPECIAL.pad, SPECIAL.bos]);
     let found = search(&mut next, &vec![sentence; batch], config, MARKS);
     let whole = found.iter().all(|hypotheses| hypotheses.first().is_some_and(|best| best.ids.len() == TGT_LEN));
-    anyhow::ensure!(whole, "a hypothesis has not {TGT_LEN} tokens");
+    anyhow::ensure!(whole, "a hypothesis does not have {TGT_LEN} tokens");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Training steps: how long each part takes, and how near it comes to what the machine can do.
+//! Training steps: how long each part takes, and how close it comes to the peak of the machine.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,13 +7,14 @@ use burn::tensor::{Device, Transaction};
 use polyglow_data::batch::Batch;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_model::{Model, ModelShape, parameter};
+use polyglow_train::config::Config;
+use polyglow_train::train::{
+    Optimizer, Phase, StepConfig, StepRecord, batching, observed_step, peak_memory, step, training_device,
+};
+use polyglow_train::workload::BatchShape;
 use serde::Serialize;
 
 use super::{Machine, Material, Spread, Trace};
-use polyglow_train::config::Config;
-use polyglow_train::train::peak_memory;
-use polyglow_train::train::{Optimizer, Phase, StepConfig, StepRecord, batching, observed_step, step, training_device};
-use polyglow_train::workload::BatchShape;
 
 /// Steps that are not measured: memory is allocated and kernels are tuned in them.
 const WARMUP: u64 = 3;
@@ -23,15 +24,15 @@ const LR: f64 = 1e-4;
 /// Training steps on batches of several lengths.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StepReport {
-    /// What the machine can do.
+    /// The machine and its peak.
     pub(crate) machine: Machine,
     /// Trained values.
     pub(crate) parameters: usize,
     /// Each length, the shortest first.
     pub(crate) buckets: Vec<BucketReport>,
-    /// Steps over the corpus in its order, with the batches prepared in the background; none without a corpus.
+    /// Steps over the corpus in its order, with the batches prepared in the background; `None` without a corpus.
     pub(crate) stream: Option<StreamReport>,
-    /// The most memory of this process, in bytes, data included; none where the system does not tell.
+    /// The most memory of this process, in bytes, data included; `None` if the system does not report it.
     pub(crate) peak_memory: Option<u64>,
 }
 
@@ -54,13 +55,13 @@ pub(crate) struct BucketReport {
     pub(crate) update: Spread,
     /// Loss and norm from the device.
     pub(crate) read: Spread,
-    /// Bytes to the device in each step; what comes back are 12.
+    /// Bytes to the device in each step; 12 come back.
     pub(crate) upload_bytes: usize,
-    /// Target tokens a second, without padding, at the median step.
+    /// Target tokens per second, without padding, at the median step.
     pub(crate) target_tokens_per_second: f64,
     /// Floating-point operations of the matrix products of a step.
     pub(crate) flops: f64,
-    /// These a second, at the median step.
+    /// These per second, at the median step.
     pub(crate) flops_per_second: f64,
     /// As a share of the machine's matrix product peak.
     pub(crate) share_of_peak: f64,
@@ -73,7 +74,7 @@ pub(crate) struct StreamReport {
     pub(crate) steps: u64,
     /// Waiting for the next batch.
     pub(crate) data_wait: Spread,
-    /// Target tokens a second, without padding, over all of them.
+    /// Target tokens per second, without padding, over all of them.
     pub(crate) target_tokens_per_second: f64,
 }
 

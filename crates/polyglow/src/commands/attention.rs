@@ -1,4 +1,4 @@
-//! `polyglow attention`: what a model looks at while it translates a sentence.
+//! `polyglow attention`: the attention weights of a model on one sentence.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,6 @@ use polyglow_data::corpus::{Pair, read_image};
 use polyglow_data::tokenizer::text_of_bytes;
 use polyglow_model::Task;
 use polyglow_model::attention::AttentionKind;
-
-use super::counts;
-use super::model::ModelArgs;
-use crate::failure::usage;
 use polyglow_train::config::Config;
 use polyglow_train::predict::alignment::align;
 use polyglow_train::predict::classification::classify;
@@ -22,6 +18,10 @@ use polyglow_train::predict::translate::Translator;
 use polyglow_train::predict::unknown_words::UnknownWords;
 use polyglow_train::run::{check_task, check_translates, translator};
 use polyglow_view::attention::{ImageAttention, PairAttention, PictureFormat, Selection, draw, render};
+
+use super::counts;
+use super::model::ModelArgs;
+use crate::failure::usage;
 
 /// What `polyglow attention` is asked to do.
 #[derive(Args)]
@@ -71,7 +71,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What a file is to be, by its ending.
+    /// The kind of a file, by its extension.
     fn of(path: &Path) -> anyhow::Result<Self> {
         match path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
             Some("html") => Ok(Self::Page),
@@ -83,7 +83,7 @@ impl Kind {
 }
 
 /// Writes the attention weights on one pair as a page (`.html`, all of them) or as a picture (`.png`, `.svg`, one map),
-/// and prints the hard alignment of its words if that is wanted.
+/// and prints the hard alignment of its words if asked to.
 ///
 /// # Errors
 /// There is no such run, checkpoint or device; there is nothing to do, or no such layer or head (exit code 2); the file
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         return Err(usage(anyhow!("there is nothing to write: give `--out FILE` or `--pharaoh`")));
     }
     if args.src.trim().is_empty() {
-        return Err(usage(anyhow!("there is no text to look at")));
+        return Err(usage(anyhow!("the sentence is empty")));
     }
     let out = args.out.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Kind::of(path)?))).transpose()?;
     let (config, device) = args.model.open()?;
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Draws what a model looks at in an image: all of it on a page, or one layer and head as a picture.
+/// Draws the attention weights on an image: all layers and heads on a page, or one of them as a picture.
 fn of_image(
     translator: &Translator<'_>,
     config: &Config,

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{anyhow, ensure};
 use burn::tensor::TensorData;
+use clap::Args;
+use polyglow_train::run::{Checkpoint, Checkpoints, Content, RunDirectory};
 
 use super::counts;
 use crate::failure::with_hint;
-use clap::Args;
-use polyglow_train::run::RunDirectory;
-use polyglow_train::run::{Checkpoint, Checkpoints, Content};
 
 /// The checkpoint that is written.
 const NAME: &str = "average";

@@ -10,18 +10,18 @@ use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use polyglow_model::quantization::has_int8_kernels;
 use polyglow_model::{Arch, Task};
+use polyglow_train::config::Config;
+use polyglow_train::device;
+use polyglow_train::workload::BatchShape;
 use serde::Serialize;
 
 use crate::bench::{Material, Trace, bench_data, bench_search, bench_step};
 use crate::failure::{usage, with_hint};
-use polyglow_train::config::Config;
-use polyglow_train::device;
-use polyglow_train::workload::BatchShape;
 use table::{print_data, print_searches, print_steps};
 
-/// What stands in for a config: Transformer-Tiny with the optimizer of the Multi30k recipe.
+/// The default config: Transformer-Tiny with the optimizer of the Multi30k recipe.
 const TINY: &str = "data.corpus = 'mini-en-de'\nmodel.preset = 'tiny'\ntrain.max_steps = 1\ntrain.clip_norm = 25.0\n";
-/// Batches of about 2 048 tokens a side.
+/// Batches of about 2 048 tokens per side.
 const SHAPES: [BatchShape; 3] = [
     BatchShape { rows: 256, src_len: 8, tgt_len: 8 },
     BatchShape { rows: 128, src_len: 16, tgt_len: 16 },
@@ -90,10 +90,10 @@ fn shape(text: &str) -> Result<BatchShape, String> {
     }
 }
 
-/// Measures, prints what was found, and writes the timeline that was asked for.
+/// Measures, prints the report, and writes the timeline if asked to.
 ///
 /// # Errors
-/// The config is wrong (exit code 2); the device is not there or fails; text cannot be read.
+/// The config is wrong (exit code 2); the device does not exist or fails; text cannot be read.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let mut config = match &args.config {
         Some(path) => Config::load(path, &args.overrides)?,
@@ -112,11 +112,11 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
     if args.int8 && (args.part != Part::Search || config.model.arch != Arch::Transformer) {
         let error = anyhow!("`--int8` is for `bench search` with `model.arch = \"transformer\"`");
-        return Err(with_hint(usage(error), "leave it out: nothing else has products of 8 bits"));
+        return Err(with_hint(usage(error), "leave it out: nothing else has 8-bit matrix products"));
     }
     let mut trace = Trace::default();
     if let Some(path) = &args.profile {
-        // What cannot be written should not cost a measurement.
+        // Written first, so that a path that is not writable fails before the measurement.
         trace.write(path)?;
     }
     match args.part {
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
             let device = device::open(&config.device)?;
             let shape = material(args, &config)?.model;
             if args.int8 && !has_int8_kernels(&device) {
-                let error = anyhow!("`{}` has no products of 8 bits", config.device);
+                let error = anyhow!("`{}` has no 8-bit matrix products", config.device);
                 return Err(with_hint(usage(error), "leave `--int8` out, or give `--device flex`"));
             }
             let bits: &[usize] = if args.int8 { &[32, 8] } else { &[32] };

@@ -10,14 +10,14 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_train::config::MaxTokens;
+use polyglow_train::device;
+use polyglow_train::train::find_max_tokens;
 use serde::Serialize;
 
 use super::config::ConfigArgs;
 use crate::inspection::{Inspection, Subject, inspect};
 use crate::progress::{Progress, Screen};
-use polyglow_train::config::MaxTokens;
-use polyglow_train::device;
-use polyglow_train::train::find_max_tokens;
 
 /// What `polyglow check` is asked to do.
 #[derive(Args)]

@@ -1,4 +1,4 @@
-//! `polyglow classify`: what texts or images are.
+//! `polyglow classify`: labels of texts or images.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use polyglow_data::corpus::read_image;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::text_of_bytes;
 use polyglow_model::Task;
-
-use super::model::ModelArgs;
-use crate::failure::{usage, with_hint};
 use polyglow_train::config::Config;
 use polyglow_train::predict::classification::{Guess, classify};
 use polyglow_train::predict::translate::Translator;
 use polyglow_train::predict::unknown_words::UnknownWords;
 use polyglow_train::run::{check_task, translator};
 
-/// Texts or images that are read before they are looked at together.
+use super::model::ModelArgs;
+use crate::failure::{usage, with_hint};
+
+/// Texts or images that are read, then classified together.
 const PORTION: usize = 1024;
 
 /// What `polyglow classify` is asked to do.
@@ -30,8 +30,8 @@ pub(crate) struct ClassifyArgs {
     files: Vec<PathBuf>,
 }
 
-/// Prints a line for each line of text, or for each image: a label, its probability, and of an image its file, with tabs
-/// between them. A blank line stays blank.
+/// Prints a line for each line of text, or for each image: a label, its probability, and of an image its file, separated by
+/// tabs. A blank line stays blank.
 ///
 /// # Errors
 /// There is no such run, checkpoint or device; the model gives no labels, or no image is named (exit code 2); something
@@ -81,7 +81,7 @@ fn of_images(
     out: &mut impl Write,
 ) -> anyhow::Result<()> {
     if files.is_empty() {
-        let error = usage(anyhow!("there is no image to look at"));
+        let error = usage(anyhow!("no image is given"));
         return Err(with_hint(error, "name PNG or JPEG files: `polyglow classify RUN IMAGE.png ...`"));
     }
     for files in files.chunks(PORTION) {

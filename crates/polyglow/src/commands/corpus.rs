@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_data::toy::Embedded;
+use polyglow_train::suggestion::nearest;
 
 use crate::failure::{usage, with_hint};
-use polyglow_train::suggestion::nearest;
 
 /// What `polyglow corpus` is asked to do.
 #[derive(Args)]

@@ -3,9 +3,8 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use serde::Serialize;
-
 use polyglow_train::device::{self, DeviceInfo};
+use serde::Serialize;
 
 /// What `polyglow devices` is asked to do.
 #[derive(Args)]

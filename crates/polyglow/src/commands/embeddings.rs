@@ -16,19 +16,19 @@ use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
 use polyglow_model::{Side, Task};
+use polyglow_train::config::Config;
+use polyglow_train::device;
+use polyglow_train::run::{TrainedModel, check_task};
+use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Reader, project};
 use serde::Serialize;
 
 use super::model::ModelArgs;
 use crate::failure::{usage, with_hint};
 use crate::inspection::has_valid;
-use polyglow_train::config::Config;
-use polyglow_train::device;
-use polyglow_train::run::{TrainedModel, check_task};
-use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Reader, project};
-
-pub(crate) use args::EmbeddingsArgs;
 use args::{Action, PlotArgs};
 use sentences::sentences;
+
+pub(crate) use args::EmbeddingsArgs;
 
 /// At most this many sentences of a run's own text are compared with a word in its context.
 const BANK: usize = 1000;
@@ -106,17 +106,17 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
         }
         if vectors.repeated > 0 {
             let (source, repeated) = (args.source.display(), vectors.repeated);
-            tracing::warn!("`{source}`: {repeated} words stand there again, with a vector that is left out");
+            tracing::warn!("`{source}`: {repeated} repeated words are ignored");
         }
         return Ok(Opened::File(Embeddings::of_file(vectors)));
     }
     if !args.source.exists() {
         return Err(usage(anyhow!(
-            "`{}` is neither a run nor a file of vectors: there is no such thing",
+            "`{}` is neither a run nor a file of vectors: it does not exist",
             args.source.display()
         )));
     }
-    // A look at a few words is no work for a GPU.
+    // Starting a GPU would take longer than looking up a few words.
     let on_host = device::compiled_in().contains(&"flex").then(|| "flex".to_owned());
     let checkpoint = args.checkpoint.as_deref().unwrap_or("best");
     let model_args = ModelArgs::of_run(&args.source, checkpoint, on_host);
@@ -143,7 +143,7 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(value)?)?)
 }
 
-/// How a plot is written, by the ending of its file.
+/// The format of a plot, by the extension of its file.
 fn plot_format(path: &Path) -> anyhow::Result<PlotFormat> {
     match path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
         Some("html") => Ok(PlotFormat::Html),
@@ -185,7 +185,7 @@ fn plot(
 
 fn context(args: &EmbeddingsArgs, opened: &Opened, text: &str, word: &str, count: usize) -> anyhow::Result<()> {
     let Opened::Run(run) = opened else {
-        let error = anyhow!("`{}` is a file of vectors, in which a word has no context", args.source.display());
+        let error = anyhow!("`{}` is a file of vectors, where a word has no context", args.source.display());
         return Err(with_hint(usage(error), "`nearest` shows a word's neighbors"));
     };
     let side = run.trained.model.reading_side();
@@ -208,7 +208,7 @@ fn context(args: &EmbeddingsArgs, opened: &Opened, text: &str, word: &str, count
     Ok(())
 }
 
-/// The first sentences of the run's validation set, or without one of its training text.
+/// The first sentences of the run's validation set, or of its training text if there is no validation set.
 fn bank_sentences(data: &DataConfig, side: Side) -> anyhow::Result<Vec<String>> {
     let split = if has_valid(data) { Split::Valid } else { Split::Train };
     let text = |pair: polyglow_data::corpus::Pair| if side == Side::Src { pair.src } else { pair.tgt };
@@ -221,7 +221,7 @@ fn export(embeddings: &Embeddings, path: &Path) -> anyhow::Result<()> {
     let left_out = embeddings.write(&mut out)?;
     out.flush()?;
     if left_out > 0 {
-        tracing::warn!("{left_out} tokens hold whitespace, for which the format has no place: they are left out");
+        tracing::warn!("{left_out} tokens contain whitespace, which the format cannot represent: they are left out");
     }
     tracing::info!("wrote `{}`", path.display());
     Ok(())

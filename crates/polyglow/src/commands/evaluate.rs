@@ -11,12 +11,6 @@ use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::lines::Lines;
 use polyglow_data::ngram::NgramModel;
 use polyglow_model::Task;
-use serde::Serialize;
-
-use super::model::ModelArgs;
-use crate::activity::Activity;
-use crate::failure::{usage, with_hint};
-use crate::inspection::has_valid;
 use polyglow_train::config::Config;
 use polyglow_train::predict::alignment::{align, error_rate};
 use polyglow_train::predict::confusion::{LabelScores, of_labels, write_labels};
@@ -24,8 +18,14 @@ use polyglow_train::predict::evaluation::{Evaluation, Scores, TranslationScores,
 use polyglow_train::predict::translate::Translator;
 use polyglow_train::run::{TrainedModel, check_attends, translator};
 use polyglow_train::suggestion::nearest;
+use serde::Serialize;
 
-/// What a language model is compared with.
+use super::model::ModelArgs;
+use crate::activity::Activity;
+use crate::failure::{usage, with_hint};
+use crate::inspection::has_valid;
+
+/// Order of the n-gram model that a language model is compared with.
 const NGRAM_ORDER: usize = 5;
 /// Lines that are encoded at a time.
 const CHUNK: usize = 1 << 14;
@@ -62,7 +62,7 @@ struct Report<'a> {
     beam_size: usize,
     #[serde(flatten)]
     scores: &'a Scores,
-    /// Beside a language model: what counting comes to.
+    /// For comparison with a language model: an n-gram model.
     #[serde(skip_serializing_if = "Option::is_none")]
     ngram: Option<NgramScores>,
     /// Of each label, if the model gives labels.
@@ -71,7 +71,7 @@ struct Report<'a> {
     /// Of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
-    /// What the model was made for.
+    /// Decides which scores are printed.
     #[serde(skip)]
     task: Task,
 }
@@ -131,7 +131,7 @@ struct NgramScores {
     bits_per_byte: f64,
 }
 
-/// Counts the training text of a run, and scores `pairs` by what was counted.
+/// Counts the n-grams of a run's training text, and scores `pairs` by them.
 fn ngram_scores(config: &Config, trained: &TrainedModel, pairs: &[Pair]) -> anyhow::Result<NgramScores> {
     let tokenizer = &trained.tokenizers.tgt;
     let mut sequences = Vec::new();
@@ -181,7 +181,7 @@ fn find_split<'a>(config: &Config, name: &'a str) -> anyhow::Result<Split<'a>> {
 fn gold(path: &Path, config: &Config, split: &str, pairs: &[Pair]) -> anyhow::Result<Vec<Vec<Link>>> {
     if path == Path::new(GOLD) {
         let toy = config.data.toy();
-        let error = || usage(anyhow!("`--alignments gold`: only an embedded corpus brings gold alignments along"));
+        let error = || usage(anyhow!("`--alignments gold`: only an embedded corpus has gold alignments"));
         let aligned = toy.and_then(|toy| toy.split(split)).ok_or_else(error)?;
         return Ok(aligned.into_iter().map(|pair| pair.alignment).collect());
     }
@@ -239,7 +239,7 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
         }
     }
     if let (Task::Words, Some(accuracy)) = (task, scores.accuracy) {
-        writeln!(out, "accuracy        {accuracy:.4}   a word of the context scores above all that are drawn")?;
+        writeln!(out, "accuracy        {accuracy:.4}   a context word scores above all drawn words")?;
         return Ok(writeln!(out, "loss            {:.4}   nats per word, real or drawn", scores.loss)?);
     }
     if let (Some(accuracy), Some(labels)) = (scores.accuracy, labels) {

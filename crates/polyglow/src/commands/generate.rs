@@ -8,11 +8,11 @@ use clap::Args;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sentence, search};
 use polyglow_model::{Model, Task};
+use polyglow_train::device::upload;
 
 use super::counts;
 use super::model::ModelArgs;
 use crate::failure::{usage, with_hint};
-use polyglow_train::device::upload;
 
 /// What `polyglow generate` is asked to do.
 #[derive(Args)]
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
         let error = anyhow!("`{}` has `model.arch = \"{}\"`", args.run.display(), config.model.arch.name());
         let advice = match config.model.task() {
             Task::Words => "`polyglow embeddings` is for word vectors",
-            Task::Labels | Task::Images => "`polyglow classify` is for models that give labels",
+            Task::Labels | Task::Images => "`polyglow classify` is for classifiers",
             Task::Masked => "`polyglow evaluate` is for models that find hidden tokens",
             Task::Translation | Task::Language => "`polyglow translate` is for models with a source",
         };
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     let tokenizer = &trained.tokenizers.tgt;
     let sentence = sentence(args, &trained.model, tokenizer)?;
     let special = tokenizer.special();
-    // A language model looks only at how many rows the source has.
+    // A language model only uses the number of rows of the source.
     let source = upload(vec![special.bos as i32], 1, &device);
     let mut next = Incremental::new([(&trained.model, source)], &[special.pad, special.bos, special.unk]);
     let marks = Marks { bos: special.bos, eos: special.eos };
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is asked of the texts.
+/// The prefix and the limits of the texts.
 fn sentence(args: &GenerateArgs, model: &Model, tokenizer: &Tokenizer) -> anyhow::Result<Sentence> {
     let prefix = tokenizer.encode(&args.prompt).context("encoding the prompt")?;
     let unknown = prefix.contains(&tokenizer.special().unk);
@@ -108,6 +108,6 @@ fn sentence(args: &GenerateArgs, model: &Model, tokenizer: &Tokenizer) -> anyhow
         return Err(usage(error));
     }
     let len = prefix.len();
-    ensure!(len < max_len, "the prompt has {len} tokens, which leaves none of the {} to write", max_len - 1);
+    ensure!(len < max_len, "the prompt has {len} tokens, which leaves none of the {} for the text", max_len - 1);
     Ok(Sentence { min_len: 0, max_len, prefix, constraints: Vec::new(), number: 0 })
 }

@@ -1,4 +1,4 @@
-//! `polyglow info`: what a run directory holds.
+//! `polyglow info`: the content of a run directory.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use polyglow_model::ModelConfig;
+use polyglow_train::config::{BestMetric, Config};
+use polyglow_train::run::{Best, Checkpoint, RunDirectory, TrainState, records};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::inspection::VocabularyReport;
-use polyglow_train::config::{BestMetric, Config};
-use polyglow_train::run::RunDirectory;
-use polyglow_train::run::{Best, Checkpoint, TrainState, records};
 
-/// What a table of results has: the key of a record, the title, and digits behind the point.
+/// Columns of the table of results: key of a record, title, decimals.
 const SCORES: [(&str, &str, usize); 7] = [
     ("bleu", "BLEU", 2),
     ("chrf", "CHRF", 2),
@@ -35,7 +34,7 @@ pub(crate) struct InfoArgs {
     json: bool,
 }
 
-/// The JSON report. Whatever a run has not come to yet is null or empty.
+/// The JSON report. What a run has not reached yet is null or empty.
 #[derive(Serialize)]
 struct Report<'a> {
     run: &'a Path,
@@ -88,7 +87,7 @@ struct CheckpointsReport {
     others: BTreeMap<String, u64>,
 }
 
-/// Prints the config in short, sizes, the state of training, and the results so far.
+/// Prints a summary of the config, sizes, the state of training, and the results so far.
 ///
 /// # Errors
 /// There is no such run, or something in it cannot be read.
@@ -119,7 +118,7 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
         }
     };
     let others = names.filter_map(of_other).collect();
-    // Training makes the tokenizers after the directory, so a run may have none yet.
+    // Training creates the tokenizers after the directory, so a new run may have none.
     let vocabulary = run.tokenizers().ok().map(|tokenizers| VocabularyReport::new(&tokenizers));
     let records = records::read(&run.metrics_path())?;
     let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).cloned().collect::<Vec<_>>();
@@ -168,7 +167,7 @@ fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -
     let name = tokenizer.kind.name();
     match &report.vocabulary {
         Some(sizes) => writeln!(out, "tokenizer    {name}, {sizes}")?,
-        None => writeln!(out, "tokenizer    {name}, not made yet")?,
+        None => writeln!(out, "tokenizer    {name}, not created yet")?,
     }
     write!(out, "model        {}", describe(model))?;
     match report.parameters {
@@ -206,7 +205,7 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
         let number = |key: &str| record[key].as_f64().unwrap_or(f64::NAN);
         writeln!(
             out,
-            "trained      step {}: loss {:.3}, perplexity {:.2}, learning rate {:.2e}, {:.0} target tokens a second",
+            "trained      step {}: loss {:.3}, perplexity {:.2}, learning rate {:.2e}, {:.0} target tokens per second",
             record["step"],
             number("loss"),
             number("perplexity"),
@@ -223,7 +222,7 @@ fn write_results(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()
         return Ok(());
     }
     let records = || report.validations.iter().chain(&report.tests);
-    // What a model does not do, such as to translate, has no scores.
+    // A language model, for example, has no BLEU.
     let columns: Vec<_> = SCORES.iter().filter(|(key, ..)| records().any(|record| record[key].is_number())).collect();
     write!(out, "\n{:12} {:>8}", "SPLIT", "STEP")?;
     columns.iter().try_for_each(|(_, title, _)| write!(out, " {title:>10}"))?;

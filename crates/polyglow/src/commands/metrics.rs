@@ -12,10 +12,11 @@ use anyhow::{anyhow, ensure};
 use polyglow_metrics::significance::DEFAULT_SEED;
 
 use crate::failure::{usage, with_hint};
-pub(crate) use args::MetricsArgs;
 use args::{MetricName, Style, Task};
 use input::Input;
 use scoring::Scores;
+
+pub(crate) use args::MetricsArgs;
 
 /// Scores the hypotheses and prints the scores to stdout.
 ///

@@ -1,18 +1,18 @@
-//! What every command that uses a trained model starts from.
+//! The arguments of every command that uses a trained model.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use burn::tensor::Device;
 use clap::Args;
-
-use super::counts;
-use crate::failure::{usage, with_hint};
 use polyglow_train::config::Config;
 use polyglow_train::device;
 use polyglow_train::run::{RunDirectory, TrainedModel};
 
-/// What a run may be used with otherwise than it was trained: everything that leaves the model and its ids alone.
+use super::counts;
+use crate::failure::{usage, with_hint};
+
+/// Keys that may differ from the training: those on which neither the model nor its ids depend.
 const FREE_KEYS: [&str; 4] = ["search.", "data.", "train.tokenize=", "train.max_tokens="];
 
 /// Which model to use, and how.
@@ -54,7 +54,7 @@ impl ModelArgs {
     /// The run's config with what the arguments change in it, and the device.
     ///
     /// # Errors
-    /// There is no such run or device; an override is wrong, or of a key that the model depends on (exit code 2).
+    /// There is no such run or device; an override is wrong, or is of a key that the model depends on (exit code 2).
     pub(crate) fn open(&self) -> anyhow::Result<(Config, Device)> {
         if let Some(fixed) = self.overrides.iter().find(|set| !FREE_KEYS.iter().any(|free| set.starts_with(free))) {
             let error = usage(anyhow!("`--set {fixed}`: the trained model depends on that key"));

@@ -1,17 +1,15 @@
-//! `polyglow quantize`: a checkpoint with matrices of 8 bits.
+//! `polyglow quantize`: a checkpoint with 8-bit matrices.
 
 use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_model::Arch;
+use polyglow_train::run::{Checkpoint, Content, RunDirectory, weights};
 
 use crate::failure::{usage, with_hint};
-use polyglow_train::run::RunDirectory;
-use polyglow_train::run::weights;
-use polyglow_train::run::{Checkpoint, Content};
 
-/// Names that mean something else.
+/// Reserved names.
 const TAKEN: [&str; 4] = ["best", "last", "average", "ema"];
 
 /// What `polyglow quantize` is asked to do.
@@ -30,8 +28,8 @@ pub(crate) struct QuantizeArgs {
 /// Writes the weights of a checkpoint with every matrix rounded to 8 bits, and a scale for each output.
 ///
 /// # Errors
-/// There is no such run or checkpoint, it is no Transformer's (exit code 2), it is damaged, or has 8 bits already (exit code 2); the name is one that means
-/// something else (exit code 2); the new checkpoint cannot be written.
+/// There is no such run or checkpoint; the checkpoint is damaged; it is not a Transformer's or has 8 bits already, or the
+/// name is reserved (exit code 2); the new checkpoint cannot be written.
 pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
     let QuantizeArgs { run, checkpoint, name } = args;
     check_name(name)?;
@@ -39,19 +37,19 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
     let arch = directory.config()?.model.arch;
     if arch != Arch::Transformer {
         let error = anyhow!("`{}` has `model.arch = \"{}\"`", run.display(), arch.name());
-        return Err(with_hint(usage(error), "only the matrices of `\"transformer\"` have a form in 8 bits"));
+        return Err(with_hint(usage(error), "only `\"transformer\"` has 8-bit matrices"));
     }
     let checkpoints = directory.checkpoints(1);
     checkpoints.tidy(|unfinished| unfinished == name)?;
     let place = directory.root().join("checkpoints").join(name);
     if place.exists() && !Checkpoint::is_at(&place) {
-        let error = anyhow!("`{}` is there, and is no checkpoint", place.display());
+        let error = anyhow!("`{}` exists and is not a checkpoint", place.display());
         return Err(with_hint(usage(error), "name another with `--name`"));
     }
     let (found, weights) = directory.weights(checkpoint)?;
     if weights.is_int8() {
         let error = anyhow!("the matrices of `{}` have 8 bits already", found.path.display());
-        return Err(with_hint(usage(error), "name the checkpoint that it was made of with `--checkpoint`"));
+        return Err(with_hint(usage(error), "name the checkpoint that it was made from with `--checkpoint`"));
     }
     let model = weights::quantize(&weights)?;
     let bytes = |sizes: &mut dyn Iterator<Item = usize>| sizes.sum::<usize>() as f64 / 1e6;
@@ -59,18 +57,18 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
     let after = bytes(&mut model.iter().map(|(_, data)| data.as_bytes().len()));
     let path = checkpoints.write(name, &Content { model, optimizer: Vec::new(), average: Vec::new() }, &found.state)?;
     let (from, path) = (found.path.display(), path.display());
-    tracing::info!("wrote `{from}` with matrices of 8 bits to `{path}`: {after:.1} MB in place of {before:.1} MB");
+    tracing::info!("wrote `{from}` with 8-bit matrices to `{path}`: {after:.1} MB instead of {before:.1} MB");
     tracing::info!("score it: polyglow evaluate {} --checkpoint {name}", run.display());
     Ok(())
 }
 
-/// Makes sure that a name is one of a directory in the run's checkpoints, and no other checkpoint's.
+/// Makes sure that a name can be a directory among the run's checkpoints and is not reserved.
 fn check_name(name: &str) -> anyhow::Result<()> {
     let plain = name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '-' || sign == '_') && !name.is_empty();
     if plain && !TAKEN.contains(&name) && !name.starts_with("step-") {
         return Ok(());
     }
-    let error = anyhow!("`--name {name}` cannot name a checkpoint in 8 bits");
+    let error = anyhow!("`--name {name}` cannot name an 8-bit checkpoint");
     let taken = TAKEN.join("`, `");
-    Err(with_hint(usage(error), format!("it has letters, digits, `-` and `_`, and is none of `{taken}` and `step-N`")))
+    Err(with_hint(usage(error), format!("use letters, digits, `-` and `_`; `{taken}` and `step-N` are reserved")))
 }

@@ -1,4 +1,4 @@
-//! `polyglow report`: a page on one run or several.
+//! `polyglow report`: an HTML page about one or several runs.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub(crate) struct ReportArgs {
 /// runs side by side, with a significance test.
 ///
 /// # Errors
-/// One of the runs is not there or damaged; the page cannot be written.
+/// One of the runs does not exist or is damaged; the page cannot be written.
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let runs: Vec<RunSummary> = args.runs.iter().map(|run| RunSummary::read(run)).collect::<Result<_, _>>()?;
     let comparisons = if runs.len() > 1 { compare(&runs)? } else { Vec::new() };

@@ -8,13 +8,13 @@ use clap::Args;
 use polyglow_data::corpus::Pair;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
+use polyglow_train::predict::forced::{Forced, force};
+use polyglow_train::run::{check_translates, translator};
 use serde::Serialize;
 
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::with_hint;
-use polyglow_train::predict::forced::{Forced, force};
-use polyglow_train::run::{check_translates, translator};
 
 /// Pairs that are read, batched by length and scored together.
 const PORTION: usize = 2048;
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The next pairs, and what is wrong with the one after them.
+/// The next pairs, and an error if the one after them cannot be read.
 fn portion(src: &mut Lines, tgt: &mut Lines) -> (Vec<Pair>, anyhow::Result<()>) {
     let mut pairs = Vec::new();
     while pairs.len() < PORTION {

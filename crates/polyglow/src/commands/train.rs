@@ -32,7 +32,7 @@ pub(crate) struct TrainArgs {
     tui: bool,
 }
 
-/// Prepares the data, trains to the end or until it is asked to stop, and tests the result.
+/// Prepares the data, trains to the end or until interrupted, and tests the result.
 ///
 /// # Errors
 /// As [`Training::prepare`], [`Training::fork`] and [`Training::run`].
@@ -48,27 +48,27 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     if training.is_new()? {
         inspect_and_keep(&training)?;
     }
-    // Until here an interrupt simply ends the process: there is nothing to save that would not be made again.
+    // Until here an interrupt simply ends the process, because there is nothing worth saving.
     let stop = stop_on_signals()?;
     let (ending, state) = training.run(&stop, &mut progress)?;
-    // Nobody looks at the flag from here on: with it set, the next signal ends the process.
+    // Nothing reads the flag from here on: once it is set, the next signal ends the process.
     stop.ask();
     drop(progress);
     match ending {
         Ending::Stopped => {
-            tracing::info!("stopped after step {}; the same command goes on from there", state.step);
+            tracing::info!("stopped after step {}; the same command resumes it", state.step);
             return Ok(());
         }
         Ending::OutOfPatience => {
             let patience = training.config.train.patience;
-            tracing::info!("ended after step {}: nothing better in {patience} validations", state.step);
+            tracing::info!("ended after step {}: no improvement in {patience} validations", state.step);
         }
         Ending::Done => tracing::info!("trained {} steps on {} target tokens", state.step, state.tokens),
     }
     finish(&training.run, &training.config, &training.device)
 }
 
-/// Shows what `check` would, and keeps it in the run's directory.
+/// Prints the report of `check`, and saves it in the run's directory.
 fn inspect_and_keep(training: &Training) -> anyhow::Result<()> {
     let Training { config, run, device, text, tokenizers, cache, .. } = training;
     let inspection = inspect(&Subject { config, train: &text.train, cache, tokenizers, device })?;

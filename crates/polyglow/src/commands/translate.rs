@@ -10,20 +10,19 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use polyglow_data::lines::Lines;
+use polyglow_train::predict::translate::{Request, Translator};
+use polyglow_train::predict::unknown_words::UnknownWords;
+use polyglow_train::run::{TrainedModel, check_attends, check_translates, translator};
 
 use super::counts;
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
-use polyglow_train::predict::translate::{Request, Translator};
-use polyglow_train::predict::unknown_words::UnknownWords;
-use polyglow_train::run::{TrainedModel, check_attends, check_translates, translator};
-
 use output::Output;
 use results::Results;
 
-/// What the files beside the input must be like.
-const BESIDE: &str = "there must be a line for each line of the input; a blank one where nothing is asked for";
+/// The hint for files that go with the input.
+const BESIDE: &str = "there must be one line for each line of the input, blank if nothing is asked for";
 
 /// Lines that are read, batched by length and translated together.
 const PORTION: usize = 2048;
@@ -78,7 +77,7 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 /// Translates every line of the input and writes as many results, in their order.
 ///
 /// # Errors
-/// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a wish cannot be fulfilled; the
+/// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix or a constraint cannot be met; the
 /// output cannot be written.
 pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
@@ -110,7 +109,7 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Translates to the end of the input. Where the translations are shown to somebody, they are the progress.
+/// Translates to the end of the input. If translations are printed to a terminal, no other progress is shown.
 fn translate(translator: &Translator<'_>, mut input: Input, mut results: Results, shown: bool) -> anyhow::Result<()> {
     let mut activity = (!input.typed && io::stderr().is_terminal() && !shown).then(Activity::new);
     let (mut first_line, mut unknown) = (1, UnknownWords::default());
@@ -138,7 +137,7 @@ struct Input {
     first: Option<String>,
     prefix: Option<Lines>,
     constraints: Option<Lines>,
-    /// Whether somebody types, who wants an answer to each line; a file is faster in large portions.
+    /// Whether a person types the lines, who expects an answer to each; a file is faster in large portions.
     typed: bool,
 }
 
@@ -154,7 +153,7 @@ impl Input {
         Ok(Self { lines, first: None, prefix, constraints, typed })
     }
 
-    /// Reads the first line, so that what is wrong with the input shows before anything else happens.
+    /// Reads the first line, so that an unreadable input is an error before the output is created.
     fn probe(&mut self) -> anyhow::Result<()> {
         if !self.typed {
             self.first = self.lines.next().transpose()?;
@@ -162,7 +161,7 @@ impl Input {
         Ok(())
     }
 
-    /// The next lines; none at the end.
+    /// The next lines; `None` at the end.
     fn portion(&mut self) -> anyhow::Result<Option<Vec<Request>>> {
         let mut requests = Vec::new();
         while requests.len() < if self.typed { 1 } else { PORTION } {
@@ -176,7 +175,7 @@ impl Input {
         Ok((!requests.is_empty()).then_some(requests))
     }
 
-    /// Checks that nothing is left over.
+    /// Checks that the other files have no more lines than the input.
     fn finish(mut self) -> anyhow::Result<()> {
         let read = self.lines.line();
         for lines in [&mut self.prefix, &mut self.constraints].into_iter().flatten() {

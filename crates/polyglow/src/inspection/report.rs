@@ -1,4 +1,4 @@
-//! An inspection as text: two tables of the splits, and a line for everything else.
+//! An inspection as text: two tables of the splits, and one line for everything else.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use polyglow_model::Precision;
+use polyglow_train::config::Config;
 use serde::Serialize;
 
 use super::BatchesReport;
 use super::text::SplitReport;
-use polyglow_train::config::Config;
 
 /// Share of unknown tokens above which a vocabulary looks wrong.
 const UNKNOWN: f64 = 0.01;
@@ -18,7 +18,7 @@ const COPIES: f64 = 0.05;
 /// Share of the pairs left out above which a corpus or a limit looks wrong.
 const LEFT_OUT: f64 = 0.1;
 
-/// Something that may be meant, but mostly is not.
+/// Something that is rarely intended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Warning {
     /// What was found.
@@ -49,17 +49,17 @@ pub(super) fn find(
     }
     if !splits.iter().any(|split| split.name == "valid") {
         let message = "there is no `data.valid`".to_owned();
-        let hint = "without it nothing tells when the model begins to learn by heart: no `best`, no patience";
+        let hint = "without it overfitting goes unnoticed: there is no `best` checkpoint and no patience";
         warnings.push(Warning { message, hint: hint.to_owned() });
     }
     if config.train.precision == Precision::Bf16 && config.device == "flex" {
-        let message = "`train.precision = \"bf16\"` is only imitated on `flex`".to_owned();
-        let hint = "it shows how a loss falls with it; \"f32\" is much faster there";
+        let message = "`train.precision = \"bf16\"` is only emulated on `flex`".to_owned();
+        let hint = "it shows the effect on the loss; \"f32\" is much faster there";
         warnings.push(Warning { message, hint: hint.to_owned() });
     }
     let (warmup, steps) = (config.train.warmup_steps, batches.steps);
     if warmup >= steps {
-        let message = format!("the warm-up of {warmup} steps is no shorter than the training of {steps}");
+        let message = format!("the warm-up of {warmup} steps is not shorter than the training of {steps}");
         let hint = "the learning rate never reaches its peak; lower `train.warmup_steps` or train longer";
         warnings.push(Warning { message, hint: hint.to_owned() });
     }
@@ -95,7 +95,7 @@ fn of_split(split: &SplitReport, embedded: bool) -> Vec<Warning> {
     warn(
         !embedded && split.share(duplicates) > DUPLICATES,
         format!("{name}: {duplicates} pairs ({share}) repeat an earlier one"),
-        "remove them: what repeats is learned by heart, and counts several times in scores",
+        "remove them: repeated pairs are memorized, and count several times in scores",
     );
     let (copies, share) = count(split.copies);
     warn(
@@ -106,7 +106,7 @@ fn of_split(split: &SplitReport, embedded: bool) -> Vec<Warning> {
     let (in_train, share) = count(split.in_train.unwrap_or(0));
     warn(
         !embedded && in_train > 0,
-        format!("{name}: {in_train} sentences ({share}) also stand in the training text"),
+        format!("{name}: {in_train} sentences ({share}) are also in the training text"),
         "remove them from it: scores on what was trained on say little about other text",
     );
     warnings
@@ -150,7 +150,7 @@ mod tests {
             (SplitReport { kept: 89, too_long: 1, ..clean() }, "train: 11 pairs (11.0 %) are left out"),
             (SplitReport { duplicates: 11, ..clean() }, "train: 11 pairs (11.0 %) repeat"),
             (SplitReport { copies: 6, ..clean() }, "train: 6 pairs (6.0 %) have a target that is their source"),
-            (SplitReport { in_train: Some(1), ..clean() }, "train: 1 sentences (1.0 %) also stand"),
+            (SplitReport { in_train: Some(1), ..clean() }, "train: 1 sentences (1.0 %) are also in"),
         ];
         for (split, message) in suspicious {
             let warnings = of_split(&split, false);

@@ -73,8 +73,8 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
         "train: 10 pairs (20.0 %) repeat an earlier one",
         "train: 6 pairs (12.0 %) have a target that is their source",
         "test: 14.3 % of the source tokens are unknown to the vocabulary",
-        "test: 1 sentences (33.3 %) also stand in the training text",
-        "the warm-up of 9 steps is no shorter than the training of 6",
+        "test: 1 sentences (33.3 %) are also in the training text",
+        "the warm-up of 9 steps is not shorter than the training of 6",
     ];
     let messages: Vec<_> =
         report["warnings"].as_array().expect("a list").iter().map(|found| &found["message"]).collect();
@@ -95,7 +95,7 @@ fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
     assert!(report.contains("test      source          7        2.3          3    14.29 %"), "{report}");
     assert!(report.contains("vocabulary  33 tokens, shared"), "{report}");
     assert!(
-        report.contains("\nwarning: test: 1 sentences (33.3 %) also stand in the training text\n  hint: "),
+        report.contains("\nwarning: test: 1 sentences (33.3 %) are also in the training text\n  hint: "),
         "{report}"
     );
     assert!(messages.contains("trying a step on the largest batch"), "{messages}");
@@ -105,7 +105,7 @@ fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
 fn training_warns_of_the_same_before_its_first_step() {
     let place = dirty();
     let (_, messages) = place.succeed(&["train", "tiny.toml", "--run", "run"]);
-    let warning = messages.find("also stand in the training text; remove them").expect("a warning");
+    let warning = messages.find("are also in the training text; remove them").expect("a warning");
     assert!(warning < messages.find("step 2/6").expect("a report"), "{messages}");
 }
 

@@ -193,6 +193,6 @@ fn a_classifier_of_images_learns_answers_and_shows_where_it_looks() {
     place.succeed(&["attention", "run", left, "--out", "map.png"]);
     assert!(fs::read(place.path().join("map.png")).expect("it was written").starts_with(b"\x89PNG\r\n"));
     assert!(place.fail(2, &["attention", "run", left, "--out", "map.svg", "--layer", "3"]).contains("the last is 2"));
-    assert!(place.fail(2, &["classify", "run"]).contains("there is no image"));
+    assert!(place.fail(2, &["classify", "run"]).contains("no image is given"));
     assert!(place.fail(1, &["classify", "run", "train.tsv"]).contains("neither PNG nor JPEG"));
 }

@@ -234,7 +234,7 @@ fn what_cannot_be_explored_or_is_left_out_is_said() {
     assert!(message.contains("`nothing.txt` is neither a run nor a file of vectors"), "{message}");
     fs::write(PLACE.path().join("twice.txt"), "a 1 2\nb 2 1\na 3 3\n").expect("it can be written");
     let message = PLACE.succeed(&["embeddings", "twice.txt", "nearest", "a"]).1;
-    assert!(message.contains("1 words stand there again"), "{message}");
+    assert!(message.contains("1 repeated words are ignored"), "{message}");
     // Longer than the model, and asked for a word at the end.
     let text = format!("{} bbb", ["aaa"; 25].join(" "));
     let message = PLACE.fail(2, &["embeddings", "run", "context", &text, "--word", "bbb"]);

@@ -56,7 +56,7 @@ fn a_run_that_has_not_begun_is_shown_as_such() {
         fs::remove_file(place.path().join(entry)).expect("it is there");
     }
     let (text, _) = place.succeed(&["info", "run"]);
-    assert!(text.contains("tokenizer    word, not made yet\n"), "{text}");
+    assert!(text.contains("tokenizer    word, not created yet\n"), "{text}");
     assert!(text.contains("state        no checkpoint yet\n"), "{text}");
     let report = place.json(&["info", "run", "--json"]);
     assert!(report["state"].is_null() && report["parameters"].is_null() && report["vocabulary"].is_null());

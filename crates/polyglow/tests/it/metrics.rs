@@ -199,8 +199,8 @@ fn a_file_that_cannot_be_scored_is_named_with_its_line() {
     for (arguments, error, hint) in [
         (&["hyp", "nowhere"][..], "cannot access `nowhere`", "hint: give the path of a file"),
         (&["hyp", "latin"], "`latin` line 2: invalid UTF-8 at byte 4 of the line", "hint: convert the file"),
-        (&["empty", "hyp"], "`empty` is empty", "hint: there must be a line for each segment"),
-        (&["hyp", "tabs", "--num-refs", "2"], "`tabs` line 2: 1 references instead of 2", "hint: `--num-refs` wants"),
+        (&["empty", "hyp"], "`empty` is empty", "hint: there must be one line per segment"),
+        (&["hyp", "tabs", "--num-refs", "2"], "`tabs` line 2: 1 references instead of 2", "hint: `--num-refs` expects"),
     ] {
         let message = folder.stderr(1, arguments, None);
         assert!(message.contains(error) && message.contains(hint), "{message}");

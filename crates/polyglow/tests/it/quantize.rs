@@ -16,7 +16,7 @@ fn weights(place: &Workplace, checkpoint: &str) -> Weights {
 fn matrices_in_8_bits_are_smaller_score_nearly_the_same_and_are_listed() {
     let place = Workplace::trained();
     let (_, message) = place.succeed(&["quantize", "run", "--checkpoint", "last"]);
-    assert!(message.contains("with matrices of 8 bits to `run/checkpoints/int8`"), "{message}");
+    assert!(message.contains("with 8-bit matrices to `run/checkpoints/int8`"), "{message}");
     let dir = place.path().join("run/checkpoints/int8");
     assert_eq!(fs::read_dir(dir).expect("it is there").count(), 2, "weights and state, no optimizer");
     let (float, int8) = (weights(&place, "last"), weights(&place, "int8"));
@@ -57,7 +57,7 @@ fn what_cannot_be_quantized_or_trained_is_refused() {
     let place = Workplace::trained();
     for name in ["best", "last", "average", "ema", "step-4", "", "a/b", ".hidden", "a.tmp"] {
         let message = place.fail(2, &["quantize", "run", &format!("--name={name}")]);
-        assert!(message.contains("cannot name a checkpoint in 8 bits"), "{message}");
+        assert!(message.contains("cannot name an 8-bit checkpoint"), "{message}");
     }
     assert!(place.fail(1, &["quantize", "elsewhere"]).contains("no run in `elsewhere`"));
     place.succeed(&["quantize", "run"]);

@@ -258,5 +258,5 @@ fn gold_alignments_give_an_error_rate_a_layer() {
     assert!(fail("\n\n\n\n").contains("`wrong.align` has no links"));
     assert!(fail("0-0\n9-0\n\n\n").contains("`wrong.align` line 2: `9-0` is beyond the pair's 3 and 2 words"));
     let message = PLACE.fail(2, &["evaluate", "run", "--alignments", "gold"]);
-    assert!(message.contains("only an embedded corpus brings gold alignments along"), "{message}");
+    assert!(message.contains("only an embedded corpus has gold alignments"), "{message}");
 }

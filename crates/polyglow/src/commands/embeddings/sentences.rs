@@ -1,15 +1,15 @@
-//! Lines that are near others.
+//! `polyglow embeddings ... sentences`: the nearest lines of each line.
 
 use std::io::{self, Write};
 
 use anyhow::anyhow;
+use polyglow_train::predict::unknown_words::UnknownWords;
+use polyglow_view::embeddings::{Pool, Sentences};
 use serde::Serialize;
 
 use super::args::SentencesArgs;
 use super::{Opened, print_json, read_lines};
 use crate::failure::usage;
-use polyglow_train::predict::unknown_words::UnknownWords;
-use polyglow_view::embeddings::{Pool, Sentences};
 
 /// A line and those near it.
 #[derive(Serialize)]
@@ -46,7 +46,7 @@ pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> an
             Sentences::of_model(run.reader(), &texts, *pool)?
         }
         Opened::File(_) if *pool == Pool::First => {
-            return Err(usage(anyhow!("`--pool first`: the first word of a line knows nothing of the others")));
+            return Err(usage(anyhow!("`--pool first`: a word vector does not depend on the other words of its line")));
         }
         Opened::File(embeddings) => Sentences::of_words(embeddings, &texts)?,
     };
@@ -60,7 +60,7 @@ pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> an
         reports.push(LineNeighbors { line: number, text: &texts[line - 1], neighbors: neighbors.collect() });
     }
     if query.is_some() && reports.is_empty() {
-        return Err(usage(anyhow!("`--query` has no word that is known")));
+        return Err(usage(anyhow!("`--query` has no known word")));
     }
     if json {
         return print_json(&reports);

@@ -22,7 +22,6 @@ The environment variable SACREBLEU_SEED is the seed of every resampling (default
 /// What `polyglow metrics` is asked to do.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-#[expect(clippy::struct_field_names, reason = "fields are named as their options, which are those of sacreBLEU")]
 pub(crate) struct MetricsArgs {
     /// The hypotheses, one per line; with --hypothesis, those of the baseline
     #[arg(value_name = "HYP")]
@@ -115,7 +114,6 @@ pub(super) struct ChrfArgs {
 #[derive(Args)]
 #[command(next_help_heading = "TER")]
 #[expect(clippy::struct_excessive_bools, reason = "these are the four switches of Tercom, independent of each other")]
-#[expect(clippy::struct_field_names, reason = "fields are named as their options, which are those of sacreBLEU")]
 pub(super) struct TerArgs {
     /// Keep case
     #[arg(long)]

@@ -12,7 +12,7 @@ use polyglow_metrics::lines;
 use super::MetricsArgs;
 use crate::failure::{usage, with_hint};
 
-/// How many lines with a split-off full stop sacreBLEU takes for a tokenized text.
+/// From this many lines that end in ` .`, sacreBLEU considers a text tokenized.
 const TOKENIZED_LINES: usize = 100;
 
 /// The texts of all files.
@@ -65,7 +65,7 @@ impl Input {
     /// Splits the texts into lines that belong together.
     ///
     /// # Errors
-    /// A text has no line, or not as many as the first; a line does not have the number of references asked for.
+    /// A text is empty or its number of lines differs from the first; a line has the wrong number of references.
     pub(super) fn systems(&self) -> anyhow::Result<Systems<'_>> {
         let hypotheses: Vec<_> = self.systems.iter().map(Text::lines).collect();
         let references: Vec<_> = self.references.iter().map(Text::lines).collect();
@@ -74,10 +74,7 @@ impl Input {
         for (text, &count) in texts.iter().zip(&counts) {
             if count == 0 {
                 let error = DataError::Empty { path: text.path.clone() };
-                return Err(with_hint(
-                    error,
-                    "there must be a line for each segment; a blank one where there is no text",
-                ));
+                return Err(with_hint(error, "there must be one line per segment, blank if the segment has no text"));
             }
             if count != counts[0] {
                 return Err(different_lengths(texts[0], counts[0], text, count));
@@ -122,7 +119,7 @@ impl Text {
 }
 
 impl Systems<'_> {
-    /// Warns where so many hypotheses end in a full stop of its own that they seem to be tokenized.
+    /// Warns if so many hypotheses end in ` .` that they seem to be tokenized.
     pub(super) fn warn_of_tokens(&self) {
         for (name, hypotheses) in self.names.iter().zip(&self.hypotheses) {
             let tokenized = hypotheses.iter().filter(|line| line.ends_with(" .")).count();
@@ -157,10 +154,7 @@ fn split_references<'a>(text: &Text, lines: &[&'a str], num_refs: usize) -> anyh
         if fields.len() != num_refs {
             let found = fields.len();
             let error = anyhow!("`{}` line {number}: {found} references instead of {num_refs}", text.path.display());
-            return Err(with_hint(
-                error,
-                "`--num-refs` wants that many references on each line, with tabs between them",
-            ));
+            return Err(with_hint(error, "`--num-refs` expects this many references on each line, separated by tabs"));
         }
         for (stream, field) in streams.iter_mut().zip(fields) {
             stream.push(field);

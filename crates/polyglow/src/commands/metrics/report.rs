@@ -31,7 +31,7 @@ pub(super) fn write_corpus(out: &mut impl Write, all_scores: &[Scores], style: S
     Ok(())
 }
 
-/// Writes one score for each line: a line of text, or an object on a line of its own.
+/// Writes one score for each line: a line of text or one JSON object.
 pub(super) fn write_sentences(out: &mut impl Write, all_scores: &[Scores], style: Style) -> anyhow::Result<()> {
     for scores in all_scores {
         let signature = scores.signature.to_string();
@@ -49,7 +49,7 @@ pub(super) fn write_sentences(out: &mut impl Write, all_scores: &[Scores], style
     Ok(())
 }
 
-/// JSON with so many spaces for each level.
+/// JSON indented by this many spaces per level.
 pub(super) fn indented(value: &impl Serialize, spaces: usize) -> anyhow::Result<String> {
     let indent = " ".repeat(spaces);
     let mut json = Vec::new();

@@ -6,14 +6,14 @@ use burn::tensor::Device;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_model::Task;
-
-use crate::activity::Activity;
-use crate::inspection::has_valid;
 use polyglow_train::config::Config;
 use polyglow_train::predict::evaluation::{Evaluation, evaluate};
 use polyglow_train::predict::translate::Translator;
 use polyglow_train::run::records::Records;
 use polyglow_train::run::{Checkpoint, RunDirectory, translator};
+
+use crate::activity::Activity;
+use crate::inspection::has_valid;
 
 /// Translations that are shown at the end.
 const SAMPLES: usize = 5;

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use polyglow_train::predict::translate::{Request, Translator};
+use polyglow_train::predict::unknown_words::UnknownWords;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
 use super::Results;
-use polyglow_train::predict::translate::{Request, Translator};
-use polyglow_train::predict::unknown_words::UnknownWords;
 
 /// Translates line by line until the end of the input or Ctrl-C.
 ///
@@ -19,7 +19,7 @@ pub(super) fn run(translator: &Translator<'_>, results: &mut Results, language: 
     let mut editor = DefaultEditor::new().context("cannot read from the terminal")?;
     let history = history();
     if let Some(path) = &history {
-        // There is none before the first time.
+        // It does not exist the first time.
         let _ = editor.load_history(path);
     }
     let ended = ask(translator, results, language, &mut editor);
@@ -51,8 +51,8 @@ fn ask(
     Ok(())
 }
 
-/// The file of the history, in the user's directory for state (XDG base directory specification); none where there is
-/// no such place.
+/// The file of the history, in the user's directory for state (XDG base directory specification); `None` if it
+/// cannot be created.
 fn history() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || Some(std::env::home_dir()?.join(".local/state"));

@@ -1,5 +1,5 @@
-//! The file of `--output`: it appears when it is complete, so that it may be one of the inputs, and what an earlier
-//! command wrote there is kept until there is something to put in its place.
+//! The file of `--output`: it is replaced only when the new one is complete, so that it may be one of the inputs, and a
+//! failed command leaves the old file alone.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use crate::failure::with_hint;
 /// Where translations go.
 pub(super) enum Output {
     Stdout,
-    /// What is no regular file, such as a pipe or `/dev/null`, and is written directly.
+    /// Not a regular file but a pipe, `/dev/null` or the like; it is written directly.
     Special(PathBuf),
-    /// A file that is written beside its place.
+    /// A file that is written next to its final path.
     File {
         path: PathBuf,
         beside: NamedTempFile,
@@ -26,7 +26,7 @@ impl Output {
     /// Without a path, or with `-`, stdout.
     ///
     /// # Errors
-    /// `path` is a directory, or nothing can be written beside it.
+    /// `path` is a directory, or its directory is not writable.
     pub(super) fn create(path: Option<&Path>) -> anyhow::Result<Self> {
         let is_stdout = |path: &&Path| *path == Path::new("-") || *path == Path::new("/dev/stdout");
         let Some(path) = path.filter(|path| !is_stdout(path)) else { return Ok(Self::Stdout) };
@@ -34,7 +34,7 @@ impl Output {
             let error = anyhow!("cannot write `{}`: it is a directory", path.display());
             return Err(with_hint(error, "give the name of a file in it"));
         }
-        // Through a link, the file behind it is meant.
+        // A link stands for the file that it points to.
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
@@ -72,12 +72,14 @@ impl Output {
     pub(super) fn keep(self, error: anyhow::Error) -> anyhow::Error {
         let Self::File { beside, .. } = self else { return error };
         match beside.keep() {
-            Ok((_, path)) => with_hint(error, format!("the lines before that are translated in `{}`", path.display())),
+            Ok((_, path)) => {
+                with_hint(error, format!("the lines translated before the error are in `{}`", path.display()))
+            }
             Err(_) => error,
         }
     }
 
-    /// Puts the file in its place.
+    /// Moves the file to its final path.
     ///
     /// # Errors
     /// It cannot be moved.

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 
 use polyglow_data::alignment::Link;
 use polyglow_data::corpus::Pair;
+use polyglow_train::predict::alignment::align;
+use polyglow_train::predict::translate::{Request, Translation, Translator};
 use serde::Serialize;
 
 use super::{Format, TranslateArgs};
-use polyglow_train::predict::alignment::align;
-use polyglow_train::predict::translate::{Request, Translation, Translator};
 
 /// Where translations are written, and how.
 pub(super) struct Results {
@@ -21,7 +21,7 @@ pub(super) struct Results {
 /// A translation with the source word of each of its words.
 struct Aligned {
     translation: Translation,
-    /// Empty unless somebody needs it.
+    /// Empty unless the format or `--replace-unknown` needs it.
     links: Vec<Link>,
 }
 
@@ -67,7 +67,7 @@ impl Results {
         Ok(self.out.flush()?)
     }
 
-    /// Takes the best translations of each line, aligns those that need it, and replaces unknown words if that is wanted.
+    /// Takes the best translations of each line, aligns those that need it, and replaces unknown words if asked to.
     fn align(
         &self,
         translator: &Translator<'_>,
@@ -99,7 +99,7 @@ impl Results {
         Ok(lines)
     }
 
-    /// Always `n_best` lines, so that line numbers tell what belongs together.
+    /// Always `n_best` lines, so that line numbers map to the input.
     fn write_text(&mut self, best: &[Aligned]) -> io::Result<()> {
         for rank in 0..self.n_best {
             writeln!(self.out, "{}", best.get(rank).map_or("", |aligned| &aligned.translation.text))?;
@@ -123,7 +123,7 @@ impl Results {
     }
 }
 
-/// Puts the source word that it is linked to in the place of each unknown word.
+/// Replaces each unknown word by the source word that it is linked to.
 fn replace(text: &str, unknown: &str, source: &str, links: &[Link]) -> String {
     let source: Vec<&str> = source.split_whitespace().collect();
     let known = |(place, word): (usize, &str)| {
