@@ -9,8 +9,8 @@ use polyglow_train::workload::BatchShape;
 
 /// mimalloc, which is fastest at freeing and allocating the same large temporaries at every step of training.
 ///
-/// If the system is out of memory, the process prints an error and ends with exit code 1. Rust would abort it instead, and
-/// no part of this program can recover from a failed allocation.
+/// If the system is out of memory, the process prints an error and ends with exit code 1. Rust would abort it instead,
+/// and no part of this program can recover from a failed allocation.
 pub struct Allocator;
 
 #[expect(unsafe_code, reason = "an allocator is an unsafe trait")]
@@ -42,8 +42,8 @@ fn require(memory: *mut u8, size: usize) -> *mut u8 {
     if memory.is_null() { out_of_memory(size) } else { memory }
 }
 
-/// Rows, source and target positions of the batch that the device works on. Atomics, not a lock, because any thread reads
-/// them when it is out of memory.
+/// Rows, source and target positions of the batch that the device works on. Atomics, not a lock, because any thread
+/// reads them when it is out of memory.
 static CURRENT: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 /// Notes the batch that the device works on, or `None` when it is done.

@@ -33,8 +33,8 @@ enum Command {
     Check(check::CheckArgs),
     /// Train a model, or resume its training; ends with a test of the result
     Train(train::TrainArgs),
-    /// Score a trained model: BLEU, chrF, exact match, token accuracy, loss and perplexity; of a language model also bits per
-    /// byte, beside those of a 5-gram model; of a classifier accuracy, and precision and recall of each label
+    /// Score a trained model: BLEU, chrF, exact match, token accuracy, loss and perplexity; of a language model also
+    /// bits per byte, beside those of a 5-gram model; of a classifier accuracy, and precision and recall of each label
     Evaluate(evaluate::EvaluateArgs),
     /// Translate lines from a file or stdin to stdout
     Translate(translate::TranslateArgs),

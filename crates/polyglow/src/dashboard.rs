@@ -1,8 +1,8 @@
 //! burn-train's dashboard in the terminal, fed with the records that go to `metrics.jsonl`.
 //!
-//! burn-train thinks in epochs of items. Here one epoch of as many items as there are steps to do stands for the whole
-//! training, so that its bars and its estimate of the time left are right for a resumed training as well; the step
-//! itself, and the epoch of the data, are shown as text.
+//! burn-train counts epochs of items. We show the whole training as one epoch with one item per remaining step, so that
+//! its bars and its estimate of the time left are also right for a resumed training; the step itself and the epoch of
+//! the data are shown as text.
 
 use std::io::{self, IsTerminal};
 use std::mem;
@@ -42,7 +42,7 @@ const PLOTS: [Plot; 9] = [
     Plot { key: "grad_norm", name: "Gradient norm", higher_is_better: false },
 ];
 
-/// Name of the text that says where the training is.
+/// Name of the text with the step and the epoch.
 const STEP: &str = "Step";
 
 /// A dashboard that is open until it is dropped.
@@ -112,7 +112,7 @@ impl Dashboard {
         });
     }
 
-    /// What the user has asked for: the end after this step with the dashboard's quit key, or the end at once.
+    /// What the user has asked for: to stop after this step (the quit key), or to abort immediately.
     pub(crate) fn wish(&self) -> Wish {
         match &self.renderer {
             None => Wish::Abort,
@@ -121,7 +121,7 @@ impl Dashboard {
         }
     }
 
-    /// Says where the training is. Validation has as many items, since burn-train makes plots as dense as the ratio is.
+    /// Shows the position. Validation gets as many items as training, because burn-train scales plots by their ratio.
     fn split(&mut self, name: &str, step: u64) {
         let (items, done) = (self.items(), step.saturating_sub(self.start_step) as usize);
         self.tell(|renderer| {
@@ -130,16 +130,16 @@ impl Dashboard {
         });
     }
 
-    /// How many steps there are to do.
+    /// The number of remaining steps, at least 1.
     fn items(&self) -> usize {
         self.last_step.saturating_sub(self.start_step).max(1) as usize
     }
 
-    /// Talks to the renderer, which panics once the user has chosen to kill the training.
+    /// Calls the renderer, which panics after the user has chosen to kill the training.
     fn tell(&mut self, say: impl FnOnce(&mut dyn MetricsRenderer)) {
         let Some(renderer) = &mut self.renderer else { return };
         if panic::catch_unwind(AssertUnwindSafe(|| say(renderer.as_mut()))).is_err() {
-            // Its destructor talks to the dead dashboard, and would panic again.
+            // Its destructor calls the closed dashboard, and would panic again.
             mem::forget(self.renderer.take());
             take_panic();
         }
@@ -149,7 +149,7 @@ impl Dashboard {
 impl Drop for Dashboard {
     fn drop(&mut self) {
         if thread::panicking() {
-            // The renderer's destructor does nothing in a panic, and its thread would go on drawing over the message.
+            // The renderer's destructor does nothing during a panic, so its thread would draw over the message.
             self.interrupter.stop(None);
             self.tell(|renderer| renderer.manual_close());
         }
@@ -181,7 +181,7 @@ fn entry(name: &str, words: String) -> MetricEntry {
     MetricEntry::new(MetricId::new(Arc::new(name.to_owned())), SerializedEntry::new(words.clone(), words))
 }
 
-/// Where a record is from: `150 of 2000, epoch 3`.
+/// The position of a record: `150 of 2000, epoch 3`.
 fn position(record: &Value, last_step: u64) -> String {
     let step = &record["step"];
     match record["epoch"].as_u64() {
@@ -190,7 +190,7 @@ fn position(record: &Value, last_step: u64) -> String {
     }
 }
 
-/// A number in about four digits.
+/// A number with about four digits.
 fn words(value: f64) -> String {
     match value.abs() {
         size if size >= 1000.0 => format!("{value:.0}"),

@@ -113,7 +113,8 @@ pub(crate) fn record_panics() {
 pub(crate) fn survive_file_size_limit() {
     #[cfg(unix)]
     {
-        // Any handler makes `write` return EFBIG instead of ending the process. If registering fails, we only lose that.
+        // Any handler makes `write` return EFBIG instead of ending the process. If registering fails, we only lose
+        // that.
         let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn has_valid(data: &DataConfig) -> bool {
     data.corpus.is_some() || data.valid.is_some()
 }
 
-/// What is inspected: all that a training would start from.
+/// What is inspected: everything that a training starts from.
 pub(crate) struct Subject<'a> {
     /// The configuration.
     pub(crate) config: &'a Config,
@@ -61,7 +61,7 @@ pub(crate) struct Inspection {
     pub(crate) links: Option<u64>,
     /// The batches of an epoch.
     pub(crate) batches: BatchesReport,
-    /// What training takes on the device, by a formula.
+    /// An estimate of the memory that training takes on the device.
     pub(crate) memory: MemoryEstimate,
     /// One training step on the largest batch.
     pub(crate) step: TrialReport,
@@ -88,7 +88,7 @@ impl VocabularyReport {
     }
 }
 
-/// How the training text falls into batches.
+/// The batches of the training text.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct BatchesReport {
     /// Batches in the first epoch.
@@ -105,10 +105,10 @@ pub(crate) struct BatchesReport {
     pub(crate) largest: BatchShape,
 }
 
-/// Reads every split, plans the batches of an epoch, and trains a throw-away model for one step on the largest of them:
+/// Reads every split, plans the batches of an epoch, and trains a throw-away model for one step on the largest batch:
 /// the one whose activations take the most memory.
 ///
-/// The text is streamed: in memory are eight bytes per training pair and a few per held-out sentence.
+/// The text is streamed: memory holds eight bytes per training pair and a few per held-out sentence.
 ///
 /// # Errors
 /// Whatever would stop a training later: text that cannot be read, a sentence that no batch can hold, sizes that do
@@ -167,7 +167,7 @@ fn plan_batches(subject: &Subject<'_>, model: &ModelShape) -> anyhow::Result<(Ba
     Ok((report, epoch.batch(cache, place, None)?))
 }
 
-/// A number of bytes for people: `312 MiB`.
+/// Bytes in MiB, rounded up: `312 MiB`.
 fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }

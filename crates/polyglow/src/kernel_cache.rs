@@ -1,11 +1,12 @@
-//! Where GPU kernels that were tuned and compiled once are kept for the next process.
+//! The cache of tuned and compiled GPU kernels.
 
-/// Puts the kernels of CubeCL, Burn's way to GPUs, into `polyglow` in the user's cache directory: `$XDG_CACHE_HOME`, or
-/// `~/.cache`. By itself CubeCL would look for the `target` directory of a Cargo workspace first.
+/// Keeps the kernels of CubeCL, the GPU runtime of Burn, in `polyglow` in the user's cache directory:
+/// `$XDG_CACHE_HOME`, or `~/.cache`. By default CubeCL would first look for the `target` directory of a Cargo
+/// workspace.
 ///
-/// A `cubecl.toml` or `burn.toml` that names another directory is kept to, and so are CubeCL's environment variables.
-/// Where nothing can be written, CubeCL keeps its kernels in memory. To be called before the first device is looked for;
-/// later it does nothing.
+/// Another directory in `cubecl.toml`, `burn.toml` or CubeCL's environment variables takes precedence. If the directory
+/// is not writable, CubeCL keeps its kernels in memory. Call it before the first device is opened; later it has no
+/// effect.
 pub(crate) fn locate() {
     #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
     {

@@ -1,6 +1,6 @@
 //! The `polyglow` program: its command line, its commands, and what they print. The work is done by the libraries.
 //!
-//! Read [`cli`] and [`commands`] first; a command wires the libraries together, and prints.
+//! Read `cli.rs` and `commands/` first; a command wires the libraries together, and prints.
 
 mod activity;
 pub mod allocator;

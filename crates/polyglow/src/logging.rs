@@ -23,9 +23,9 @@ static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
 
 /// Starts logging to stderr; call it once.
 ///
-/// `verbosity` is the number of `-v` less the number of `-q`: -2 and below errors only, -1 warnings, 0 what happens,
-/// 1 debugging of polyglow, 2 and above everything polyglow does and the debugging of its libraries. `RUST_LOG`
-/// overrides it. There is no color if stderr is not a terminal or `NO_COLOR` is set.
+/// `verbosity` is the number of `-v` minus the number of `-q`: -2 and below errors, -1 warnings, 0 info, 1 debug
+/// messages of polyglow, 2 and above its traces and debug messages of other crates. `RUST_LOG` overrides it. There is
+/// no color if stderr is not a terminal or `NO_COLOR` is set.
 pub(crate) fn init(verbosity: i16) {
     let default = match verbosity {
         ..=-2 => "error",
@@ -57,7 +57,7 @@ pub(crate) fn log_to_file(path: &Path) -> polyglow_train::Result<()> {
     Ok(())
 }
 
-/// Hands every line meant for stderr to `printer` until the returned guard is dropped.
+/// Passes every line meant for stderr to `printer` until the returned guard is dropped.
 ///
 /// A progress bar must be cleared before a line is printed, and a dashboard allows no output at all.
 #[must_use = "lines go back to stderr when the guard is dropped"]

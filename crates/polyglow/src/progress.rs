@@ -30,7 +30,7 @@ impl Screen {
     /// The dashboard.
     ///
     /// # Errors
-    /// There is no terminal for it (exit code 2).
+    /// Stdin or stdout is not a terminal (exit code 2).
     pub(crate) fn dashboard() -> anyhow::Result<Self> {
         require_terminal()?;
         Ok(Self::Dashboard)
@@ -42,9 +42,9 @@ pub struct Progress {
     screen: Screen,
     activity: Option<Activity>,
     view: View,
-    // After the view, so that it is gone before messages come to stderr again.
+    // Declared after the view, so that the view is dropped before messages go to stderr again.
     redirect: Option<Redirect>,
-    /// The newest report in words, which a bar shows again after a validation.
+    /// The text of the newest report, which a bar shows again after a validation.
     words: String,
     start_step: u64,
     last_step: u64,
@@ -58,7 +58,7 @@ enum View {
 }
 
 impl Progress {
-    /// Nothing is shown before there is something to show.
+    /// A display that shows nothing yet.
     pub(crate) fn new(screen: Screen) -> Self {
         Self {
             screen,
@@ -72,7 +72,7 @@ impl Progress {
         }
     }
 
-    /// Shows the records that a run has so far, then what comes, on a dashboard that is already open.
+    /// Shows the records of a run so far and those to come, on a dashboard that is already open.
     ///
     /// # Errors
     /// The records cannot be read.
@@ -93,7 +93,7 @@ impl Progress {
         Ok(())
     }
 
-    /// How long the steps to come will take at the pace so far: `4m10s`.
+    /// The time that the remaining steps will take at the pace so far: `4m10s`.
     fn time_left(&self, step: u64) -> String {
         let done = (step - self.start_step).max(1) as f64;
         let elapsed = self.started.map_or(0.0, |started| started.elapsed().as_secs_f64());
@@ -161,7 +161,7 @@ impl Observer for Progress {
         let line = format!("step {step}/{last}  epoch {epoch}  {words}  left {left}");
         match &mut self.view {
             View::Lines => tracing::info!("{line}"),
-            // What the terminal shows in another way, `train.log` still gets.
+            // The terminal shows it in the bar; `train.log` gets the line.
             View::Bar(bar) => {
                 tracing::debug!("{line}");
                 bar.set_message(words.clone());

@@ -7,17 +7,17 @@ use polyglow_train::train::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// A process that a signal ended has this and the signal's number as its exit code, as shells have it.
+/// The exit code after a signal is this plus the signal's number, as in shells.
 const KILLED: i32 = 128;
 
-/// A flag that Ctrl-C and SIGTERM set from now on.
+/// Installs handlers of Ctrl-C and SIGTERM that set the returned flag.
 ///
 /// # Errors
-/// The system does not let us handle signals.
+/// The handlers cannot be installed.
 pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
     let stop = Stop::default();
     for signal in [SIGINT, SIGTERM] {
-        // In this order: the first signal finds the flag unset, passes the exit, and sets it.
+        // The order matters: the first signal finds the flag unset, so it does not exit, and sets it.
         flag::register_conditional_shutdown(signal, KILLED + signal, stop.flag())
             .and_then(|_| flag::register(signal, Arc::clone(&stop.flag())))
             .context("cannot handle signals")?;

@@ -19,7 +19,8 @@ pub(crate) struct Machine {
     pub(crate) threads: usize,
     /// Floating-point operations per second in a product of two `f32` matrices of 2048 x 2048, the best of several.
     pub(crate) matmul_peak: f64,
-    /// The most memory of this process so far, in bytes; `None` if the system does not report it. A GPU has memory of its own.
+    /// The most memory of this process so far, in bytes; `None` if the system does not report it. A GPU has memory of
+    /// its own.
     pub(crate) peak_memory: Option<u64>,
 }
 

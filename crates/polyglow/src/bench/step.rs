@@ -36,7 +36,7 @@ pub(crate) struct StepReport {
     pub(crate) peak_memory: Option<u64>,
 }
 
-/// Steps on one batch. The parts are timed in steps of their own, in which the device is waited for after each part.
+/// Steps on one batch. The parts are timed in separate steps, which wait for the device after each part.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct BucketReport {
     /// The batch, with its padding.
@@ -133,7 +133,7 @@ impl Subject {
         }
     }
 
-    /// Makes a step; `make` is how.
+    /// Makes a step by calling `make`.
     fn step(
         &mut self,
         make: impl FnOnce(Model, &mut Optimizer, &Device, StepConfig) -> (Model, StepRecord),
@@ -251,7 +251,7 @@ impl Subject {
     }
 }
 
-/// Waits for a step to be done.
+/// Waits for the end of a step.
 fn read(record: &StepRecord) -> anyhow::Result<()> {
     let StepRecord { loss_sum, nll_sum, grad_norm, .. } = record.clone();
     let read = Transaction::default().register(loss_sum).register(nll_sum).register(grad_norm).execute();

@@ -1,4 +1,4 @@
-//! `polyglow check`: everything that can go wrong before training does.
+//! `polyglow check`: a test of the config, the data and one step, before training.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -37,11 +37,11 @@ struct Report<'a> {
     inspection: &'a Inspection,
 }
 
-/// Does all that a training does before its first step and one step of it, leaves nothing behind, and prints what it
-/// found. Warnings are part of the report, and no failure.
+/// Does everything that a training does before its first step, and one step; leaves no file behind, and prints a
+/// report. Warnings are part of the report, not failures.
 ///
 /// # Errors
-/// Whatever would stop the training: a wrong config (exit code 2), a device that is not there, text that cannot be
+/// Whatever would stop the training: a wrong config (exit code 2), a device that does not exist, text that cannot be
 /// read, a step that fails.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let mut config = args.source.load()?;

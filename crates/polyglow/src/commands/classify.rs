@@ -30,8 +30,8 @@ pub(crate) struct ClassifyArgs {
     files: Vec<PathBuf>,
 }
 
-/// Prints a line for each line of text, or for each image: a label, its probability, and of an image its file, separated by
-/// tabs. A blank line stays blank.
+/// Prints a line for each line of text, or for each image: a label, its probability, and of an image its file,
+/// separated by tabs. A blank line stays blank.
 ///
 /// # Errors
 /// There is no such run, checkpoint or device; the model gives no labels, or no image is named (exit code 2); something

@@ -21,7 +21,7 @@ pub(crate) use args::MetricsArgs;
 /// Scores the hypotheses and prints the scores to stdout.
 ///
 /// # Errors
-/// Options that do not go together or leave no score defined, and a `SACREBLEU_SEED` that is not a number (exit code 2); a
+/// Options that conflict or leave the score undefined, and a `SACREBLEU_SEED` that is not a number (exit code 2); a
 /// file that cannot be read, is not UTF-8, or does not have as many lines as the others.
 pub(crate) fn run(args: &MetricsArgs) -> anyhow::Result<()> {
     let task = args.task();
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &MetricsArgs) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// The metrics in the order in which they are printed: for a paired test as they were given, else always the same.
+/// The metrics in the order in which they are printed: for a paired test as they were given, otherwise always the same.
 fn each_once(given: &[MetricName], task: Task) -> Vec<MetricName> {
     let mut metrics: Vec<MetricName> = Vec::new();
     for &metric in given {
@@ -60,7 +60,7 @@ fn each_once(given: &[MetricName], task: Task) -> Vec<MetricName> {
     metrics
 }
 
-/// Checks what the options say together.
+/// Checks combinations of options.
 fn check(args: &MetricsArgs, task: Task, num_metrics: usize) -> anyhow::Result<()> {
     let num_systems = 1 + args.systems.len();
     let problem = match task {
@@ -85,7 +85,7 @@ fn check(args: &MetricsArgs, task: Task, num_metrics: usize) -> anyhow::Result<(
     Err(usage(with_hint(anyhow!(problem.0), problem.1)))
 }
 
-/// The seed of every resampling, from the environment where it is set, as for sacreBLEU.
+/// The seed of every resampling, from the environment if it is set there, as for sacreBLEU.
 fn seed(value: Option<&str>) -> anyhow::Result<u64> {
     let Some(text) = value else { return Ok(DEFAULT_SEED) };
     let seed = text.trim().parse();

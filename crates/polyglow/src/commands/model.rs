@@ -29,8 +29,8 @@ pub(super) struct ModelArgs {
     /// Hypotheses to keep at each position, 1 for greedy search [default: the config's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     pub(super) beam_size: Option<usize>,
-    /// Override a key of `[search]` or `[data]`, `train.tokenize` or `train.max_tokens`, as in `search.length_alpha=0.6`;
-    /// may be repeated
+    /// Override a key of `[search]` or `[data]`, `train.tokenize` or `train.max_tokens`, as in
+    /// `search.length_alpha=0.6`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) overrides: Vec<String>,
     /// Device to run on, as `polyglow devices` lists it [default: the config's]

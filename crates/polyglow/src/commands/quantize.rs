@@ -28,8 +28,8 @@ pub(crate) struct QuantizeArgs {
 /// Writes the weights of a checkpoint with every matrix rounded to 8 bits, and a scale for each output.
 ///
 /// # Errors
-/// There is no such run or checkpoint; the checkpoint is damaged; it is not a Transformer's or has 8 bits already, or the
-/// name is reserved (exit code 2); the new checkpoint cannot be written.
+/// There is no such run or checkpoint; the checkpoint is damaged; it is not a Transformer's or has 8 bits already, or
+/// the name is reserved (exit code 2); the new checkpoint cannot be written.
 pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
     let QuantizeArgs { run, checkpoint, name } = args;
     check_name(name)?;

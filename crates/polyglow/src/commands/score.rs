@@ -1,4 +1,4 @@
-//! `polyglow score`: how probable a model finds given translations.
+//! `polyglow score`: log-probabilities of given translations.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -40,7 +40,8 @@ pub(crate) struct TranslateArgs {
     /// Translations of each line, at most as many as the beam is wide
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
     n_best: usize,
-    /// `text`: the translations alone; `tsv`: line, rank, score, log-probability, text; `jsonl`: one JSON object per line
+    /// `text`: the translations alone; `tsv`: line, rank, score, log-probability, text; `jsonl`: one JSON object per
+    /// line
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// What each translation begins with, one line for each line of the input
@@ -77,8 +78,8 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 /// Translates every line of the input and writes as many results, in their order.
 ///
 /// # Errors
-/// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix or a constraint cannot be met; the
-/// output cannot be written.
+/// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix or a constraint
+/// cannot be met; the output cannot be written.
 pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     let (config, device) = args.model.open()?;
     let (n_best, beam_size) = (args.n_best, config.search.beam_size);

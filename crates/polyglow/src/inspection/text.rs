@@ -13,14 +13,14 @@ use serde::Serialize;
 /// Held-out pairs that are encoded together: enough to occupy all cores.
 const PAIRS_PER_CHUNK: usize = 4096;
 
-/// One split, as it is read and as it is used.
+/// Statistics of one split.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SplitReport {
     /// `train`, `valid`, or the name of a test set.
     pub(crate) name: String,
     /// Pairs read.
     pub(crate) pairs: u64,
-    /// Pairs used; in training, some are left out.
+    /// Pairs used; training leaves some out.
     pub(crate) kept: u64,
     /// Pairs left out because a side is empty.
     pub(crate) empty: u64,
@@ -36,7 +36,7 @@ pub(crate) struct SplitReport {
     pub(crate) duplicates: u64,
     /// Pairs whose target is their source.
     pub(crate) copies: u64,
-    /// Pairs whose source also stands in the training text; `None` for that text itself.
+    /// Pairs whose source is also in the training text; `None` for that text itself.
     pub(crate) in_train: Option<u64>,
 }
 
@@ -79,8 +79,8 @@ impl SplitReport {
 
 /// Reads the held-out sets, then streams the training text past them.
 ///
-/// `report` is what encoding `train` gave. Sentences are compared by 64-bit hashes: among 10 million pairs the chance of
-/// a single false match is below one in 100 000.
+/// `report` is the result of encoding `train`. Sentences are compared by 64-bit hashes: among 10 million pairs the
+/// chance of a single false match is below one in 100 000.
 ///
 /// # Errors
 /// A set cannot be read, is missing or empty.
@@ -114,14 +114,14 @@ pub(super) fn read_splits(
     Ok(splits)
 }
 
-/// A set that is not trained on.
+/// A validation or test set.
 struct HeldOut {
     report: SplitReport,
     /// The hash of every source sentence, or of every line of a text of one side.
     sources: Vec<u64>,
 }
 
-/// What repeats itself in a split.
+/// Repeated pairs and copies of a split.
 #[derive(Default)]
 struct Repetitions {
     hashes: Vec<u64>,
@@ -130,7 +130,7 @@ struct Repetitions {
 
 impl Repetitions {
     fn add(&mut self, pair: &Pair) {
-        // A blank line divides paragraphs and repeats nothing.
+        // A blank line separates paragraphs and is not a repetition.
         if pair.src.is_empty() && pair.tgt.is_empty() {
             return;
         }
@@ -181,7 +181,7 @@ fn count_tokens<'a>(
     Ok(())
 }
 
-/// What is read of a pair: its source, or the text where that is all there is.
+/// The side of a pair that a model reads: its source, or the text if it has one side only.
 fn read_side(pair: &Pair) -> &str {
     if pair.src.is_empty() { &pair.tgt } else { &pair.src }
 }

@@ -56,7 +56,8 @@ pub(super) enum Action {
     Plot(PlotArgs),
     /// Print for each line of a file, or for one text, the nearest lines
     Sentences(SentencesArgs),
-    /// Show how a word takes up its context: the nearest words of other sentences, before the first layer and after each
+    /// Show how a word takes up its context: the nearest words of other sentences, before the first layer and after
+    /// each
     Context {
         /// A sentence
         text: String,

@@ -9,7 +9,7 @@ use super::input::Systems;
 use super::{MetricName, MetricsArgs, Task};
 use crate::failure::{usage, with_hint};
 
-/// What one metric says.
+/// The scores by one metric.
 pub(super) struct Scores {
     /// How the scores were computed.
     pub(super) signature: Signature,
@@ -17,17 +17,17 @@ pub(super) struct Scores {
     pub(super) scores: Vec<Scored>,
 }
 
-/// A score with what belongs to it.
+/// A score with its name, details and significance.
 pub(super) struct Scored {
-    /// What the metric is called with its options.
+    /// The name of the metric with its options.
     pub(super) name: String,
     /// The score.
     pub(super) value: f64,
-    /// What the score is made of; empty where sacreBLEU prints nothing.
+    /// The components of the score; empty if sacreBLEU prints none.
     pub(super) details: String,
-    /// Where the resampled scores lie.
+    /// The confidence interval of the resampled scores.
     pub(super) confidence: Option<Confidence>,
-    /// How probable the difference to the first system is if the two are equal.
+    /// The p-value of the difference to the first system.
     pub(super) p_value: Option<f64>,
 }
 
@@ -41,7 +41,7 @@ impl Scored {
 /// Scores all systems by one metric.
 ///
 /// # Errors
-/// The options of the metric leave no score defined.
+/// The score is undefined for the options of the metric.
 pub(super) fn score(
     metric: MetricName,
     args: &MetricsArgs,
@@ -56,7 +56,7 @@ pub(super) fn score(
         }
         MetricName::Ter => (score_by(&args.ter.options(), task, systems, seed), "the options of TER"),
     };
-    // The lines have been checked before, so that only the options are left to be wrong.
+    // The lines have been checked before, so only the options can be wrong.
     scores.map_err(|error| usage(with_hint(error, format!("see {options}"))))
 }
 

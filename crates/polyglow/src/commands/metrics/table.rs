@@ -10,7 +10,7 @@ use super::report::indented;
 use super::scoring::{Scored, Scores};
 use super::{Style, Task};
 
-/// The p-value from which on sacreBLEU marks no difference.
+/// sacreBLEU marks differences up to this p-value.
 const SIGNIFICANCE: f64 = 0.05;
 
 /// Writes a row for each system, below it the test that was made, and the signature of each metric.
@@ -46,7 +46,7 @@ fn metric_name(scores: &Scores) -> &str {
     scores.scores.first().map_or("", |scored| &scored.name)
 }
 
-/// What the numbers of a test mean.
+/// An explanation of the numbers of a test.
 fn explanation(baseline: &str, task: Task) -> String {
     let (test, meaning) = match task {
         Task::PairedBootstrap(number) => (
@@ -126,7 +126,7 @@ fn write_grid(out: &mut impl Write, rows: &[Vec<Vec<String>>]) -> anyhow::Result
     Ok(rule(["╘", "╧", "╛"], "═", out)?)
 }
 
-/// A system as sacreBLEU writes it to JSON: an object with a key for each metric.
+/// A system in sacreBLEU's JSON: an object with a key for each metric.
 struct Row<'a> {
     name: &'a str,
     index: usize,
@@ -135,7 +135,7 @@ struct Row<'a> {
     style: Style,
 }
 
-/// What a test says about a system, in sacreBLEU's words.
+/// The result of a test for one system, with sacreBLEU's keys.
 #[derive(Serialize)]
 struct TestResult {
     score: f64,
