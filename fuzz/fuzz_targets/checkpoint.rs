@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use polyglow_train::run::Checkpoint;
-use polyglow_train::run::weights::{self, Weights};
 use polyglow_fuzz::parts;
+use polyglow_train::run::Checkpoint;
+use polyglow_train::predict::weights::{self, Weights};
 use tempfile::TempDir;
 
 static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use polyglow_data::config::{DataConfig, Split, TrainFiles};
+use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
 use polyglow_fuzz::parts;
 use tempfile::TempDir;
@@ -34,7 +34,7 @@ fuzz_target!(|input: &[u8]| {
         b"files" => named(path("text"), None),
         _ => named(path("text"), Some(path("text.align"))),
     };
-    let corpus = Corpus::open(&config, Split::Train).expect("the files are there");
+    let corpus = Corpus::open(&config, Content::Pairs, Split::Train).expect("the files are there");
     let pairs = corpus.pairs().inspect(|pair| {
         if let Ok(pair) = pair {
             assert!(!pair.src.contains('\n') && !pair.tgt.contains('\n'));

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use flate2::Crc;
 use libfuzzer_sys::fuzz_target;
-use polyglow_data::config::{DataConfig, Split, TrainFiles};
+use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
@@ -36,7 +36,7 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
-    let corpus = Corpus::open(&data, Split::Train).expect("it is there");
+    let corpus = Corpus::open(&data, Content::Pairs, Split::Train).expect("it is there");
     let config = TokenizerConfig { kind: Kind::Word, vocab_size: 12, ..TokenizerConfig::default() };
     let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {}).expect("there are words");
     let cache = dir.path().join("whole.ids");

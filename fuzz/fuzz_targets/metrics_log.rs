@@ -17,8 +17,8 @@ const STEP: u64 = 100;
 fuzz_target!(|bytes: &[u8]| {
     let path = DIR.path().join("metrics.jsonl");
     fs::write(&path, bytes).expect("it can be written");
-    let _ = metrics::read(&path);
-    Metrics::open(&path, STEP).expect("it can be opened");
-    let kept = metrics::read(&path).expect("what stays is text");
+    let _ = records::read(&path);
+    Records::open(&path, STEP).expect("it can be opened");
+    let kept = records::read(&path).expect("what stays is text");
     assert!(kept.iter().all(|record| record["step"].as_u64().is_some_and(|of| of <= STEP)));
 });

@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use polyglow_data::batching::BatchingConfig;
-use polyglow_data::config::{DataConfig, Split, TrainFiles};
+use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Filter;
-use polyglow_data::framing::Framing;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::random::{mix, unit};
+use polyglow_data::sources::{PairBatch, PairSource};
 use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
 
 /// The allocator of the `polyglow` binary, so that its memory is what is shown.
@@ -44,32 +44,27 @@ fn main() -> Result<(), Box<dyn Error>> {
         tgt: Some("tgt".to_owned()),
         ..DataConfig::default()
     };
-    let corpus = Corpus::open(&data, Split::Train)?;
+    let corpus = Corpus::open(&data, Content::Pairs, Split::Train)?;
     let tokenizers = Tokenizers::train(&TokenizerConfig::default(), &corpus, &mut |_, _| {})?;
     stage.end("train tokenizer");
     let path = dir.path().join("train.ids");
-    let filter = Filter::new(&data);
+    let filter = Filter::new(&data, Content::Pairs);
     let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
     stage.end("encode");
     println!("{report}; {} MiB on disk", path.metadata()?.len() >> 20);
     drop(cache);
     let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
     stage.end("reopen");
-    let config = BatchingConfig {
-        max_tokens: 4096,
-        pad_multiple: 1,
-        seed: 1,
-        dropout: 0.0,
-        links: false,
-        framing: Framing::Pairs,
-    };
-    let stream = BatchStream::start(Arc::new(cache), config, Position::default())?;
+    let config = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 1, dropout: 0.0 };
+    let source = PairSource::new(Arc::new(cache), config, false)?;
+    let stream = BatchStream::start(Arc::new(source), Position::default())?;
     let (mut tokens, mut positions) = (0, 0);
-    for batch in stream {
-        let batch = batch?;
-        tokens += batch.num_source_tokens() + batch.num_target_tokens();
-        positions += batch.num_positions();
-        if batch.position + 1 == batch.epoch_len {
+    for placed in stream {
+        let placed = placed?;
+        let PairBatch { src, tgt_out, .. } = &placed.batch;
+        tokens += src.num_real() + tgt_out.num_real();
+        positions += src.num_positions() + tgt_out.num_positions();
+        if placed.ends_epoch() {
             break;
         }
     }

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::error::DataError;
+use crate::skip_gram::SkipGrams;
 
 #[cfg(feature = "training")]
 pub(crate) use files::no_such_set;
@@ -19,13 +20,13 @@ pub(crate) use files::no_such_set;
 /// The `[data]` table: either an embedded corpus or files, and how they are read.
 ///
 /// ```
-/// use polyglow_data::config::DataConfig;
+/// use polyglow_data::config::{Content, DataConfig};
 ///
 /// let config: DataConfig = serde_json::from_str(r#"{ "train": "data/train", "src": "en", "tgt": "de" }"#)?;
-/// config.validate()?;
+/// config.validate(Content::Pairs)?;
 /// assert_eq!(config.max_len, 256);
 ///
-/// let error = DataConfig { max_len: 0, ..config }.validate().unwrap_err();
+/// let error = DataConfig { max_len: 0, ..config }.validate(Content::Pairs).unwrap_err();
 /// assert_eq!(error.to_string(), "`data.max_len` must lie in 1..=65535, not 0");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -64,44 +65,55 @@ pub struct DataConfig {
     /// missing, the text is read line by line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_len: Option<NonZeroUsize>,
-    /// Maximum distance of a context word, for word vectors; default 5.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window: Option<usize>,
-    /// Number of noise words for each context word, for word vectors; default 5.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub negatives: Option<usize>,
-    /// Share of the text above which occurrences of a word are left out at random, for word vectors; default 0.001, 0
-    /// for never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subsample: Option<f64>,
-    /// Whether only targets are read, each a text of its own, for language models. Not a key: it follows from the
-    /// architecture.
-    #[serde(skip)]
-    pub one_sided: bool,
-    /// Train on the first so many pairs of the training text only; if missing, on all.
+    /// The first so many pairs of the training text are trained on; all without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_examples: Option<u64>,
-    /// Height and width in pixels to which images are resized; default 32 by 32.
+    /// How images are read: the table `[data.images]`, for models of images only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image_size: Option<[usize; 2]>,
-    /// Whether images are converted to gray, with one channel instead of three.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub grayscale: bool,
-    /// Whether training images are mirrored and turned by quarter turns at random.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub augment: bool,
-    /// What has labels, if the targets are labels. Not a key: it follows from the architecture.
-    #[serde(skip)]
-    pub labeled: Option<Labeled>,
+    pub images: Option<ImageConfig>,
+    /// Which words are learned from: the table `[data.words]`, for word vectors only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<SkipGrams>,
 }
 
-/// What has labels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Labeled {
-    /// Texts: files with one `label<TAB>text` per line.
-    Texts,
-    /// Images: folders named by their labels, or MNIST's files.
+/// What a corpus is made of; it follows from what a model reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Sentences and their translations.
+    #[default]
+    Pairs,
+    /// Text that has one side: the targets.
+    Text,
+    /// Texts with labels: files with `label<TAB>text` on each line.
+    LabeledText,
+    /// Images with labels: folders whose names are labels, or MNIST's files.
     Images,
+}
+
+/// The table `[data.images]`: what images become before a model reads them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ImageConfig {
+    /// Height and width, in pixels, to which images are resized; default `[32, 32]`.
+    pub size: [usize; 2],
+    /// Whether images have one byte per pixel instead of red, green and blue; default false.
+    pub grayscale: bool,
+    /// Whether images are mirrored and turned by quarter turns at random while a model is trained; default false.
+    pub augment: bool,
+}
+
+impl Default for ImageConfig {
+    fn default() -> Self {
+        Self { size: [32, 32], grayscale: false, augment: false }
+    }
+}
+
+impl ImageConfig {
+    /// Height, width and bytes of a pixel.
+    pub fn shape(&self) -> [usize; 3] {
+        let [height, width] = self.size;
+        [height, width, if self.grayscale { 1 } else { 3 }]
+    }
 }
 
 /// Training text: one corpus, or several with weights.
@@ -157,7 +169,6 @@ pub const GOLD: &str = "gold";
 
 const DEFAULT_MAX_LEN: usize = 256;
 const DEFAULT_MAX_LENGTH_RATIO: f64 = 9.0;
-const DEFAULT_IMAGE_SIZE: [usize; 2] = [32, 32];
 
 impl Default for DataConfig {
     fn default() -> Self {
@@ -172,15 +183,9 @@ impl Default for DataConfig {
             max_len: default_max_len(),
             max_length_ratio: default_max_length_ratio(),
             context_len: None,
-            window: None,
-            negatives: None,
-            subsample: None,
-            one_sided: false,
             max_examples: None,
-            image_size: None,
-            grayscale: false,
-            augment: false,
-            labeled: None,
+            images: None,
+            words: None,
         }
     }
 }
@@ -191,15 +196,25 @@ impl DataConfig {
         Self { corpus: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// Height and width of images, in pixels.
-    pub fn image_size(&self) -> [usize; 2] {
-        self.image_size.unwrap_or(DEFAULT_IMAGE_SIZE)
+    /// How images are read; by default if there is no table.
+    pub fn images(&self) -> ImageConfig {
+        self.images.unwrap_or_default()
     }
 
-    /// Height, width and channels of images; `None` if the data are not images.
-    pub fn image_shape(&self) -> Option<[usize; 3]> {
-        let [height, width] = self.image_size();
-        (self.labeled == Some(Labeled::Images)).then_some([height, width, if self.grayscale { 1 } else { 3 }])
+    /// Which words word vectors are learned from; by default if there is no table.
+    pub fn words(&self) -> SkipGrams {
+        self.words.unwrap_or_default()
+    }
+
+    /// Whether it says where the training data is from.
+    pub fn has_source(&self) -> bool {
+        self.corpus.is_some() || self.train.is_some()
+    }
+
+    /// Whether there is a validation set.
+    pub fn has_valid(&self) -> bool {
+        // Every embedded corpus has one.
+        self.corpus.is_some() || self.valid.is_some()
     }
 
     /// Whether at least some of the training text comes with word alignments.

@@ -132,6 +132,9 @@ pub enum DataError {
         /// The file.
         path: PathBuf,
     },
+    /// A source of batches has planned an epoch without any.
+    #[error("the training data gives no batch")]
+    NoBatch,
     /// The filter has rejected every pair of the training text.
     #[error("no pair is left to train on: {reasons}")]
     NothingKept {
@@ -219,6 +222,7 @@ impl DataError {
                 "each line has a word and its numbers, after a line `words numbers` (word2vec's text format) or without one \
                  (GloVe's)"
             }
+            Self::NoBatch => "look whether a corpus has examples, and whether its weight leaves any of them",
             Self::NothingKept { .. } => "raise `data.max_len` or `data.max_length_ratio`, or look at the text",
             Self::MissingSpecial { .. } => {
                 "add the token to the tokenizer's vocabulary, or let a new tokenizer be trained by leaving out `tokenizer.path`"
@@ -227,7 +231,7 @@ impl DataError {
             Self::Cache { .. } => "delete the file; it is built again from the corpus",
             Self::LargerThanBatch { .. } => {
                 "raise `train.max_tokens`, or lower `data.max_len` (for text in windows `data.context_len`, for word vectors \
-                 `data.window` or `data.negatives`)"
+                 `data.words.window` or `data.words.negatives`)"
             }
             Self::Alignment { .. } => "a link is `source-target`, word numbers from 0, with spaces between links",
             Self::AlignmentCount { .. } => {

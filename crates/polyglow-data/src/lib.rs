@@ -1,50 +1,47 @@
 //! From text and images to padded batches of token ids, in plain host memory.
 //!
 //! This is the data side of polyglow, which trains Transformers for translation and related tasks. It knows neither
-//! models nor tensors: a [`Batch`](batch::Batch) consists of vectors of integers. Data flows in this order:
+//! models nor tensors: a batch consists of vectors of integers, or of pixels. Data flows in this order:
 //!
-//! 1. [`config`] says which files, or which generated corpus ([`toy`]), are read; [`corpus`] streams their pairs.
+//! 1. [`config`] says which files, or which generated corpus ([`toy`]), are read; [`corpus`] streams their pairs, and
+//!    [`image_set`] holds images.
 //! 2. [`tokenizer`] learns a vocabulary, and turns text into ids and back.
 //! 3. [`id_cache`] keeps the ids of a corpus on disk, so that memory hardly grows with the text.
-//! 4. [`epoch`] groups examples of similar length into batches, in an order that is a pure function of the seed, the
-//!    epoch and the position, so that training can be resumed anywhere.
-//! 5. [`framing`] says what a row is, [`batch`] pads the rows, and [`prefetch`] does all this in a background thread.
+//! 4. [`sources`] make batches, one kind for each kind of data: [`batching`] groups items of similar length, in an order
+//!    that is a pure function of the seed, the epoch and the position, so that training can be resumed anywhere, and
+//!    [`padded`] makes rectangles of their rows.
+//! 5. [`prefetch`] does all this in a background thread.
 //!
 //! # Example
 //!
 //! ```
+//! use std::sync::Arc;
+//!
 //! use polyglow_data::batching::BatchingConfig;
-//! use polyglow_data::config::{DataConfig, Split};
+//! use polyglow_data::config::{Content, DataConfig, Split};
 //! use polyglow_data::corpus::Corpus;
-//! use polyglow_data::epoch::Epoch;
 //! use polyglow_data::example::Filter;
-//! use polyglow_data::framing::Framing;
 //! use polyglow_data::id_cache::IdCache;
+//! use polyglow_data::sources::{BatchSource, PairSource};
 //! use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
 //!
 //! // A generated corpus; with files, set `train`, `src` and `tgt` instead.
 //! let data = DataConfig::embedded("digits");
-//! let corpus = Corpus::open(&data, Split::Valid)?;
+//! let corpus = Corpus::open(&data, Content::Pairs, Split::Valid)?;
 //! let config = TokenizerConfig { vocab_size: 270, ..TokenizerConfig::default() };
 //! let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {})?;
 //!
 //! let dir = tempfile::tempdir()?;
-//! let (path, filter) = (dir.path().join("valid.ids"), Filter::new(&data));
+//! let (path, filter) = (dir.path().join("valid.ids"), Filter::new(&data, Content::Pairs));
 //! let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
 //! assert_eq!(report.kept, 500);
 //!
-//! let batching = BatchingConfig {
-//!     max_tokens: 1000,
-//!     pad_multiple: 1,
-//!     seed: 1,
-//!     dropout: 0.0,
-//!     links: false,
-//!     framing: Framing::Pairs,
-//! };
-//! let epoch = Epoch::new(&cache, &batching, 0)?;
-//! let batch = epoch.batch(&cache, 0, None)?;
-//! assert_eq!(batch.src.len(), batch.batch_size * batch.src_len);
-//! assert!(batch.batch_size * batch.tgt_len <= 1000);
+//! let batching = BatchingConfig { max_tokens: 1000, pad_multiple: 1, seed: 1, dropout: 0.0 };
+//! let source = PairSource::new(Arc::new(cache), batching, false)?;
+//! let plan = source.plan(0)?;
+//! let batch = source.batch(0, plan.batch(0))?;
+//! assert_eq!(batch.src.ids.len(), batch.src.num_rows() * batch.src.len);
+//! assert!(batch.tgt_in.num_positions() <= 1000);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -77,6 +74,6 @@ pub use text::{corpus, labeled, lines, ngram, word_vectors};
 #[cfg(feature = "training")]
 pub use images::image_set;
 // From a corpus to batches, in the order in which data flows.
-pub use examples::{batch, example, framing, masking, skip_gram};
 #[cfg(feature = "training")]
-pub use examples::{batching, dropout, epoch, id_cache, prefetch, window};
+pub use examples::{batching, dropout, id_cache, prefetch, sources, window};
+pub use examples::{example, masking, padded, skip_gram};

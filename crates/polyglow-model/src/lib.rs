@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};
-//! use polyglow_model::{ModelConfig, Preset, Vocabulary};
+//! use polyglow_model::{ModelConfig, Pair, Predict, Preset, Vocabulary};
 //!
 //! let config = ModelConfig { preset: Some(Preset::Tiny), d_model: Some(16), ..ModelConfig::default() };
 //! let vocabulary =
@@ -17,8 +17,9 @@
 //! let src = Tensor::<2, Int>::from_data([[5, 6, 2]], &device);
 //! let tgt_in = Tensor::<2, Int>::from_data([[1, 8, 9]], &device);
 //! let tgt_out = Tensor::<1, Int>::from_data([8, 9, 2], &device);
-//! assert_eq!(model.forward(src.clone(), tgt_in.clone()).dims(), [3, 20]);
-//! let loss = model.loss(src, tgt_in, tgt_out, 0.1);
+//! let pair = Pair { src, tgt_in };
+//! assert_eq!(model.predict(pair.clone()).logits().dims(), [3, 20]);
+//! let loss = model.predict(pair).loss(tgt_out, 0.1, vocabulary.tgt_pad_id);
 //! let gradients = loss.loss_sum.backward();
 //! # let _ = gradients;
 //! # Ok::<(), polyglow_model::ModelError>(())

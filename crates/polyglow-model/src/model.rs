@@ -6,42 +6,38 @@ mod dispatch;
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 
-use crate::architecture::{Generate, Inspect, Predict};
+use crate::architecture::{Generate, Inspect};
 use crate::architectures::{
     EncoderOnly, LanguageModel, RecurrentLanguageModel, Rnn, RnnCache, SkipGramModel, States, TextCache, Transformer,
     Vit,
 };
-use crate::attention::AttentionMaps;
 use crate::cache::DecoderCache;
-use crate::config::{ModelShape, NUM_BYTES, Task, Vocabulary};
+use crate::config::{ModelShape, Task, Vocabulary};
 use crate::embedding::Embedding;
 use crate::host::computes_on_host;
 use crate::init::ParamInit;
-use crate::inputs::{Image, Inputs, Pair, Text, Words};
-use crate::loss::LossOutput;
-use crate::prediction::Prediction;
 use crate::side::Side;
 use crate::weight::Weight;
 
 /// A model of any built-in architecture.
 ///
-/// It implements [`Predict`] and [`Inspect`] for [`Inputs`], and [`Generate`]. The methods that take `src` and `tgt_in`
-/// turn them into the inputs of the architecture, whatever that reads.
+/// It implements [`Predict`](crate::Predict) for every kind of inputs, [`Inspect`] for [`Inputs`](crate::Inputs), and
+/// [`Generate`]; what its architecture does not read is a panic.
 #[derive(Module, Debug)]
 pub enum Model {
-    /// The encoder-decoder Transformer; reads [`Pair`].
+    /// The encoder-decoder Transformer; reads [`Pair`](crate::Pair).
     Transformer(Transformer),
-    /// The recurrent encoder-decoder; reads [`Pair`].
+    /// The recurrent encoder-decoder; reads [`Pair`](crate::Pair).
     Rnn(Rnn),
-    /// The decoder-only Transformer; reads [`Text`].
+    /// The decoder-only Transformer; reads [`Text`](crate::Text).
     Lm(LanguageModel),
-    /// The recurrent language model; reads [`Text`].
+    /// The recurrent language model; reads [`Text`](crate::Text).
     RnnLm(RecurrentLanguageModel),
-    /// Word vectors; reads [`Words`].
+    /// Word vectors; reads [`Words`](crate::Words).
     SkipGram(SkipGramModel),
-    /// The encoder of text with a head; reads [`Text`].
+    /// The encoder of text with a head; reads [`Text`](crate::Text).
     Encoder(EncoderOnly),
-    /// The Vision Transformer; reads [`Image`].
+    /// The Vision Transformer; reads [`Image`](crate::Image).
     Vit(Vit),
 }
 
@@ -111,69 +107,6 @@ impl Model {
     /// Whether it computes in host memory; see [`computes_on_host`].
     pub fn on_host(&self) -> bool {
         self.devices().first().is_some_and(computes_on_host)
-    }
-
-    /// The inputs of this architecture from a source and a target: language models read the target, encoders the
-    /// source, and a Vision Transformer a source whose ids of bytes begin 256 before the end of its vocabulary.
-    fn inputs(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Inputs {
-        match self {
-            Self::Transformer(_) | Self::Rnn(_) => Pair { src, tgt_in }.into(),
-            Self::Lm(_) | Self::RnnLm(_) => Text { ids: tgt_in }.into(),
-            Self::SkipGram(_) => Words { centers: src, candidates: tgt_in }.into(),
-            Self::Encoder(_) => Text { ids: src }.into(),
-            Self::Vit(model) => {
-                let first_byte = model.shape().stack.src_vocab_size - NUM_BYTES;
-                Image { pixels: src - first_byte as i32 }.into()
-            }
-        }
-    }
-
-    /// Scores of the next token at every target position at once (teacher forcing). For word vectors, those of the two
-    /// classes *drawn* and *real* for each candidate; for labels, one row per text or image; for hidden tokens, one row
-    /// per source position.
-    ///
-    /// # Shapes
-    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
-    pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
-        self.predict(self.inputs(src, tgt_in)).logits()
-    }
-
-    /// Cross-entropy of [`Self::forward`], for less memory.
-    ///
-    /// # Shapes
-    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; `targets`: `[batch * tgt_len]`
-    pub fn loss(
-        &self,
-        src: Tensor<2, Int>,
-        tgt_in: Tensor<2, Int>,
-        targets: Tensor<1, Int>,
-        label_smoothing: f64,
-    ) -> LossOutput {
-        self.predict(self.inputs(src, tgt_in)).loss(targets, label_smoothing, self.vocabulary().tgt_pad_id)
-    }
-
-    /// [`Predict::predict_aligned`] from a source and a target.
-    ///
-    /// # Shapes
-    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; the weights: `[batch, tgt_len, src_len]`
-    pub fn predict_aligned(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> (Prediction<'_>, Option<Tensor<3>>) {
-        Predict::predict_aligned(self, self.inputs(src, tgt_in))
-    }
-
-    /// [`Inspect::attention`] from a source and a target.
-    ///
-    /// # Shapes
-    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`
-    pub fn attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> AttentionMaps {
-        Inspect::attention(self, self.inputs(src, tgt_in))
-    }
-
-    /// [`Inspect::cross_attention`] from a source and a target.
-    ///
-    /// # Shapes
-    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch, tgt_len, src_len]` each
-    pub fn cross_attention(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Vec<Tensor<3>> {
-        Inspect::cross_attention(self, self.inputs(src, tgt_in))
     }
 
     /// [`Generate::start`].

@@ -75,6 +75,15 @@ impl Prediction<'_> {
         }
         cross_entropy(self.logits(), targets, label_smoothing, pad_id)
     }
+
+    /// As [`Self::loss`], where every target counts: there is no padding.
+    ///
+    /// # Shapes
+    /// - `targets`: `[rows]`
+    pub fn loss_of_all(self, targets: Tensor<1, Int>, label_smoothing: f64) -> LossOutput {
+        // No id is as large.
+        self.loss(targets, label_smoothing, u32::MAX)
+    }
 }
 
 /// Values that the loss over `rows` positions keeps for the backward pass, or holds while it computes that pass.

@@ -9,20 +9,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use polyglow_data::config::{DataConfig, Labeled};
-use polyglow_data::framing::Framing;
-use polyglow_data::skip_gram::SkipGrams;
+use polyglow_data::config::{Content, DataConfig};
 use polyglow_data::tokenizer::TokenizerConfig;
 use polyglow_model::search::SearchConfig;
 use polyglow_model::{ModelConfig, Precision, Task};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Context, Result, bail, ensure, usage};
+use crate::error::{Context, Result, ensure, usage};
 
 pub use max_tokens::MaxTokens;
 pub use train::{BestMetric, OptimizerKind, ScheduleKind, TrainConfig};
 
 /// All that a run depends on; `configs/reference.toml` explains every key.
+///
+/// ```
+/// use polyglow_train::Config;
+///
+/// let config = Config::from_text("data.corpus = 'digits'", &["train.max_steps=2".to_owned()])?;
+/// assert_eq!((config.train.max_steps, config.train.lr), (Some(2), 1e-3));
+///
+/// let error = Config::from_text("data.corpus = 'digits'\ntrain.max_step = 2", &[]).unwrap_err();
+/// assert!(error.to_string().contains("unknown field `max_step`"), "{error}");
+/// # Ok::<(), polyglow_train::TrainError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -57,20 +66,32 @@ impl Default for Config {
 }
 
 impl Config {
-    /// Reads a config file, applies overrides (`train.lr=3e-4`), fills in what presets decide, and checks every value.
+    /// Reads a config file, applies overrides (`train.lr=3e-4`), and checks every value. What it leaves open stays open, until
+    /// a [`Plan`](crate::plan::Plan) fills it in.
     ///
     /// # Errors
     /// Everything that is wrong is the user's to correct (exit code 2): a file that cannot be read, an unknown key or
     /// a value of the wrong type with its line and a caret, an override that does not fit, a value out of range.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Self> {
+        Self::load_checked(path, overrides, Self::validate)
+    }
+
+    /// As [`Self::load`], of the copy that a run keeps: it names no data if that was given in memory.
+    pub(crate) fn load_copy(path: &Path, overrides: &[String]) -> Result<Self> {
+        let check =
+            |config: &Self| if config.data.has_source() { config.validate() } else { config.validate_for_memory() };
+        Self::load_checked(path, overrides, check)
+    }
+
+    fn load_checked(path: &Path, overrides: &[String], check: fn(&Self) -> Result<()>) -> Result<Self> {
         let file = path.display();
         let text = fs::read_to_string(path).with_context(|| format!("cannot read the config `{file}`"));
         let text = text.map_err(usage)?;
         let config = Self::parse(&text).with_context(|| format!("in the config `{file}`"))?;
-        let config = if overrides.is_empty() { config } else { overrides::apply(&text, overrides)? }.resolve();
+        let config = if overrides.is_empty() { config } else { overrides::apply(&text, overrides)? };
         // A value that is out of range may come from an override.
         let place = if overrides.is_empty() { "in the config" } else { "with `--set`, in the config" };
-        config.validate().with_context(|| format!("{place} `{file}`")).map_err(usage)?;
+        check(&config).with_context(|| format!("{place} `{file}`")).map_err(usage)?;
         Ok(config)
     }
 
@@ -79,7 +100,7 @@ impl Config {
     /// # Errors
     /// As [`Self::load`].
     pub fn from_text(text: &str, overrides: &[String]) -> Result<Self> {
-        let config = overrides::apply(text, overrides)?.resolve();
+        let config = overrides::apply(text, overrides)?;
         config.validate().map_err(usage)?;
         Ok(config)
     }
@@ -92,49 +113,13 @@ impl Config {
         toml::from_str(text).map_err(|error| unknown::explain(&error))
     }
 
-    /// Fills in every key that a preset decides, so that the result says all it means.
-    #[must_use]
-    pub fn resolve(self) -> Self {
-        let mut resolved = Self { model: self.model.resolve(), ..self };
-        let task = resolved.model.task();
-        if task == Task::Words {
-            let SkipGrams { window, negatives, subsample } = SkipGrams::new(&resolved.data);
-            let data = &mut resolved.data;
-            (data.window, data.negatives, data.subsample) = (Some(window), Some(negatives), Some(subsample));
-        }
-        resolved.data.one_sided = matches!(task, Task::Language | Task::Words | Task::Masked);
-        resolved.data.labeled = match task {
-            Task::Labels => Some(Labeled::Texts),
-            Task::Images => Some(Labeled::Images),
-            Task::Translation | Task::Language | Task::Words | Task::Masked => None,
-        };
-        if let Some(shape) = resolved.data.image_shape() {
-            resolved.data.max_len = shape.into_iter().fold(1, usize::saturating_mul);
-        }
-        if task != Task::Translation {
-            // There are no translations to score.
-            resolved.train.best_metric = BestMetric::Loss;
-        }
-        resolved
-    }
-
-    /// What a row of a batch is in training.
-    pub fn training_framing(&self) -> Framing {
-        match self.framing() {
-            Framing::Images { .. } if self.data.augment => Framing::Images { turned: self.data.image_shape() },
-            framing => framing,
-        }
-    }
-
-    /// What a row of a batch is.
-    pub fn framing(&self) -> Framing {
-        match (self.model.task(), self.data.context_len) {
-            (Task::Words, _) => Framing::SkipGrams(SkipGrams::new(&self.data)),
-            (Task::Labels, _) => Framing::Labels,
-            (Task::Images, _) => Framing::Images { turned: None },
-            (Task::Masked, _) => Framing::Masked,
-            (_, Some(context_len)) => Framing::Windows { context_len },
-            (_, None) => Framing::Pairs,
+    /// What the corpus must be made of for this model.
+    pub fn content(&self) -> Content {
+        match self.model.task() {
+            Task::Translation => Content::Pairs,
+            Task::Language | Task::Words | Task::Masked => Content::Text,
+            Task::Labels => Content::LabeledText,
+            Task::Images => Content::Images,
         }
     }
 
@@ -143,23 +128,56 @@ impl Config {
     /// # Errors
     /// The message names the key, its value and what is allowed.
     pub fn validate(&self) -> Result<()> {
+        self.data.validate(self.content())?;
+        self.validate_values()
+    }
+
+    /// As [`Self::validate`], for data that is given in memory.
+    ///
+    /// # Errors
+    /// As [`Self::validate`]; the config names data as well.
+    pub(crate) fn validate_for_memory(&self) -> Result<()> {
+        let named = self.data.has_source() || self.data.has_valid();
+        ensure!(!named, "`[data]` names data, and other data is given in memory");
+        ensure!(
+            self.data.max_examples.is_none(),
+            "`data.max_examples`: all of the data that is given in memory is used"
+        );
+        self.data.validate_reading(self.content())?;
+        self.validate_values()
+    }
+
+    fn validate_values(&self) -> Result<()> {
         // TOML's integers end here, and the seed is written into the run's own config.
         ensure!(i64::try_from(self.seed).is_ok(), "`seed = {}`: must be at most {}", self.seed, i64::MAX);
-        self.data.validate()?;
+        let (content, task) = (self.content(), self.model.task());
         self.tokenizer.validate()?;
         self.model.validate()?;
         self.train.validate()?;
         self.search.validate()?;
-        if self.data.one_sided {
+        if content == Content::Text {
             let arch = self.model.arch.name();
             let shared = self.tokenizer.shared;
             ensure!(shared, "`tokenizer.shared = false`: `model.arch = \"{arch}\"` reads text of one side");
         }
         self.validate_words()?;
         ensure!(
-            self.data.context_len.is_none() || self.model.task() == Task::Language,
-            "`data.context_len`: belongs to language models"
+            self.data.context_len.is_none() || task == Task::Language,
+            "`data.context_len` belongs to language models, which read text of one side"
         );
+        if task == Task::Images {
+            let (key, default) = (self.data.max_len, DataConfig::default().max_len);
+            ensure!(key == default, "`data.max_len = {key}`: images have one size, `data.images.size`; leave it out");
+            ensure!(self.tokenizer.dropout == 0.0, "`tokenizer.dropout`: images have no words to segment; set it to 0");
+        }
+        if let Some(metric) = self.train.best_metric.filter(|metric| *metric != BestMetric::Loss) {
+            let name = metric.name();
+            let arch = self.model.arch.name();
+            ensure!(
+                task == Task::Translation,
+                "`train.best_metric = \"{name}\"`: `model.arch = \"{arch}\"` translates nothing; leave it out, or set it to `\"loss\"`"
+            );
+        }
         ensure!(
             self.data.context_len.is_none() || self.tokenizer.dropout == 0.0,
             "`tokenizer.dropout`: the windows of `data.context_len` are cut before words are segmented; set it to 0"
@@ -194,21 +212,10 @@ impl Config {
                 self.train.precision == Precision::F32,
                 "`train.precision`: word vectors have no matrix products to round; set it to `\"f32\"`"
             );
-            ensure!(
-                data.context_len.is_none(),
-                "`data.context_len` belongs to language models; how far word vectors see is `data.window`"
-            );
             return Ok(());
         }
-        let keys = [
-            ("window", data.window.is_some()),
-            ("negatives", data.negatives.is_some()),
-            ("subsample", data.subsample.is_some()),
-        ];
-        match keys.iter().find(|(_, given)| *given) {
-            Some((key, _)) => bail!("`data.{key}` belongs to word vectors, `model.arch = \"skipgram\"`"),
-            None => Ok(()),
-        }
+        ensure!(data.words.is_none(), "`[data.words]` belongs to word vectors, `model.arch = \"skipgram\"`");
+        Ok(())
     }
 
     /// The config as TOML that reads back to the same config.
@@ -235,19 +242,23 @@ impl Config {
         Ok(differences.filter(|difference| difference.ours != difference.theirs).collect())
     }
 
-    /// Every key that is set, with its section, and its value as TOML.
+    /// Every key that is set, with its sections, and its value as TOML.
     fn flatten(&self) -> Result<BTreeMap<String, String>> {
         let table = toml::Table::try_from(self).context("the config cannot be written as TOML")?;
         let mut pairs = BTreeMap::new();
-        for (section, value) in table {
-            match value {
-                toml::Value::Table(keys) => {
-                    pairs.extend(keys.into_iter().map(|(key, value)| (format!("{section}.{key}"), value.to_string())));
-                }
-                value => pairs.extend([(section, value.to_string())]),
-            }
-        }
+        flatten_into(&mut pairs, "", table);
         Ok(pairs)
+    }
+}
+
+/// Adds the keys of a table, each with `prefix` before it.
+fn flatten_into(pairs: &mut BTreeMap<String, String>, prefix: &str, table: toml::Table) {
+    for (key, value) in table {
+        let key = format!("{prefix}{key}");
+        match value {
+            toml::Value::Table(inner) => flatten_into(pairs, &format!("{key}."), inner),
+            value => drop(pairs.insert(key, value.to_string())),
+        }
     }
 }
 

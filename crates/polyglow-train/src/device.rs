@@ -7,6 +7,7 @@ use burn::tensor::DeviceKind;
 #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
 use burn::tensor::DeviceType;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use polyglow_data::padded::Padded;
 use serde::Serialize;
 
 use crate::error::{ErrorKind, Result, TrainError, failed, usage, with_hint};
@@ -216,6 +217,14 @@ fn number(backend: &str, devices: impl Iterator<Item = (&'static str, Device)>) 
 pub fn upload(ids: Vec<i32>, len: usize, device: &Device) -> Tensor<2, Int> {
     let rows = ids.len() / len.max(1);
     Tensor::from_data(TensorData::new(ids, [rows, len]), device)
+}
+
+/// Brings padded rows of ids to a device.
+///
+/// # Shapes
+/// - output: `[rows, len]`
+pub fn upload_rows(rows: &Padded, device: &Device) -> Tensor<2, Int> {
+    upload(rows.ids.clone(), rows.len, device)
 }
 
 #[cfg(test)]

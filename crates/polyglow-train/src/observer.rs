@@ -19,6 +19,33 @@ pub enum Wish {
 }
 
 /// Is told how a training goes, and may ask for its end. Every method has a default that does nothing.
+///
+/// ```
+/// use polyglow_train::{Config, Ending, Observer, Stop, Training, Wish};
+///
+/// /// Counts steps, and stops after the first.
+/// struct Once(u64);
+///
+/// impl Observer for Once {
+///     fn step(&mut self, step: u64) {
+///         self.0 = step;
+///     }
+///
+///     fn wish(&self) -> Wish {
+///         if self.0 > 0 { Wish::Stop } else { Wish::GoOn }
+///     }
+/// }
+///
+/// let text = "data.corpus = 'digits'
+///     tokenizer.kind = 'word'
+///     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
+///     train = { max_steps = 2, max_tokens = 200 }";
+/// let (dir, mut once) = (tempfile::tempdir()?, Once(0));
+/// let mut training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut once)?;
+/// let (ending, state) = training.run(&Stop::default(), &mut once)?;
+/// assert_eq!((ending, state.step), (Ending::Stopped, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Observer {
     /// The run has a directory, before anything but its config is in it.
     ///

@@ -1,10 +1,16 @@
-//! What a trained model is used for: one path each from lines to lines, to labels, to scores and to links between words.
+//! What trained models are used for, whatever their task: rows through models and back, and scores.
+//!
+//! Models, [`runner`], [`translate`] and [`weights`] open no file of themselves and need nothing of training.
 
-pub mod alignment;
-pub mod classification;
-pub mod confusion;
+#[cfg(feature = "training")]
 pub mod evaluation;
-pub mod forced;
-pub mod split;
+#[cfg(feature = "training")]
+pub mod measures;
+pub mod model;
+pub mod runner;
+mod split;
+#[cfg(feature = "training")]
+pub mod teacher_forcing;
 pub mod translate;
 pub mod unknown_words;
+pub mod weights;

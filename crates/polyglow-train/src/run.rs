@@ -1,30 +1,28 @@
 //! A run directory: what is where in it, and how a trained model comes back out of it.
 
 mod checkpoint;
-pub(crate) mod file;
 mod lock;
 mod model;
 pub mod records;
-pub mod weights;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
+use polyglow_data::file;
 use polyglow_data::tokenizer::Tokenizers;
 use sha2::{Digest, Sha256};
 
 use crate::config::Config;
 use crate::error::{Context, Result, failed, usage, with_hint};
+use crate::plan::Plan;
+use crate::predict::model::{load_for_search, model_shape};
+use crate::predict::weights::Weights;
 
 pub(crate) use checkpoint::hexadecimal;
 pub use checkpoint::{Best, Checkpoint, Checkpoints, Content, TextHashes, TrainState};
 pub use lock::Lock;
-pub use model::{
-    TrainedModel, check_attends, check_beam, check_task, check_translates, load_for_search, load_weights, model_shape,
-    translator,
-};
-use weights::Weights;
+pub use model::{TrainedModel, check_attends, check_task, check_translates, runner};
 
 /// A run directory.
 ///
@@ -104,7 +102,15 @@ impl RunDirectory {
     /// It cannot be read, or not as this version's configuration.
     pub fn config(&self) -> Result<Config> {
         let advice = "this is the run's own copy of its config; bring it back, or train in another directory";
-        Config::load(&self.config_path(), &[]).map_err(|error| with_hint(error, advice))
+        Config::load_copy(&self.config_path(), &[]).map_err(|error| with_hint(error, advice))
+    }
+
+    /// The configuration of the run with overrides, as [`Config::load`] takes them.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn config_with(&self, overrides: &[String]) -> Result<Config> {
+        Config::load_copy(&self.config_path(), overrides)
     }
 
     /// Makes sure that training may write into the directory: it is a run, or holds nothing that a run would replace.
@@ -132,16 +138,24 @@ impl RunDirectory {
         Lock::take(&self.root)
     }
 
-    /// Writes the configuration into the directory, and removes what a killed process left unfinished.
+    /// Makes room for the caches, and removes what a killed process left unfinished.
+    ///
+    /// # Errors
+    /// A directory cannot be made or cleared.
+    pub fn make_room(&self) -> Result<()> {
+        let cache = self.root.join("cache");
+        fs::create_dir_all(&cache).with_context(|| format!("cannot make `{}`", cache.display()))?;
+        remove_unfinished(&cache)?;
+        remove_unfinished(&self.root)
+    }
+
+    /// Makes the directory a run: writes the configuration into it.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn create(&self, config: &Config) -> Result<()> {
-        let make = |path: &Path| fs::create_dir_all(path).with_context(|| format!("cannot make `{}`", path.display()));
-        make(&self.root.join("cache"))?;
-        make(&self.root.join("validation"))?;
-        remove_unfinished(&self.root.join("cache"))?;
-        remove_unfinished(&self.root)?;
+        let validation = self.root.join("validation");
+        fs::create_dir_all(&validation).with_context(|| format!("cannot make `{}`", validation.display()))?;
         let (path, text) = (self.config_path(), config.to_toml()?);
         file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
     }
@@ -185,14 +199,21 @@ impl RunDirectory {
         let config = self.config()?;
         let tokenizers = self.tokenizers()?;
         let (found, weights) = self.weights(checkpoint)?;
-        if found.state.text.as_ref().is_some_and(|text| hash(&tokenizers).is_ok_and(|hash| hash != text.tokenizers)) {
+        self.check_tokenizers(&found, &tokenizers)?;
+        let plan = Plan::on(config, device.clone(), None);
+        let model = load_for_search(&model_shape(&plan, &tokenizers)?, weights, device)?;
+        Ok(TrainedModel { plan, tokenizers, model, checkpoint: found })
+    }
+
+    /// Makes sure that a checkpoint was trained with these tokenizers.
+    fn check_tokenizers(&self, checkpoint: &Checkpoint, tokenizers: &Tokenizers) -> Result<()> {
+        let text = checkpoint.state.text.as_ref();
+        if text.is_some_and(|text| hash(tokenizers).is_ok_and(|hash| hash != text.tokenizers)) {
             let error =
                 failed!("the tokenizer in `{}` is not the one that its model was trained with", self.root.display());
             return Err(with_hint(error, "bring the old `tokenizer.json` back"));
         }
-        let shape = model_shape(&config, &tokenizers)?;
-        let model = load_for_search(&shape, weights, device)?;
-        Ok(TrainedModel { config, tokenizers, model, checkpoint: found })
+        Ok(())
     }
 
     /// The weights of a checkpoint, named as for [`Self::load`].

@@ -16,10 +16,7 @@ mod trial;
 
 use std::sync::Arc;
 
-use burn::tensor::Device;
-use polyglow_data::batching::BatchingConfig;
 use polyglow_data::prefetch::{BatchStream, Position};
-use polyglow_model::Precision;
 
 pub use capacity::find_max_tokens;
 pub use memory::{MemoryEstimate, activations, peak_memory};
@@ -33,12 +30,13 @@ pub use stop::Stop;
 pub use sums::{GradientSum, SumAcross, WindowSums, alone};
 pub use trial::{TrialReport, try_step};
 
-use crate::config::{Config, TrainConfig};
+use crate::config::TrainConfig;
 use crate::device::guard;
-use crate::error::{ErrorKind, Result, TrainError, failed, usage, with_hint};
+use crate::error::{ErrorKind, Result, TrainError, failed, with_hint};
 use crate::observer::{Observer, Wish};
 use crate::run::TrainState;
 use crate::run::records::Records;
+use crate::tasks::Task;
 
 /// How a training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,21 +49,28 @@ pub enum Ending {
     Stopped,
 }
 
-/// Trains from the newest checkpoint, or from the start where there is none, to the end.
+/// Trains from the newest checkpoint, or from the weights of `model` where there is none, to the end. `model` is on the
+/// plan's training device.
 ///
 /// What cannot be written is tried again at the next opportunity, and training goes on.
 ///
 /// # Errors
 /// What is wrong with the data; more steps in a row are not finite than `train.max_skipped_steps`; the device fails, as when
 /// its memory is full; the last checkpoint or record cannot be written; the observer wants the end at once.
-pub fn train(training: &Training, stop: &Stop, observer: &mut dyn Observer) -> Result<(Ending, TrainState)> {
-    let mut session = Session::start(training)?;
+pub fn fit<T: Task>(
+    training: &Training,
+    task: &T,
+    model: T::Model,
+    stop: &Stop,
+    observer: &mut dyn Observer,
+) -> Result<(Ending, TrainState)> {
+    let mut session = Session::start(training, task, model)?;
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
-    let mut batches = BatchStream::start(Arc::clone(&training.cache), batching(&training.config), start)?;
+    let mut batches = BatchStream::start(Arc::clone(task.source()), start).map_err(Into::into)?;
     guard(|| session.warm_up(stop, observer)).unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
     let mut records = Records::open(&training.run.metrics_path(), session.state.step)?;
     observer.begin(&training.run, session.state.step, session.last_step())?;
-    let steps = || steps(&training.config.train, &mut session, &mut batches, &mut records, stop, observer);
+    let steps = || steps(&training.plan.config.train, &mut session, &mut batches, &mut records, stop, observer);
     let ending = guard(steps).unwrap_or_else(|panic| Err(broken(&session, training, &panic)));
     observer.batch(None);
     observer.end();
@@ -77,10 +82,10 @@ pub fn train(training: &Training, stop: &Stop, observer: &mut dyn Observer) -> R
 }
 
 /// Makes step after step until there is a reason to end.
-fn steps(
+fn steps<T: Task>(
     config: &TrainConfig,
-    session: &mut Session<'_>,
-    batches: &mut BatchStream,
+    session: &mut Session<'_, T>,
+    batches: &mut BatchStream<T::Source>,
     records: &mut Records,
     stop: &Stop,
     observer: &mut dyn Observer,
@@ -132,52 +137,12 @@ fn heed(stop: &Stop, observer: &dyn Observer) -> Result<()> {
 }
 
 /// The error of a device that failed in the middle of something.
-fn broken(session: &Session<'_>, training: &Training, panic: &TrainError) -> TrainError {
+fn broken<T: Task>(session: &Session<'_, T>, training: &Training, panic: &TrainError) -> TrainError {
     let batch = session.batch().map(|batch| format!("; the batch: {batch}")).unwrap_or_default();
-    let (device, step) = (&training.device, session.state.step);
+    let (device, step) = (&training.plan.device, session.state.step);
     let error = failed!("training failed on {device:?} after step {step}: {panic}{batch}").of_kind(ErrorKind::Device);
     let advice = "if the device ran out of memory, lower `train.max_tokens`; if not, please report this";
     with_hint(error, format!("{}, and the same command goes on from it; {advice}", session.last_good()))
-}
-
-/// The device that a model is trained on: one that differentiates, in the way that the configuration asks for.
-///
-/// # Errors
-/// It does not compute in `train.precision` ([`ErrorKind::Usage`]).
-pub fn training_device(config: &Config, device: &Device) -> Result<Device> {
-    if !config.train.precision.is_supported(device) {
-        let error = failed!("`train.precision = \"bf16\"`: the device `{}` does not compute in bf16", config.device);
-        let advice = "set `train.precision = \"f32\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere";
-        return Err(with_hint(usage(error), advice));
-    }
-    let device = device.clone().autodiff();
-    Ok(if config.train.gradient_checkpointing { device.gradient_checkpointing() } else { device })
-}
-
-/// Whether training runs the kernels of polyglow-kernels, most of which are of f32 and keep what they need.
-pub fn has_kernels(config: &Config) -> bool {
-    let TrainConfig { precision, gradient_checkpointing, .. } = config.train;
-    config.device == "flex" && precision == Precision::F32 && !gradient_checkpointing
-}
-
-/// How the configuration wants examples put into batches.
-pub fn batching(config: &Config) -> BatchingConfig {
-    BatchingConfig {
-        max_tokens: config.train.max_tokens.tokens(),
-        pad_multiple: pad_multiple(config),
-        seed: config.seed,
-        dropout: config.tokenizer.dropout,
-        links: config.train.alignment_weight > 0.0,
-        framing: config.training_framing(),
-    }
-}
-
-/// What padded lengths are multiples of: `train.pad_multiple`, or what suits the device.
-///
-/// GPU kernels are tuned and compiled for each shape, so there are few of them; a CPU does only what is asked.
-pub fn pad_multiple(config: &Config) -> usize {
-    let on_cpu = config.device == "flex" || config.device == "ndarray";
-    config.train.pad_multiple.unwrap_or(if on_cpu { 1 } else { 8 })
 }
 
 /// The step that training ends with: `max_steps`, or where `max_epochs` epochs of `epoch_len` batches end if that is

@@ -11,9 +11,9 @@ use serde::Serialize;
 
 pub(crate) use data::{DataReport, bench_data};
 pub(crate) use machine::Machine;
-pub(crate) use material::Material;
+pub(crate) use material::RandomPairs;
 pub(crate) use search::{SearchReport, bench_search};
-pub(crate) use step::{BucketReport, StepReport, bench_step};
+pub(crate) use step::{BucketReport, StepBench, StepReport};
 pub(crate) use trace::Trace;
 
 /// Times of repeated runs of the same work, in seconds.

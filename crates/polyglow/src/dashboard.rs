@@ -17,30 +17,34 @@ use burn::train::metric::{
 };
 use burn::train::renderer::tui::TuiMetricsRendererWrapper;
 use burn::train::renderer::{MetricState, MetricsRenderer};
+use polyglow_metrics::Measure;
 use polyglow_train::Wish;
+use polyglow_train::predict::measures::{LOSS, PERPLEXITY, SCORES};
 use serde_json::Value;
 
 use crate::failure::{take_panic, usage, with_hint};
 
-/// A key of a record that is plotted.
-struct Plot {
-    key: &'static str,
-    name: &'static str,
-    higher_is_better: bool,
+/// Numbers of a training that are plotted beside its scores.
+const TRAINING: [Measure; 3] = [
+    Measure { key: "lr", title: "learning rate", higher_is_better: true, decimals: 6 },
+    Measure { key: "tokens_per_second", title: "target tokens per second", higher_is_better: true, decimals: 0 },
+    Measure { key: "grad_norm", title: "gradient norm", higher_is_better: false, decimals: 3 },
+];
+
+/// Everything that is plotted, in the order of the tabs: what every model has first.
+fn plots() -> impl Iterator<Item = (Measure, String)> {
+    let first = [LOSS, PERPLEXITY];
+    let rest = SCORES.into_iter().filter(move |measure| !first.contains(measure));
+    first.into_iter().chain(rest).chain(TRAINING).map(|measure| (measure, capitalized(measure.title)))
 }
 
-/// Everything that is plotted, in the order of the tabs.
-const PLOTS: [Plot; 9] = [
-    Plot { key: "loss", name: "Loss", higher_is_better: false },
-    Plot { key: "perplexity", name: "Perplexity", higher_is_better: false },
-    Plot { key: "bleu", name: "BLEU", higher_is_better: true },
-    Plot { key: "chrf", name: "chrF", higher_is_better: true },
-    Plot { key: "token_accuracy", name: "Token accuracy", higher_is_better: true },
-    Plot { key: "exact_match", name: "Exact match", higher_is_better: true },
-    Plot { key: "lr", name: "Learning rate", higher_is_better: true },
-    Plot { key: "tokens_per_second", name: "Target tokens per second", higher_is_better: true },
-    Plot { key: "grad_norm", name: "Gradient norm", higher_is_better: false },
-];
+/// `Learning rate`, of `learning rate`.
+fn capitalized(title: &str) -> String {
+    let mut letters = title.chars();
+    // chrF is written so wherever it stands.
+    let first = letters.next().filter(|_| title != Measure::CHRF.title);
+    first.map_or_else(|| title.to_owned(), |first| first.to_uppercase().chain(letters).collect())
+}
 
 /// Name of the text with the step and the epoch.
 const STEP: &str = "Step";
@@ -73,9 +77,9 @@ impl Dashboard {
         let items = dashboard.items();
         dashboard.tell(|renderer| {
             renderer.register_metric(definition(STEP, MetricAttributes::None));
-            for Plot { name, higher_is_better, .. } in PLOTS {
+            for (Measure { higher_is_better, .. }, name) in plots() {
                 let attributes = NumericAttributes { unit: None, higher_is_better };
-                renderer.register_metric(definition(name, attributes.into()));
+                renderer.register_metric(definition(&name, attributes.into()));
             }
             renderer.start(1, 1, Some(items), Some(label));
             renderer.start_split("train", items);
@@ -103,10 +107,10 @@ impl Dashboard {
                 _ => return,
             };
             update(MetricState::Generic(entry(STEP, position(record, last_step))));
-            for Plot { key, name, .. } in PLOTS {
+            for (Measure { key, .. }, name) in plots() {
                 // JSON has no infinity, and the plot could not show it.
                 if let Some(value) = record[key].as_f64() {
-                    update(MetricState::Numeric(entry(name, words(value)), Some(NumericEntry::Value(value))));
+                    update(MetricState::Numeric(entry(&name, words(value)), Some(NumericEntry::Value(value))));
                 }
             }
         });

@@ -6,50 +6,27 @@ mod warning;
 
 use std::collections::BTreeSet;
 
-use anyhow::Context;
-use burn::tensor::Device;
-use polyglow_data::batch::Batch;
-use polyglow_data::config::DataConfig;
-use polyglow_data::corpus::Corpus;
-use polyglow_data::epoch::Epoch;
-use polyglow_data::id_cache::IdCache;
+use polyglow_data::batching::EpochPlan;
+use polyglow_data::sources::BatchSource;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{ModelShape, parameter};
-use polyglow_train::config::Config;
-use polyglow_train::run::{check_beam, model_shape};
-use polyglow_train::train::{
-    MemoryEstimate, TrialReport, activations, batching, has_kernels, last_step, training_device, try_step,
-};
+use polyglow_model::{Model, ModelShape, parameter};
+use polyglow_train::predict::model::model_shape;
+use polyglow_train::tasks::{Task, TrainingData, Visitor, with_task};
+use polyglow_train::train::{MemoryEstimate, Training, TrialReport, activations, last_step, try_step};
 use polyglow_train::workload::BatchShape;
+use polyglow_train::{Plan, Result, TrainError};
 use serde::Serialize;
+
+use crate::allocator;
 
 pub(crate) use text::SplitReport;
 pub(crate) use warning::Warning;
 
-/// Whether a training has validation text; every embedded corpus brings its own.
-pub(crate) fn has_valid(data: &DataConfig) -> bool {
-    data.corpus.is_some() || data.valid.is_some()
-}
-
-/// What is inspected: everything that a training starts from.
-pub(crate) struct Subject<'a> {
-    /// The configuration.
-    pub(crate) config: &'a Config,
-    /// The training text.
-    pub(crate) train: &'a Corpus,
-    /// The training examples.
-    pub(crate) cache: &'a IdCache,
-    /// Both sides' tokenizers.
-    pub(crate) tokenizers: &'a Tokenizers,
-    /// Where the trial step runs, without autodiff.
-    pub(crate) device: &'a Device,
-}
-
 /// What was found. Displayed, it is the report of `check` without its warnings.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Inspection {
-    /// Name of the device of the trial step.
-    pub(crate) device: String,
+    /// What runs.
+    pub(crate) plan: PlanReport,
     /// `train`, then `valid` if there is one, then the test sets.
     pub(crate) splits: Vec<SplitReport>,
     /// Sizes of the vocabularies.
@@ -67,6 +44,36 @@ pub(crate) struct Inspection {
     pub(crate) step: TrialReport,
     /// What is suspicious, with what to do about it.
     pub(crate) warnings: Vec<Warning>,
+}
+
+/// What the config left open, decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct PlanReport {
+    /// What is learned.
+    pub(crate) task: &'static str,
+    /// Name of the device.
+    pub(crate) device: String,
+    /// Whether that computes in host memory.
+    pub(crate) on_host: bool,
+    /// Whether it trains with the fused kernels.
+    pub(crate) has_kernels: bool,
+    /// Tokens of a batch, at most.
+    pub(crate) max_tokens: usize,
+    /// What padded lengths are multiples of.
+    pub(crate) pad_multiple: usize,
+}
+
+impl PlanReport {
+    fn new(plan: &Plan) -> Self {
+        Self {
+            task: plan.task.kind().name(),
+            device: plan.config.device.clone(),
+            on_host: plan.on_host,
+            has_kernels: plan.has_kernels,
+            max_tokens: plan.max_tokens(),
+            pad_multiple: plan.pad_multiple,
+        }
+    }
 }
 
 /// Numbers of token ids.
@@ -113,58 +120,84 @@ pub(crate) struct BatchesReport {
 /// # Errors
 /// Whatever would stop a training later: text that cannot be read, a sentence that no batch can hold, sizes that do
 /// not fit each other, a step that fails or has a loss or gradient that is not finite.
-pub(crate) fn inspect(subject: &Subject<'_>) -> anyhow::Result<Inspection> {
-    let Subject { config, tokenizers, cache, device, .. } = *subject;
-    check_beam(&config.search, tokenizers)?;
-    let splits = text::read_splits(&config.data, subject.train, cache.report(), tokenizers)?;
-    let shape = model_shape(config, tokenizers)?;
-    let (batches, largest) = plan_batches(subject, &shape)?;
-
-    let training = training_device(config, device)?;
-    let model = shape.init(config.seed, &training);
-    let parameters = parameter::count(&model);
-    let memory = MemoryEstimate::new(&shape, &config.train, &model, batches.largest, has_kernels(config));
-    let BatchShape { rows, src_len, tgt_len } = batches.largest;
-    tracing::info!(
-        "trying a step on the largest batch: {rows} rows of {src_len} + {tgt_len} positions, about {}",
-        mebibytes(memory.total)
-    );
-    let step = try_step(config, model, &largest, &training)?;
-
-    let vocabulary = VocabularyReport::new(tokenizers);
-    let links = cache.num_links();
-    let warnings = warning::find(config, &splits, &batches, links);
-    let device = config.device.clone();
-    Ok(Inspection { device, splits, vocabulary, parameters, links, batches, memory, step, warnings })
+pub(crate) fn inspect(training: &Training) -> anyhow::Result<Inspection> {
+    let Training { plan, text, tokenizers, data, .. } = training;
+    let (report, links) = match data {
+        TrainingData::Text(cache) => (Some(cache.report()), cache.num_links()),
+        TrainingData::Images { .. } => (None, None),
+    };
+    let splits = text::read_splits(plan, &text.train, report, tokenizers)?;
+    let shape = model_shape(plan, tokenizers)?;
+    let trial = with_task(training.setting()?, data, Trial { plan, shape: &shape })?;
+    let (batches, parameters, memory, step) = trial;
+    let warnings = warning::find(&plan.config, &splits, &batches, links);
+    let (plan, vocabulary) = (PlanReport::new(plan), VocabularyReport::new(tokenizers));
+    Ok(Inspection { plan, splits, vocabulary, parameters, links, batches, memory, step, warnings })
 }
 
-/// Plans the first epoch; also returns its largest batch.
-fn plan_batches(subject: &Subject<'_>, model: &ModelShape) -> anyhow::Result<(BatchesReport, Batch)> {
-    let Subject { config, cache, .. } = *subject;
-    let epoch = Epoch::new(cache, &batching(config), 0)?;
+/// A step on the largest batch of the first epoch.
+struct Trial<'a> {
+    plan: &'a Plan,
+    shape: &'a ModelShape,
+}
+
+impl Visitor for Trial<'_> {
+    type Output = (BatchesReport, usize, MemoryEstimate, TrialReport);
+
+    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<Self::Output> {
+        let Self { plan, shape } = self;
+        let epoch = task.source().plan(0).map_err(Into::into)?;
+        let (batches, place) = plan_batches(plan, shape, &**task.source(), &epoch)?;
+        let device = plan.training_device()?;
+        let model = shape.init(plan.config.seed, &device);
+        let parameters = parameter::count(&model);
+        let memory = MemoryEstimate::new(shape, &plan.config.train, &model, batches.largest, plan.has_kernels);
+        let BatchShape { rows, src_len, tgt_len } = batches.largest;
+        tracing::info!(
+            "trying a step on the largest batch: {rows} rows of {src_len} + {tgt_len} positions, about {}",
+            mebibytes(memory.total)
+        );
+        // Noted for the message if memory runs out here, as it is for the steps of a training.
+        allocator::note_batch(Some(batches.largest));
+        let batch = || task.source().batch(0, epoch.batch(place)).map_err(Into::into);
+        let step = try_step(&task, plan, model, batch, &device);
+        allocator::note_batch(None);
+        Ok((batches, parameters, memory, step?))
+    }
+}
+
+/// The batches of the first epoch, and the place of the largest.
+fn plan_batches<S: BatchSource>(
+    plan: &Plan,
+    model: &ModelShape,
+    source: &S,
+    epoch: &EpochPlan,
+) -> Result<(BatchesReport, usize)> {
     let (mut positions, mut real) = (0, 0);
     let mut largest: Option<(u64, usize, BatchShape)> = None;
     let mut shapes = BTreeSet::new();
-    for (place, shape) in BatchShape::of_epoch(&epoch, cache).enumerate() {
+    for place in 0..epoch.len() {
+        let (shape, real_positions) = source.size(0, epoch.batch(place));
+        let shape = BatchShape::from(shape);
         shapes.insert(shape);
         positions += shape.positions();
-        real += epoch.num_real_positions(cache, place);
-        let bytes = activations(model, shape, has_kernels(config));
+        real += real_positions;
+        let bytes = activations(model, shape, plan.has_kernels);
         if largest.is_none_or(|(most, ..)| bytes > most) {
             largest = Some((bytes, place, shape));
         }
     }
-    let (_, place, largest) = largest.context("the training text gives no batch")?;
-    let steps_per_epoch = epoch.len().div_ceil(config.train.accumulate_steps) as u64;
+    let (_, place, largest) = largest.ok_or_else(|| TrainError::new("the training text gives no batch"))?;
+    let train = &plan.config.train;
     let report = BatchesReport {
         per_epoch: epoch.len(),
         shapes: shapes.len(),
-        steps_per_epoch,
-        steps: last_step(&config.train, epoch.len()),
+        steps_per_epoch: epoch.len().div_ceil(train.accumulate_steps) as u64,
+        steps: last_step(train, epoch.len()),
         padding: 1.0 - real as f64 / positions as f64,
         largest,
     };
-    Ok((report, epoch.batch(cache, place, None)?))
+    Ok((report, place))
 }
 
 /// Bytes in MiB, rounded up: `312 MiB`.

@@ -109,7 +109,9 @@ impl Progress {
 
 impl Observer for Progress {
     fn opened(&mut self, run: &RunDirectory) -> Result<()> {
-        logging::log_to_file(&run.log_path())
+        logging::log_to_file(&run.log_path())?;
+        tracing::info!("run directory: {}", run.root().display());
+        Ok(())
     }
 
     fn activity(&mut self, what: &str) {
@@ -153,10 +155,8 @@ impl Observer for Progress {
     fn report(&mut self, report: &TrainReport<'_>, record: &Value) {
         let TrainReport { step, epoch, lr, interval, .. } = report;
         let (loss, perplexity, rate) = (interval.loss(), interval.perplexity(), report.tokens_per_second());
-        self.words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {rate:.0} tok/s");
-        if interval.skipped > 0 {
-            self.words += &format!("  skipped {}", interval.skipped);
-        }
+        let skipped = if interval.skipped > 0 { format!("  skipped {}", interval.skipped) } else { String::new() };
+        self.words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {rate:.0} tok/s{skipped}");
         let (words, last, left) = (&self.words, self.last_step, self.time_left(*step));
         let line = format!("step {step}/{last}  epoch {epoch}  {words}  left {left}");
         match &mut self.view {

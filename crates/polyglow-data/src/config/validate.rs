@@ -2,43 +2,52 @@
 
 use std::path::Path;
 
-use super::{DataConfig, GOLD, Labeled, TrainFiles, wrong};
+use super::{Content, DataConfig, GOLD, ImageConfig, TrainFiles, wrong};
 use crate::corpus::is_tsv;
 use crate::error::DataError;
 use crate::skip_gram::SkipGrams;
 use crate::toy::{Embedded, Toy};
 
-/// Largest `data.window` and `data.negatives`.
+/// Largest `data.words.window` and `data.words.negatives`.
 const MOST_NEIGHBORS: usize = 1000;
 
 impl DataConfig {
-    /// Checks ranges of numbers and combinations of keys. Opens no file.
+    /// Checks what the types cannot, for a corpus of this content: which keys go together, and the ranges of numbers. Opens
+    /// no file.
     ///
     /// # Errors
-    /// [`DataError::Config`] names the first key with a wrong value.
-    pub fn validate(&self) -> Result<(), DataError> {
+    /// [`DataError::Config`] names the first key that does not fit.
+    pub fn validate(&self, content: Content) -> Result<(), DataError> {
         match &self.corpus {
-            Some(name) => self.validate_embedded(name)?,
-            None => self.validate_files()?,
+            Some(name) => self.validate_embedded(name, content)?,
+            None => self.validate_files(content)?,
         }
-        if (self.one_sided || self.labeled.is_some()) && self.is_aligned() {
-            return Err(wrong("data.alignments", "links two sides, but this model reads one side only".to_owned()));
+        self.validate_reading(content)
+    }
+
+    /// As [`Self::validate`], but for the keys that say where the data is from: for data that is in no file.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn validate_reading(&self, content: Content) -> Result<(), DataError> {
+        if content != Content::Pairs && self.is_aligned() {
+            return Err(wrong("data.alignments", "is between two sides, and this model reads one".to_owned()));
         }
         if self.max_examples == Some(0) {
             return Err(wrong("data.max_examples", "must be at least 1".to_owned()));
         }
-        self.validate_images()?;
-        if self.context_len.is_some() && !self.one_sided {
-            return Err(wrong(
-                "data.context_len",
-                "belongs to language models, which read text of one side".to_owned(),
-            ));
+        match (self.images, content) {
+            (Some(_), Content::Pairs | Content::Text | Content::LabeledText) => {
+                return Err(wrong("[data.images]", "belongs to images, and this model reads none".to_owned()));
+            }
+            (_, Content::Images) => validate_images(self.images(), self.corpus.is_some())?,
+            (None, _) => {}
         }
         let longest = usize::from(u16::MAX);
         if let Some(len) = self.context_len.filter(|len| !(2..=longest).contains(&len.get())) {
             return Err(wrong("data.context_len", format!("must lie in 2..={longest}, not {len}")));
         }
-        validate_skip_grams(SkipGrams::new(self))?;
+        validate_skip_grams(self.words())?;
         if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
             return Err(wrong("data.max_len", format!("must lie in 1..=65535, not {}", self.max_len)));
         }
@@ -48,14 +57,14 @@ impl DataConfig {
         Ok(())
     }
 
-    fn validate_embedded(&self, name: &str) -> Result<(), DataError> {
+    fn validate_embedded(&self, name: &str, content: Content) -> Result<(), DataError> {
         let known =
-            || Embedded::all().filter(|corpus| self.suits(*corpus)).map(|corpus| format!("\"{}\"", corpus.name()));
+            || Embedded::all().filter(|corpus| has(*corpus, content)).map(|corpus| format!("\"{}\"", corpus.name()));
         let Some(embedded) = Embedded::from_name(name) else {
             let known: Vec<_> = known().collect();
             return Err(wrong("data.corpus", format!("must be one of {}, not \"{name}\"", known.join(", "))));
         };
-        if !self.suits(embedded) {
+        if !has(embedded, content) {
             let (has, known) = (embedded.contents(), known().collect::<Vec<_>>().join(", "));
             return Err(wrong(
                 "data.corpus",
@@ -78,43 +87,10 @@ impl DataConfig {
         Ok(())
     }
 
-    /// Whether an embedded corpus has the kind of data that this configuration reads.
-    fn suits(&self, corpus: Embedded) -> bool {
-        match corpus {
-            Embedded::Pairs(_) => self.labeled.is_none(),
-            Embedded::Texts(_) => self.labeled == Some(Labeled::Texts) || self.one_sided,
-            Embedded::Images(_) => self.labeled == Some(Labeled::Images),
-        }
-    }
-
-    fn validate_images(&self) -> Result<(), DataError> {
-        let Some([height, width, channels]) = self.image_shape() else {
-            let given = [
-                ("data.image_size", self.image_size.is_some()),
-                ("data.grayscale", self.grayscale),
-                ("data.augment", self.augment),
-            ];
-            return match given.into_iter().find(|(_, given)| *given) {
-                Some((key, _)) => Err(wrong(key, "belongs to images, and this model reads none".to_owned())),
-                None => Ok(()),
-            };
-        };
-        let bytes = height.saturating_mul(width).saturating_mul(channels);
-        if !(1..=usize::from(u16::MAX)).contains(&bytes) {
-            let problem =
-                format!("must give images of 1 to {} bytes, not {height} x {width} pixels of {channels}", u16::MAX);
-            return Err(wrong("data.image_size", problem));
-        }
-        if self.grayscale && self.corpus.is_some() {
-            return Err(wrong("data.grayscale", "belongs to images from files".to_owned()));
-        }
-        Ok(())
-    }
-
-    fn validate_files(&self) -> Result<(), DataError> {
+    fn validate_files(&self, content: Content) -> Result<(), DataError> {
         let missing = "is missing: name the training text, or an embedded corpus in `data.corpus`";
         let train = self.train.as_ref().ok_or_else(|| wrong("data.train", missing.to_owned()))?;
-        if self.one_sided || self.labeled.is_some() {
+        if content != Content::Pairs {
             return self.validate_list(train);
         }
         let (src, tgt) = self.languages()?;
@@ -150,8 +126,31 @@ impl DataConfig {
     }
 }
 
+/// Whether an embedded corpus has this content.
+fn has(corpus: Embedded, content: Content) -> bool {
+    match corpus {
+        Embedded::Pairs(_) => matches!(content, Content::Pairs | Content::Text),
+        Embedded::Texts(_) => matches!(content, Content::LabeledText | Content::Text),
+        Embedded::Images(_) => content == Content::Images,
+    }
+}
+
+fn validate_images(config: ImageConfig, embedded: bool) -> Result<(), DataError> {
+    let [height, width, channels] = config.shape();
+    let bytes = height.saturating_mul(width).saturating_mul(channels);
+    if !(1..=usize::from(u16::MAX)).contains(&bytes) {
+        let problem =
+            format!("must give images of 1 to {} bytes, not {height} x {width} pixels of {channels}", u16::MAX);
+        return Err(wrong("data.images.size", problem));
+    }
+    if config.grayscale && embedded {
+        return Err(wrong("data.images.grayscale", "belongs to images from files".to_owned()));
+    }
+    Ok(())
+}
+
 fn validate_skip_grams(config: SkipGrams) -> Result<(), DataError> {
-    for (key, value) in [("data.window", config.window), ("data.negatives", config.negatives)] {
+    for (key, value) in [("data.words.window", config.window), ("data.words.negatives", config.negatives)] {
         if !(1..=MOST_NEIGHBORS).contains(&value) {
             return Err(wrong(key, format!("must lie in 1..={MOST_NEIGHBORS}, not {value}")));
         }
@@ -159,5 +158,5 @@ fn validate_skip_grams(config: SkipGrams) -> Result<(), DataError> {
     if (0.0..=1.0).contains(&config.subsample) {
         return Ok(());
     }
-    Err(wrong("data.subsample", format!("must be a share from 0 to 1, not {}", config.subsample)))
+    Err(wrong("data.words.subsample", format!("must be a share from 0 to 1, not {}", config.subsample)))
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::error::DataError;
-use crate::framing::Framing;
 use crate::random::{Purpose, below, shuffle};
+use crate::tokenizer::planned_len;
 
 /// How examples are grouped into batches.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,10 +19,6 @@ pub struct BatchingConfig {
     pub seed: u64,
     /// Probability of BPE dropout, which makes rows longer; batches leave room for that.
     pub dropout: f64,
-    /// Whether batches contain the links of aligned text. They never do with BPE dropout, which changes the tokens.
-    pub links: bool,
-    /// What a row of a batch is.
-    pub framing: Framing,
 }
 
 /// The batches of one epoch, in their order.
@@ -35,43 +31,28 @@ pub struct EpochPlan {
     batches: Vec<Range<u32>>,
 }
 
-// How much longer BPE dropout may make a sentence: by this share of its length per unit of probability, and a few
-// tokens. On captions with 8 000 BPE tokens and p = 0.1, sentences grow by 29 % on average, and one draw in thirteen
-// exceeds these limits. Room for all of them would mean more padding in every batch.
-const DROPOUT_GROWTH: f64 = 3.5;
-const DROPOUT_SLACK: usize = 2;
-
 impl BatchingConfig {
-    /// Maximum number of tokens in a batch of a side that has `len` tokens without dropout.
-    ///
-    /// With BPE dropout at probability p this is `len (1 + 3.5 p) + 2`, rounded up. Longer segmentations are drawn
-    /// again, so `max_tokens` is never exceeded.
+    /// As [`TokenizerConfig::planned_len`](crate::tokenizer::TokenizerConfig::planned_len).
     pub fn planned_len(&self, len: usize) -> usize {
-        if self.dropout > 0.0 && len > 0 {
-            len + (len as f64 * DROPOUT_GROWTH * self.dropout).ceil() as usize + DROPOUT_SLACK
-        } else {
-            len
-        }
+        planned_len(len, self.dropout)
     }
 
-    /// The padded source and target lengths of a row, for an example with so many source and target ids.
-    pub(crate) fn positions(&self, (src, tgt): (usize, usize)) -> (usize, usize) {
-        let padded = |len: usize| len.next_multiple_of(self.pad_multiple.max(1));
-        let (src, tgt) = self.framing.positions((self.planned_len(src), self.planned_len(tgt)));
-        (padded(src), padded(tgt))
+    /// A length rounded up to a multiple of `pad_multiple`.
+    pub fn padded(&self, len: usize) -> usize {
+        len.next_multiple_of(self.pad_multiple.max(1))
     }
 }
 
 impl EpochPlan {
     /// Plans the epoch number `epoch`, counted from 0.
     ///
-    /// `lengths` gives the numbers of source and target ids of an example. `parts` lists the examples of each corpus
-    /// and how often each of them occurs in an epoch: 2.0 means twice, 0.5 a random half that differs between epochs.
+    /// `positions` gives the padded source and target positions that an example takes up. `parts` are the examples of each
+    /// corpus and how often an epoch holds each of them: 2.0 is twice, 0.5 a random half that differs between epochs.
     ///
     /// # Errors
     /// [`DataError::LargerThanBatch`] if one example alone exceeds `max_tokens`.
     pub fn new(
-        lengths: impl Fn(u32) -> (usize, usize) + Sync,
+        positions: impl Fn(u32) -> (usize, usize) + Sync,
         parts: &[(Range<u32>, f64)],
         config: &BatchingConfig,
         epoch: u64,
@@ -82,14 +63,25 @@ impl EpochPlan {
             .enumerate()
             .map(|(entry, example)| {
                 let tie = Purpose::Ties.mix(&[config.seed, epoch, entry as u64]);
-                (sort_key(config.positions(lengths(example)), tie), example)
+                (sort_key(positions(example), tie), example)
             })
             .collect();
         keyed.par_sort_unstable();
         let order: Vec<u32> = keyed.into_iter().map(|(_, example)| example).collect();
-        let mut batches = cut(&order, &lengths, config)?;
+        let mut batches = cut(&order, &positions, config)?;
         shuffle(&mut batches, Purpose::BatchOrder.mix(&[config.seed, epoch]));
         Ok(Self { order, batches })
+    }
+
+    /// These batches, in this order, such as those of a source of one's own.
+    pub fn of_batches(batches: impl IntoIterator<Item = Vec<u32>>) -> Self {
+        let mut plan = Self { order: Vec::new(), batches: Vec::new() };
+        for items in batches {
+            let start = plan.order.len() as u32;
+            plan.order.extend(items);
+            plan.batches.push(start..plan.order.len() as u32);
+        }
+        plan
     }
 
     /// Number of batches.
@@ -144,13 +136,13 @@ fn sort_key((src, tgt): (usize, usize), tie: u64) -> u64 {
 
 fn cut(
     order: &[u32],
-    lengths: impl Fn(u32) -> (usize, usize),
+    positions: impl Fn(u32) -> (usize, usize),
     config: &BatchingConfig,
 ) -> Result<Vec<Range<u32>>, DataError> {
     let mut batches = Vec::new();
     let (mut start, mut longest) = (0, 0);
     for (end, &example) in order.iter().enumerate() {
-        let (src, tgt) = config.positions(lengths(example));
+        let (src, tgt) = positions(example);
         let tokens = src.max(tgt);
         if tokens > config.max_tokens {
             let place = format!("example {example}");

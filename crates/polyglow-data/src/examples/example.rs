@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::DataConfig;
+use crate::config::{Content, DataConfig};
 
 /// A sentence pair as token ids, without begin and end of sentence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,12 +79,13 @@ pub struct PartReport {
 }
 
 impl Filter {
-    /// The filter that the `[data]` table asks for.
-    pub fn new(config: &DataConfig) -> Self {
-        // Windows cut a text anywhere, so its lines may be of any length.
+    /// The filter that the `[data]` table asks for, for a corpus of this content.
+    pub fn new(config: &DataConfig, content: Content) -> Self {
+        // A text that is read in windows may have lines of any length.
         let max_len = if config.context_len.is_some() { usize::from(u16::MAX) } else { config.max_len };
-        // A label is always one token, so the ratio would reject long texts and all images.
-        let max_length_ratio = if config.labeled.is_some() { f64::INFINITY } else { config.max_length_ratio };
+        // A label is one token, however long what it belongs to.
+        let is_labeled = matches!(content, Content::LabeledText | Content::Images);
+        let max_length_ratio = if is_labeled { f64::INFINITY } else { config.max_length_ratio };
         Self { max_len, max_length_ratio }
     }
 

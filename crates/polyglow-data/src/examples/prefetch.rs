@@ -4,13 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use crate::batch::Batch;
-use crate::batching::BatchingConfig;
-use crate::dropout::BpeDropout;
-use crate::epoch::Epoch;
+use crate::batching::EpochPlan;
 use crate::error::DataError;
-use crate::framing::Framing;
-use crate::id_cache::IdCache;
+use crate::sources::BatchSource;
 
 /// Number of batches to prepare ahead.
 const AHEAD: usize = 8;
@@ -24,56 +20,66 @@ pub struct Position {
     pub position: usize,
 }
 
+/// A batch with its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placed<B> {
+    /// The batch.
+    pub batch: B,
+    /// The example in which each of its items begins.
+    pub examples: Vec<u32>,
+    /// Epoch from which the batch is, counted from 0.
+    pub epoch: u64,
+    /// Place of the batch in its epoch, counted from 0.
+    pub position: usize,
+    /// Batches in that epoch.
+    pub epoch_len: usize,
+}
+
+impl<B> Placed<B> {
+    /// Whether it is the last batch of its epoch.
+    pub fn ends_epoch(&self) -> bool {
+        self.position + 1 == self.epoch_len
+    }
+}
+
 /// An endless stream of training batches, epoch after epoch.
 ///
-/// The batches are a pure function of the cache, the configuration and the position: a stream that starts in the middle
-/// continues exactly as one that started at the beginning. Dropping the stream ends its thread.
-pub struct BatchStream {
-    batches: Option<Receiver<Result<Batch, DataError>>>,
+/// What it yields is a pure function of the source and the place: a stream that starts in the middle continues like one
+/// that came there from the beginning. Dropping it ends the background thread.
+pub struct BatchStream<S: BatchSource> {
+    batches: Option<Receiver<Item<S>>>,
     worker: Option<JoinHandle<()>>,
 }
 
-impl BatchStream {
-    /// Starts preparing batches from `start` on. A position after the end of an epoch means the start of the next one.
+impl<S: BatchSource> BatchStream<S> {
+    /// Starts preparing batches from `start` on. A position behind the end of its epoch means the next epoch's start.
     ///
     /// # Errors
-    /// The errors of [`Epoch::new`] and [`BpeDropout::new`]; [`DataError::Dropout`] for BPE dropout of windows or
-    /// skip-grams; [`DataError::Io`] if the thread cannot be started.
-    pub fn start(cache: Arc<IdCache>, config: BatchingConfig, start: Position) -> Result<Self, DataError> {
-        let dropout =
-            if config.dropout > 0.0 { Some(BpeDropout::new(cache.tokenizers(), config.dropout)?) } else { None };
-        let refuse = |problem: &str| Err(DataError::Dropout { problem: problem.to_owned() });
-        match config.framing {
-            Framing::Windows { .. } if dropout.is_some() => {
-                return refuse("windows are cut by the number of tokens, which dropout changes");
-            }
-            Framing::SkipGrams(_) if dropout.is_some() => {
-                return refuse("skip-grams are drawn by the frequencies of tokens, which dropout changes");
-            }
-            _ => {}
-        }
-        let maker = Maker { source: Planner { cache, config }, dropout };
-        // The first epoch is planned here, so that a wrong configuration fails at once.
-        let first = maker.source.plan(start.epoch)?;
+    /// What [`BatchSource::plan`] says; [`DataError::NoBatch`] for an epoch without batches; [`DataError::Io`] if no thread
+    /// can be started.
+    pub fn start(source: Arc<S>, start: Position) -> Result<Self, S::Error> {
+        // The first plan is made here, so that a configuration that cannot work fails at once.
+        let first = plan_epoch(&*source, start.epoch)?;
         let (sender, batches) = sync_channel(AHEAD);
         let run = move || {
-            // Sending fails when the stream is dropped, which is the signal to stop.
-            let _ = maker.make_all(first, start, |batch| sender.send(batch).is_ok());
+            // Sending fails when the stream is dropped, which is the signal to end.
+            let _ = make_all(&source, first, start, |batch| sender.send(batch).is_ok());
         };
-        let worker = thread::Builder::new().name("batches".to_owned()).spawn(run).map_err(no_thread)?;
+        let worker = thread::Builder::new().name("batches".to_owned()).spawn(run);
+        let worker = worker.map_err(no_thread)?;
         Ok(Self { batches: Some(batches), worker: Some(worker) })
     }
 }
 
-impl Iterator for BatchStream {
-    type Item = Result<Batch, DataError>;
+impl<S: BatchSource> Iterator for BatchStream<S> {
+    type Item = Item<S>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.batches.as_ref()?.recv().ok()
     }
 }
 
-impl Drop for BatchStream {
+impl<S: BatchSource> Drop for BatchStream<S> {
     fn drop(&mut self) {
         // The receiver is dropped first: a worker that is blocked on sending could never be joined.
         self.batches = None;
@@ -84,60 +90,50 @@ impl Drop for BatchStream {
     }
 }
 
-/// Everything that the plan of an epoch depends on.
-#[derive(Clone)]
-struct Planner {
-    cache: Arc<IdCache>,
-    config: BatchingConfig,
-}
-
-struct Maker {
-    source: Planner,
-    dropout: Option<BpeDropout>,
-}
+/// What a stream of batches yields.
+type Item<S> = Result<Placed<<S as BatchSource>::Batch>, <S as BatchSource>::Error>;
 
 /// The stream was dropped.
 struct Ended;
 
-impl Planner {
-    fn plan(&self, epoch: u64) -> Result<Epoch, DataError> {
-        Epoch::new(&self.cache, &self.config, epoch)
-    }
-
-    /// Plans an epoch in another thread while the previous one is used, because sorting a large corpus takes seconds.
-    fn plan_aside(&self, epoch: u64) -> Result<JoinHandle<Result<Epoch, DataError>>, DataError> {
-        let planner = self.clone();
-        thread::Builder::new().name("plan".to_owned()).spawn(move || planner.plan(epoch)).map_err(no_thread)
+fn make_all<S: BatchSource>(
+    source: &Arc<S>,
+    first: EpochPlan,
+    start: Position,
+    mut send: impl FnMut(Item<S>) -> bool,
+) -> Result<(), Ended> {
+    let mut send = |item| if send(item) { Ok(()) } else { Err(Ended) };
+    let (mut plan, mut place) = (first, start);
+    loop {
+        // An epoch is planned while the one before it is used, because sorting a large corpus takes seconds.
+        let (planner, epoch) = (Arc::clone(source), place.epoch);
+        let next = thread::Builder::new().name("plan".to_owned()).spawn(move || plan_epoch(&*planner, epoch + 1));
+        for position in place.position..plan.len() {
+            let items = plan.batch(position);
+            let batch = source.batch(epoch, items).map(|batch| {
+                let examples = source.examples(epoch, items);
+                Placed { batch, examples, epoch, position, epoch_len: plan.len() }
+            });
+            let failed = batch.is_err();
+            send(batch)?;
+            if failed {
+                return Err(Ended);
+            }
+        }
+        plan = match next.map(JoinHandle::join) {
+            Ok(Ok(Ok(plan))) => plan,
+            Ok(Ok(Err(error))) => return send(Err(error)),
+            Err(error) => return send(Err(no_thread(error).into())),
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        };
+        place = Position { epoch: place.epoch + 1, position: 0 };
     }
 }
 
-impl Maker {
-    fn make_all(
-        &self,
-        first: Epoch,
-        start: Position,
-        mut send: impl FnMut(Result<Batch, DataError>) -> bool,
-    ) -> Result<(), Ended> {
-        let mut send = |item| if send(item) { Ok(()) } else { Err(Ended) };
-        let (mut epoch, mut place) = (first, start);
-        loop {
-            let next = self.source.plan_aside(place.epoch + 1);
-            for position in place.position..epoch.len() {
-                let batch = epoch.batch(&self.source.cache, position, self.dropout.as_ref());
-                let failed = batch.is_err();
-                send(batch)?;
-                if failed {
-                    return Err(Ended);
-                }
-            }
-            epoch = match next.map(JoinHandle::join) {
-                Ok(Ok(Ok(epoch))) => epoch,
-                Ok(Ok(Err(error))) | Err(error) => return send(Err(error)),
-                Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            };
-            place = Position { epoch: place.epoch + 1, position: 0 };
-        }
-    }
+/// The plan of an epoch, which has at least one batch: without any, nothing would ever be sent.
+fn plan_epoch<S: BatchSource>(source: &S, epoch: u64) -> Result<EpochPlan, S::Error> {
+    let plan = source.plan(epoch)?;
+    if plan.is_empty() { Err(DataError::NoBatch.into()) } else { Ok(plan) }
 }
 
 fn no_thread(source: std::io::Error) -> DataError {

@@ -1,18 +1,21 @@
 //! Training data of word vectors: skip-gram with negative sampling (Mikolov et al., 2013, "Distributed representations
 //! of words and phrases and their compositionality").
 
-use crate::config::DataConfig;
+use serde::{Deserialize, Serialize};
+
 use crate::random::{Purpose, below, mix, unit};
 use crate::special::SpecialIds;
 
-/// How skip-grams are drawn from a text.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The table `[data.words]`: which words are learned from, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct SkipGrams {
-    /// Maximum distance of a context word. The distance for each word is drawn uniformly from 1 to this.
+    /// Words on each side of a word that may be its context; how many are is drawn for each word, from 1 to this; default 5.
     pub window: usize,
-    /// Number of noise words for each context word.
+    /// Words drawn from the noise for each word of the context; default 5.
     pub negatives: usize,
-    /// Share of the text above which a word is frequent, so that some of its occurrences are left out; 0 for no limit.
+    /// How frequent a word may be, as a share of the text, before some of its occurrences are left out; 0 for no limit;
+    /// default 0.001.
     pub subsample: f64,
 }
 
@@ -55,17 +58,7 @@ impl Default for SkipGrams {
 }
 
 impl SkipGrams {
-    /// The values of the `[data]` table, or their defaults.
-    pub fn new(config: &DataConfig) -> Self {
-        let default = Self::default();
-        Self {
-            window: config.window.unwrap_or(default.window),
-            negatives: config.negatives.unwrap_or(default.negatives),
-            subsample: config.subsample.unwrap_or(default.subsample),
-        }
-    }
-
-    /// Maximum number of rows from a line of `words` words.
+    /// How many rows a line with so many words gives at most.
     pub fn most_pairs(&self, words: usize) -> usize {
         // For each distance from 1 to the window, all pairs of words at that distance, in both directions.
         (1..=self.window.min(words.saturating_sub(1))).map(|distance| 2 * (words - distance)).sum()

@@ -3,13 +3,22 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use crate::batch::Piece;
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::error::DataError;
 use crate::id_cache::IdCache;
 use crate::random::{Purpose, below};
 
-/// How the one-sided text of an id cache is cut into windows.
+/// Consecutive target positions of an example, as a part of a window of text. Its position `n` is where id `n` is to be
+/// predicted, or end of sentence if there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The ids of the whole example.
+    pub ids: Vec<u32>,
+    /// The positions, at most `ids.len() + 1` of them.
+    pub positions: Range<usize>,
+}
+
+/// How the text of an id cache, which has only one side, is cut into windows.
 ///
 /// The stream consists of the target positions of all examples, in their order: one for each id and one for the end of
 /// sentence. So a model predicts the same ids as from whole examples, but also sees the text before an example. All
@@ -88,18 +97,20 @@ impl Windows {
     pub fn plan(&self, cache: &IdCache, config: &BatchingConfig, epoch: u64) -> Result<EpochPlan, DataError> {
         let weights = cache.parts().into_iter().map(|(_, weight)| weight);
         let parts: Vec<_> = self.parts.iter().map(|(_, windows)| windows.clone()).zip(weights).collect();
-        EpochPlan::new(|window| self.lengths(window), &parts, config, epoch).map_err(|mut error| {
-            if let DataError::LargerThanBatch { example, place, .. } = &mut error {
-                *place = format!("window {example} of the text");
-            }
-            error
-        })
+        EpochPlan::new(|window| (config.padded(1), config.padded(self.len_of(window))), &parts, config, epoch).map_err(
+            |mut error| {
+                if let DataError::LargerThanBatch { example, place, .. } = &mut error {
+                    *place = format!("window {example} of the text");
+                }
+                error
+            },
+        )
     }
 
-    /// The numbers of source and target ids of an example that has as many positions as a window.
-    pub(crate) fn lengths(&self, window: u32) -> (usize, usize) {
+    /// Number of positions of a window.
+    pub(crate) fn len_of(&self, window: u32) -> usize {
         let Range { start, end } = self.positions(window);
-        (0, (end - start) as usize - 1)
+        (end - start) as usize
     }
 
     /// The first example of a window, and the pieces of all examples in it.

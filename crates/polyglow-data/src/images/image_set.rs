@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use image::imageops::{FilterType, resize};
 use image::{ExtendedColorType, ImageBuffer, Luma, Pixel, Rgb};
@@ -10,6 +11,7 @@ use rayon::prelude::*;
 
 use crate::error::DataError;
 use crate::labeled::LabelSet;
+use crate::random::Purpose;
 
 pub mod folder;
 pub mod idx;
@@ -76,6 +78,36 @@ impl ImageSet {
         ImageExample { pixels: &self.pixels[index * bytes..(index + 1) * bytes], label: self.label_ids[index] }
     }
 
+    /// The images of several sets, one set after the other; the labels are those of all. A single set is shared.
+    ///
+    /// # Panics
+    /// If there is no set, or if the sizes differ.
+    #[must_use]
+    pub fn join(sets: &[Arc<Self>]) -> Arc<Self> {
+        if let [only] = sets {
+            return Arc::clone(only);
+        }
+        let Self { height, width, channels, .. } = *sets[0];
+        assert!(sets.iter().all(|set| (set.height, set.width, set.channels) == (height, width, channels)));
+        let labels = LabelSet::new(sets.iter().flat_map(|set| set.labels.names().iter().cloned()));
+        let id = |name: &String| labels.id(name).expect("the set has the labels of all");
+        let ids = |set: &Arc<Self>| {
+            let of_set: Vec<u32> = set.labels.names().iter().map(id).collect();
+            set.label_ids.iter().map(|&label| of_set[label as usize]).collect::<Vec<_>>()
+        };
+        let label_ids = sets.iter().flat_map(ids).collect();
+        let pixels = sets.iter().flat_map(|set| set.pixels.iter().copied()).collect();
+        Arc::new(Self { height, width, channels, labels, pixels, label_ids })
+    }
+
+    /// The first `count` images, or all if there are fewer.
+    #[must_use]
+    pub fn first(mut self, count: usize) -> Self {
+        self.label_ids.truncate(count);
+        self.pixels.truncate(self.label_ids.len() * self.height * self.width * self.channels);
+        self
+    }
+
     /// Writes the images into `dir` as PNG files, `<label>/<number>.png`, where [`folder::read_folder`] finds them.
     ///
     /// # Errors
@@ -121,4 +153,45 @@ fn resize_one<P: Pixel<Subpixel = u8> + 'static>(
     let image: ImageBuffer<P, &[u8]> = ImageBuffer::from_raw(width as u32, height as u32, pixels)
         .expect("an image of a set has as many bytes as its size asks for");
     resize(&image, to.1 as u32, to.0 as u32, FilterType::Triangle).into_raw()
+}
+
+/// An image mirrored in one of four ways, and if it is as high as wide also along its diagonal: all quarter turns and their
+/// mirror images, which of them is a function of `key`.
+pub fn turn(pixels: &[u8], [height, width, channels]: [usize; 3], key: u64) -> Vec<u8> {
+    let bits = Purpose::Turn.mix(&[key]);
+    let bit = |number: u32| bits >> number & 1 == 1;
+    let swapped = height == width && bit(2);
+    let mut turned = Vec::with_capacity(pixels.len());
+    for place in 0..height * width {
+        let (row, column) = (place / width, place % width);
+        let (row, column) = if swapped { (column, row) } else { (row, column) };
+        let row = if bit(0) { height - 1 - row } else { row };
+        let column = if bit(1) { width - 1 - column } else { column };
+        let start = (row * width + column) * channels;
+        turned.extend_from_slice(&pixels[start..start + channels]);
+    }
+    turned
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_square_is_turned_in_eight_ways_and_any_other_image_in_four() {
+        let pixels: Vec<u8> = (0..12).collect();
+        let turned = |shape: [usize; 3]| -> BTreeSet<Vec<u8>> {
+            let pixels = &pixels[..shape.iter().product()];
+            (0..200).map(|key| turn(pixels, shape, key)).collect()
+        };
+        let ways = turned([2, 2, 3]);
+        assert_eq!(ways.len(), 8);
+        // By hand: a quarter turn to the right, and the mirror image along the diagonal.
+        assert!(ways.contains(&vec![6, 7, 8, 0, 1, 2, 9, 10, 11, 3, 4, 5]));
+        assert!(ways.contains(&vec![0, 1, 2, 6, 7, 8, 3, 4, 5, 9, 10, 11]));
+        assert_eq!(turned([2, 3, 2]).len(), 4);
+        assert!(turned([2, 3, 2]).contains(&vec![4, 5, 2, 3, 0, 1, 10, 11, 8, 9, 6, 7]));
+    }
 }

@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::config::{DataConfig, GOLD, Labeled, Split, WeightedPath, no_such_set, wrong};
+use crate::config::{Content, DataConfig, GOLD, Split, WeightedPath, no_such_set, wrong};
 use crate::error::DataError;
 use crate::toy::{Embedded, Toy};
 
+mod images;
 mod labeled;
 mod pairs;
 mod part;
 mod text;
 
-pub use labeled::read_image;
+pub use images::read_image;
 pub use pairs::Pairs;
 pub use part::{AlignmentStream, Part};
 use part::{Alignments, Source};
@@ -31,7 +32,7 @@ pub struct Pair {
 /// The text of one split: its files are found, but not yet read. Embedded corpora and images are held in memory.
 ///
 /// ```
-/// use polyglow_data::config::{DataConfig, Split, TrainFiles};
+/// use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 /// use polyglow_data::corpus::{Corpus, Pair};
 ///
 /// let dir = tempfile::tempdir()?;
@@ -43,7 +44,7 @@ pub struct Pair {
 ///     tgt: Some("de".to_owned()),
 ///     ..DataConfig::default()
 /// };
-/// let corpus = Corpus::open(&config, Split::Train)?;
+/// let corpus = Corpus::open(&config, Content::Pairs, Split::Train)?;
 /// let pairs: Vec<Pair> = corpus.pairs().collect::<Result<_, _>>()?;
 /// assert_eq!(pairs[1], Pair { src: "the cat eats .".to_owned(), tgt: "die Katze frisst .".to_owned() });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -51,8 +52,8 @@ pub struct Pair {
 #[derive(Debug, Clone, Default)]
 pub struct Corpus {
     parts: Vec<Part>,
-    labeled: Option<Labeled>,
-    /// Only the first so many pairs are trained on; `None` for all.
+    content: Content,
+    /// How many pairs are trained on, the first ones; none for all.
     max_examples: Option<u64>,
 }
 
@@ -60,29 +61,29 @@ impl Corpus {
     /// Finds the files of `split`, or generates an embedded corpus.
     ///
     /// # Errors
-    /// [`DataError::MissingFile`] for a file that does not exist; [`DataError::Config`] if the configuration does not
-    /// have this split; [`DataError::Image`] for images that cannot be read.
-    pub fn open(config: &DataConfig, split: Split) -> Result<Self, DataError> {
-        let corpus = Self::open_whole(config, split)?;
+    /// [`DataError::MissingFile`] for a file that is not there, [`DataError::Config`] for a split that the
+    /// configuration lacks.
+    pub fn open(config: &DataConfig, content: Content, split: Split) -> Result<Self, DataError> {
+        let corpus = Self::open_whole(config, content, split)?;
         let max_examples = if split == Split::Train { config.max_examples } else { None };
-        Ok(Self { labeled: config.labeled, max_examples, ..corpus })
+        Ok(Self { content, max_examples, ..corpus })
     }
 
-    fn open_whole(config: &DataConfig, split: Split) -> Result<Self, DataError> {
+    fn open_whole(config: &DataConfig, content: Content, split: Split) -> Result<Self, DataError> {
         match config.embedded_corpus() {
             Some(Embedded::Pairs(toy)) => {
                 let aligned = split == Split::Train && config.alignments.is_some();
                 let corpus = Self { parts: vec![embedded(toy, split, aligned)?], ..Self::default() };
-                return Ok(if config.one_sided { corpus.target_side() } else { corpus });
+                return Ok(if content == Content::Text { corpus.target_side() } else { corpus });
             }
-            Some(embedded) => return Self::embedded_labeled(embedded, config, split),
+            Some(embedded) => return Self::embedded_labeled(embedded, config, content, split),
             None => {}
         }
-        if let Some(labeled) = config.labeled {
-            return Self::open_labeled(config, split, labeled);
-        }
-        if config.one_sided {
-            return Self::open_texts(config, split);
+        match content {
+            Content::Pairs => {}
+            Content::Text => return Self::open_texts(config, split),
+            Content::LabeledText => return Self::open_labeled(config, split),
+            Content::Images => return Self::open_images(config, split),
         }
         let (src, tgt) = config.languages()?;
         let key = config.key(split);
@@ -102,9 +103,15 @@ impl Corpus {
         Ok(Self { parts: parts.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
-    /// What the labels belong to, if the targets are labels.
-    pub fn labeled(&self) -> Option<Labeled> {
-        self.labeled
+    /// A corpus of pairs that are at hand, such as those of an iterator; `name` stands for it in messages.
+    pub fn from_pairs(name: impl Into<String>, pairs: impl IntoIterator<Item = Pair>) -> Self {
+        let source = Source::Embedded { name: name.into(), pairs: Arc::new(pairs.into_iter().collect()) };
+        Self { parts: vec![Part { source, weight: 1.0, alignments: None, is_text: false }], ..Self::default() }
+    }
+
+    /// What it is made of.
+    pub fn content(&self) -> Content {
+        self.content
     }
 
     /// How many pairs to train on, from the first on; `None` for all. [`Self::pairs`] streams all of them anyway,

@@ -19,6 +19,8 @@ mod sides;
 #[cfg(feature = "training")]
 mod train;
 
+#[cfg(feature = "training")]
+pub(crate) use config::planned_len;
 pub use config::{Kind, Normalization, TokenizerConfig, VocabFiles};
 pub use guard::is_guarded;
 use guard::{failed, guarded};
@@ -30,13 +32,6 @@ pub use train::{Progress, Stage};
 
 /// How many ids without a token a vocabulary may have, beyond its number of tokens.
 const MOST_UNUSED_IDS: usize = 1024;
-
-/// Values of a byte, and the id of the first one, which follows the special tokens.
-const BYTES: usize = 256;
-const BYTES_BEGIN: u32 = 4;
-/// The character that stands for a byte of 0. This one and the next 255 are letters, which nothing normalizes or
-/// strips.
-const FIRST_BYTE: u32 = 0x100;
 
 /// Turns text of one language into ids, and ids into text.
 ///
@@ -62,8 +57,6 @@ pub struct Tokenizer {
     name: String,
     special: SpecialIds,
     vocab_size: usize,
-    /// The id of the first byte, if the vocabulary is that of [`Self::of_bytes`].
-    first_byte: Option<u32>,
 }
 
 impl Tokenizer {
@@ -109,10 +102,7 @@ impl Tokenizer {
             let problem = format!("its ids go up to {}, but it has only {} tokens", vocab_size - 1, vocab.len());
             return Err(failed(name)(problem.into()));
         }
-        let mut bytes = (0..=u8::MAX).zip(BYTES_BEGIN..);
-        let is_bytes = vocab_size == BYTES_BEGIN as usize + BYTES
-            && bytes.all(|(byte, id)| inner.token_to_id(&text_of_bytes(&[byte])) == Some(id));
-        Ok(Self { inner, name: name.to_owned(), special, vocab_size, first_byte: is_bytes.then_some(BYTES_BEGIN) })
+        Ok(Self { inner, name: name.to_owned(), special, vocab_size })
     }
 
     /// Writes the `tokenizer.json` to `path`.
@@ -139,9 +129,6 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign tokenizer has no id for some text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        if let Some(first) = self.first_byte {
-            return Ok(self.encode_bytes(text, first));
-        }
         let encoding = guarded(&self.name, || self.inner.encode_fast(EncodeInput::from(text), false))?;
         Ok(encoding.get_ids().iter().map(|&id| self.of_text(id)).collect())
     }
@@ -170,16 +157,7 @@ impl Tokenizer {
         Ok((ids, encoding.get_offsets().iter().map(word).collect()))
     }
 
-    /// The same ids as the library's, a thousand times as fast: an image has thousands of bytes.
-    fn encode_bytes(&self, text: &str, first: u32) -> Vec<u32> {
-        let id = |character: char| match u32::from(character).checked_sub(FIRST_BYTE) {
-            Some(byte @ 0..=255) => first + byte,
-            _ => self.special.unk,
-        };
-        text.chars().map(id).collect()
-    }
-
-    /// The text of `ids`. Padding, begin and end of sentence are skipped; an unknown token becomes `<unk>`.
+    /// The text of `ids`. Padding, begin and end of sentence are skipped; an unknown word reads `<unk>`.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign decoder fails.
@@ -220,9 +198,4 @@ fn word_starts(text: &str) -> impl Iterator<Item = usize> {
         after_space = character.is_whitespace();
         begins.then_some(place)
     })
-}
-
-/// Writes bytes as text, one character per byte, for the tokenizer of images.
-pub fn text_of_bytes(bytes: &[u8]) -> String {
-    bytes.iter().filter_map(|&byte| char::from_u32(FIRST_BYTE + u32::from(byte))).collect()
 }

@@ -5,11 +5,9 @@ use std::ops::Range;
 
 use polyglow_data::batching::{BatchingConfig, EpochPlan};
 use polyglow_data::error::DataError;
-use polyglow_data::framing::Framing;
 use polyglow_data::random::{below, mix};
 
-const CONFIG: BatchingConfig =
-    BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 7, dropout: 0.0, links: false, framing: Framing::Pairs };
+const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 7, dropout: 0.0 };
 
 /// Lengths like those of image captions: 4 to 40 tokens, the target like the source give or take a third.
 fn lengths(example: u32) -> (usize, usize) {
@@ -18,8 +16,13 @@ fn lengths(example: u32) -> (usize, usize) {
     (src, src * (67 + draw(4, 67)) / 100 + 1)
 }
 
+/// Padded positions of sides with so many tokens and one mark each.
+fn positions(config: &BatchingConfig, (src, tgt): (usize, usize)) -> (usize, usize) {
+    (config.padded(src + 1), config.padded(tgt + 1))
+}
+
 fn plan(parts: &[(Range<u32>, f64)], config: &BatchingConfig, epoch: u64) -> EpochPlan {
-    EpochPlan::new(lengths, parts, config, epoch).unwrap()
+    EpochPlan::new(|example| positions(config, lengths(example)), parts, config, epoch).unwrap()
 }
 
 fn batches(plan: &EpochPlan) -> Vec<&[u32]> {
@@ -109,6 +112,7 @@ fn weights_repeat_and_sample_parts() {
 fn an_example_larger_than_a_batch_is_an_error() {
     let config = BatchingConfig { max_tokens: 30, ..CONFIG };
     let lengths = |example| if example == 5 { (12, 30) } else { (12, 12) };
-    let error = EpochPlan::new(lengths, &[(0..10, 1.0)], &config, 0).unwrap_err();
+    let positions = |example| positions(&config, lengths(example));
+    let error = EpochPlan::new(positions, &[(0..10, 1.0)], &config, 0).unwrap_err();
     assert!(matches!(error, DataError::LargerThanBatch { example: 5, tokens: 31, max_tokens: 30, .. }), "{error}");
 }

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use polyglow_data::config::{DataConfig, Split, TestFiles, TrainFiles, WeightedPath};
+use polyglow_data::config::{Content, DataConfig, Split, TestFiles, TrainFiles, WeightedPath};
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::error::DataError;
+use polyglow_data::skip_gram::SkipGrams;
 use tempfile::TempDir;
 
 fn files(contents: &[(&str, &[u8])]) -> TempDir {
@@ -34,7 +35,7 @@ fn config(train: PathBuf) -> DataConfig {
 }
 
 fn read(dir: &Path, name: &str) -> Result<Vec<Pair>, DataError> {
-    Corpus::open(&config(dir.join(name)), Split::Train)?.pairs().collect()
+    Corpus::open(&config(dir.join(name)), Content::Pairs, Split::Train)?.pairs().collect()
 }
 
 fn pair(src: &str, tgt: &str) -> Pair {
@@ -72,8 +73,8 @@ fn a_list_is_read_part_by_part_with_its_weights() {
         WeightedPath { path: dir.path().join("two"), weight: 0.5, alignments: None },
     ];
     let config = DataConfig { train: Some(TrainFiles::Weighted(list)), ..config(PathBuf::new()) };
-    config.validate().unwrap();
-    let corpus = Corpus::open(&config, Split::Train).unwrap();
+    config.validate(Content::Pairs).unwrap();
+    let corpus = Corpus::open(&config, Content::Pairs, Split::Train).unwrap();
     let pairs: Vec<Pair> = corpus.pairs().collect::<Result<_, _>>().unwrap();
     assert_eq!(pairs, [pair("a", "A"), pair("b", "B"), pair("c", "C")]);
     let weights: Vec<f64> = corpus.parts().iter().map(polyglow_data::corpus::Part::weight).collect();
@@ -114,7 +115,7 @@ fn errors_name_file_and_line() {
 #[test]
 fn an_error_ends_the_stream() {
     let dir = files(&[("bad.tsv", b"a\tb\nc\nd\te\n")]);
-    let corpus = Corpus::open(&config(dir.path().join("bad.tsv")), Split::Train).unwrap();
+    let corpus = Corpus::open(&config(dir.path().join("bad.tsv")), Content::Pairs, Split::Train).unwrap();
     let items: Vec<bool> = corpus.pairs().map(|item| item.is_ok()).collect();
     assert_eq!(items, [true, false]);
 }
@@ -122,11 +123,12 @@ fn an_error_ends_the_stream() {
 #[test]
 fn embedded_corpora_have_their_splits() {
     let config = DataConfig::embedded("digits");
-    config.validate().unwrap();
+    config.validate(Content::Pairs).unwrap();
     assert_eq!(config.test_names(), ["test", "test_long"]);
-    let valid: Vec<Pair> = Corpus::open(&config, Split::Valid).unwrap().pairs().collect::<Result<_, _>>().unwrap();
+    let valid: Vec<Pair> =
+        Corpus::open(&config, Content::Pairs, Split::Valid).unwrap().pairs().collect::<Result<_, _>>().unwrap();
     assert!(!valid.is_empty());
-    let error = Corpus::open(&config, Split::Test("test_deep")).unwrap_err().to_string();
+    let error = Corpus::open(&config, Content::Pairs, Split::Test("test_deep")).unwrap_err().to_string();
     assert!(error.contains("test_deep") && error.contains("test_long"), "{error}");
 }
 
@@ -138,9 +140,9 @@ fn test_sets_go_by_name() {
     let named = DataConfig { test: Some(TestFiles::Named(named)), ..config(dir.path().join("a.tsv")) };
     assert_eq!(named.test_names(), ["first", "second"]);
     let second: Vec<Pair> =
-        Corpus::open(&named, Split::Test("second")).unwrap().pairs().collect::<Result<_, _>>().unwrap();
+        Corpus::open(&named, Content::Pairs, Split::Test("second")).unwrap().pairs().collect::<Result<_, _>>().unwrap();
     assert_eq!(second, [pair("b", "B")]);
-    let error = Corpus::open(&named, Split::Test("third")).unwrap_err().to_string();
+    let error = Corpus::open(&named, Content::Pairs, Split::Test("third")).unwrap_err().to_string();
     assert!(error.contains("`data.test`") && error.contains("first, second"), "{error}");
 }
 
@@ -148,7 +150,7 @@ fn test_sets_go_by_name() {
 fn a_configuration_is_read_strictly() {
     let parse = |json: &str| serde_json::from_str::<DataConfig>(json).map_err(|error| error.to_string());
     let config = parse(r#"{"train": [{"path": "a", "weight": 2}, {"path": "b"}], "src": "en", "tgt": "de"}"#).unwrap();
-    config.validate().unwrap();
+    config.validate(Content::Pairs).unwrap();
     assert_eq!((config.max_len, config.max_length_ratio), (256, 9.0));
     assert!(parse(r#"{"trian": "a"}"#).unwrap_err().contains("trian"));
     assert!(parse(r#"{"train": [{"path": "a", "wieght": 2}]}"#).unwrap_err().contains("expected a path"));
@@ -159,7 +161,8 @@ fn a_configuration_is_read_strictly() {
 #[test]
 fn impossible_configurations_are_refused_by_key() {
     let good = config("a".into());
-    good.validate().unwrap();
+    good.validate(Content::Pairs).unwrap();
+    let with_words = |words| DataConfig { words: Some(words), ..good.clone() };
     let bad = [
         (DataConfig { train: None, ..good.clone() }, "`data.train`"),
         (DataConfig { src: None, ..good.clone() }, "`data.src`"),
@@ -169,14 +172,17 @@ fn impossible_configurations_are_refused_by_key() {
         (DataConfig { max_length_ratio: f64::NAN, ..good.clone() }, "`data.max_length_ratio`"),
         (DataConfig { max_length_ratio: 0.5, ..good.clone() }, "`data.max_length_ratio`"),
         (DataConfig { train: Some(TrainFiles::Weighted(vec![])), ..good.clone() }, "`data.train`"),
-        (DataConfig { corpus: Some("digits".to_owned()), ..good }, "`data.src`"),
+        (with_words(SkipGrams { window: 0, ..SkipGrams::default() }), "`data.words.window`"),
+        (with_words(SkipGrams { negatives: 1001, ..SkipGrams::default() }), "`data.words.negatives`"),
+        (with_words(SkipGrams { subsample: 1.5, ..SkipGrams::default() }), "`data.words.subsample`"),
+        (DataConfig { corpus: Some("digits".to_owned()), ..good.clone() }, "`data.src`"),
         (DataConfig::embedded("dogits"), "`data.corpus`"),
     ];
     for (config, key) in bad {
-        let message = config.validate().unwrap_err().to_string();
+        let message = config.validate(Content::Pairs).unwrap_err().to_string();
         assert!(message.starts_with(key), "{message} does not begin with {key}");
     }
     let weight = WeightedPath { path: "a".into(), weight: -1.0, alignments: None };
     let negative = DataConfig { train: Some(TrainFiles::Weighted(vec![weight])), ..config("a".into()) };
-    assert!(negative.validate().unwrap_err().to_string().contains("weight -1"));
+    assert!(negative.validate(Content::Pairs).unwrap_err().to_string().contains("weight -1"));
 }

@@ -5,19 +5,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use polyglow_data::batching::BatchingConfig;
-use polyglow_data::config::{DataConfig, Split, TrainFiles};
+use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::dropout::BpeDropout;
 use polyglow_data::error::DataError;
 use polyglow_data::example::Example;
-use polyglow_data::framing::Framing;
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::prefetch::{BatchStream, Position};
+use polyglow_data::prefetch::{BatchStream, Placed, Position};
+use polyglow_data::sources::PairSource;
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
-const CONFIG: BatchingConfig =
-    BatchingConfig { max_tokens: 300, pad_multiple: 1, seed: 3, dropout: 0.2, links: false, framing: Framing::Pairs };
+const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 300, pad_multiple: 1, seed: 3, dropout: 0.2 };
 
 /// The test text, each line with the next as its translation, and lines that BPE finds hard.
 fn cache(kind: Kind) -> (TempDir, Arc<IdCache>, Vec<Pair>) {
@@ -36,7 +35,7 @@ fn cache(kind: Kind) -> (TempDir, Arc<IdCache>, Vec<Pair>) {
             tgt: Some("de".to_owned()),
             ..DataConfig::default()
         };
-        Corpus::open(&data, Split::Train).unwrap()
+        Corpus::open(&data, Content::Pairs, Split::Train).unwrap()
     };
     let tokenizers = Tokenizers::train(&config, &open(&text), &mut |_, _| {}).unwrap();
     text.push_str("☃ unseen ☃snow☃ x☃\n<s> a<s>b</s> </w>the</w> e</w>\n🙂🙃 don't  twice   spaced\n\n");
@@ -97,11 +96,13 @@ fn more_dropout_means_shorter_tokens() {
 #[test]
 fn batches_keep_their_budget_under_dropout() {
     let (_dir, cache, _) = cache(Kind::Bpe);
-    let stream = BatchStream::start(Arc::clone(&cache), CONFIG, Position::default()).unwrap();
+    let source = Arc::new(PairSource::new(Arc::clone(&cache), CONFIG, false).unwrap());
+    let stream = BatchStream::start(source, Position::default()).unwrap();
     let mut changed = 0;
-    for batch in stream.take(100).map(Result::unwrap) {
-        assert!(batch.batch_size * batch.src_len.max(batch.tgt_len) <= CONFIG.max_tokens);
-        for (&index, &len) in batch.example_indices.iter().zip(&batch.src_lengths) {
+    for Placed { batch, examples, .. } in stream.take(100).map(Result::unwrap) {
+        assert!(batch.src.num_positions().max(batch.tgt_out.num_positions()) <= CONFIG.max_tokens);
+        assert_eq!(examples.len(), batch.src.num_rows());
+        for (&index, &len) in examples.iter().zip(&batch.src.lengths) {
             let undropped = cache.lengths(index).0;
             assert!(len - 1 <= CONFIG.planned_len(undropped));
             changed += usize::from(len - 1 != undropped);

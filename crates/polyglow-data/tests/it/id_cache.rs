@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use polyglow_data::config::{DataConfig, Split, TrainFiles, WeightedPath};
+use polyglow_data::config::{Content, DataConfig, Split, TrainFiles, WeightedPath};
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::error::DataError;
 use polyglow_data::example::{CorpusReport, Example, Filter};
@@ -29,7 +29,7 @@ fn setup(lines: &str, vocab_size: usize) -> Setup {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
-    let corpus = Corpus::open(&data, Split::Train).unwrap();
+    let corpus = Corpus::open(&data, Content::Pairs, Split::Train).unwrap();
     let config = TokenizerConfig { kind: Kind::Word, vocab_size, ..TokenizerConfig::default() };
     let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {}).unwrap();
     Setup { dir, corpus, tokenizers }
@@ -86,7 +86,7 @@ fn the_examples_of_each_part_lie_together() {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
-    let corpus = Corpus::open(&data, Split::Train).unwrap();
+    let corpus = Corpus::open(&data, Content::Pairs, Split::Train).unwrap();
     let setup = Setup { corpus, ..setup };
     let (cache, report, _) = setup.open(Some(&FILTER)).unwrap();
     assert_eq!(cache.parts(), [(0..3, 1.0), (3..5, 0.5)]);
@@ -108,7 +108,7 @@ fn aligned(links: &str) -> Result<IdCache, DataError> {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
-    let corpus = Corpus::open(&data, Split::Train)?;
+    let corpus = Corpus::open(&data, Content::Pairs, Split::Train)?;
     let config = TokenizerConfig { kind: Kind::Char, vocab_size: 40, ..TokenizerConfig::default() };
     let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {})?;
     let path = dir.path().join("train.ids");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use polyglow_data::config::{DataConfig, Split, TrainFiles};
+use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::random::{below, mix};
@@ -316,7 +316,7 @@ fn impossible_configurations_are_refused_by_key() {
 fn digits() -> Corpus {
     let config = DataConfig::embedded("digits");
     assert_eq!(config.train, None::<TrainFiles>);
-    Corpus::open(&config, Split::Valid).unwrap()
+    Corpus::open(&config, Content::Pairs, Split::Valid).unwrap()
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl ModelConfig {
     pub fn task(&self) -> Task {
         match self.head {
             Some(Head::MaskedLm) if self.arch == Arch::Encoder => Task::Masked,
-            _ => self.arch.task(),
+            Some(Head::MaskedLm | Head::Classification) | None => self.arch.task(),
         }
     }
 

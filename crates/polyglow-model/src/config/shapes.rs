@@ -14,5 +14,4 @@ pub use rnn::RnnShape;
 pub use rnn_lm::RnnLmShape;
 pub use skip_gram::SkipGramShape;
 pub use transformer::TransformerShape;
-pub(crate) use vit::NUM_BYTES;
 pub use vit::{ImageShape, VitShape};

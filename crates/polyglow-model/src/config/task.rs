@@ -18,6 +18,18 @@ pub enum Task {
 }
 
 impl Task {
+    /// Its name, for reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Translation => "translation",
+            Self::Language => "language model",
+            Self::Words => "word vectors",
+            Self::Labels => "labels of texts",
+            Self::Images => "labels of images",
+            Self::Masked => "hidden tokens",
+        }
+    }
+
     /// Whether an answer is one of a few labels.
     pub fn is_classification(self) -> bool {
         matches!(self, Self::Labels | Self::Images)

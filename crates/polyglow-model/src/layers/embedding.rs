@@ -100,7 +100,7 @@ impl Embedding {
 
 /// [`lookup`] in the way that suits the table's device.
 fn look_up(table: Tensor<2>, ids: Tensor<2, Int>, scale: f64) -> Tensor<3> {
-    // `Numbers` pays off where gradients are added in parallel; `polyglow bench embedding` measures both.
+    // `Numbers` pays off where gradients are added in parallel; `cargo bench -p polyglow-kernels` measures both.
     let how = if !table.is_autodiff() || computes_on_host(&table.device()) { Lookup::Rows } else { Lookup::Numbers };
     lookup(table, ids, scale, how)
 }

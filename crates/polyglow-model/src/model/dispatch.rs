@@ -11,11 +11,11 @@ use crate::inputs::Inputs;
 use crate::prediction::Prediction;
 use crate::side::Side;
 
-impl Predict<Inputs> for Model {
+impl<I: Into<Inputs>> Predict<I> for Model {
     /// # Panics
     /// If the architecture does not read inputs of this kind; [`Model`] says which it reads.
-    fn predict(&self, inputs: Inputs) -> Prediction<'_> {
-        match (self, inputs) {
+    fn predict(&self, inputs: I) -> Prediction<'_> {
+        match (self, inputs.into()) {
             (Self::Transformer(model), Inputs::Pair(pair)) => model.predict(pair),
             (Self::Rnn(model), Inputs::Pair(pair)) => model.predict(pair),
             (Self::Lm(model), Inputs::Text(text)) => model.predict(text),
@@ -29,8 +29,8 @@ impl Predict<Inputs> for Model {
 
     /// # Panics
     /// As [`Self::predict`].
-    fn predict_aligned(&self, inputs: Inputs) -> (Prediction<'_>, Option<Tensor<3>>) {
-        match (self, inputs) {
+    fn predict_aligned(&self, inputs: I) -> (Prediction<'_>, Option<Tensor<3>>) {
+        match (self, inputs.into()) {
             (Self::Transformer(model), Inputs::Pair(pair)) => model.predict_aligned(pair),
             (Self::Rnn(model), Inputs::Pair(pair)) => model.predict_aligned(pair),
             (model, inputs) => (model.predict(inputs), None),

@@ -9,7 +9,7 @@ use polyglow_model::{
 };
 use serde_json::json;
 
-use crate::{device, distance, ids, values};
+use crate::{device, distance, ids, logits, values};
 
 const VOCABULARY: Vocabulary =
     Vocabulary { src_size: 13, tgt_size: 13, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 16, image: None };
@@ -77,9 +77,9 @@ fn models(device: &Device) -> Vec<(ModelConfig, Model)> {
 fn padding_and_neighbors_change_nothing() {
     let device = device();
     for (config, model) in models(&device) {
-        let alone = values(model.forward(ids([[4, 5, 2]], &device), ids([[1, 7, 8]], &device)));
-        let batch = model
-            .forward(ids([[4, 5, 2, 0, 0], [6, 7, 8, 9, 2]], &device), ids([[1, 7, 8, 0], [1, 9, 10, 4]], &device));
+        let alone = values(logits(&model, ids([[4, 5, 2]], &device), ids([[1, 7, 8]], &device)));
+        let (src, tgt_in) = ([[4, 5, 2, 0, 0], [6, 7, 8, 9, 2]], [[1, 7, 8, 0], [1, 9, 10, 4]]);
+        let batch = logits(&model, ids(src, &device), ids(tgt_in, &device));
         assert!(distance(&alone, &values(batch)[..alone.len()]) < 2e-6, "{config:?}");
     }
 }
@@ -101,7 +101,7 @@ fn states_are_the_vectors_of_the_tokens_and_then_each_layers_own() {
             assert!(distance(alone, &in_batch[..alone.len()]) < 2e-6, "{config:?}");
         }
         let last = Tensor::<1>::from_data(&alone[num_layers][..], &device).reshape([3, 8]);
-        let logits = match &model {
+        let expected = match &model {
             Model::Transformer(model) => {
                 let memory = values(model.encode(ids([[4, 5, 2]], &device)).states);
                 assert!(distance(&alone[num_layers], &memory) < 1e-6, "{config:?}");
@@ -117,8 +117,8 @@ fn states_are_the_vectors_of_the_tokens_and_then_each_layers_own() {
                 .map_or_else(|| model.embedding.logits(last.clone()), |output| output.rows(last.clone())),
             _ => continue,
         };
-        let forward = model.forward(ids([[2]], &device), ids([[4, 5, 2]], &device));
-        assert!(distance(&values(logits), &values(forward)) < 1e-6, "{config:?}");
+        let found = logits(&model, ids([[2]], &device), ids([[4, 5, 2]], &device));
+        assert!(distance(&values(expected), &values(found)) < 1e-6, "{config:?}");
     }
 }
 
@@ -126,7 +126,7 @@ fn states_are_the_vectors_of_the_tokens_and_then_each_layers_own() {
 fn the_future_does_not_change_the_past() {
     let device = device();
     for (config, model) in models(&device) {
-        let logits = |last| values(model.forward(ids([[4, 5, 6, 2]], &device), ids([[1, 7, last]], &device)));
+        let logits = |last| values(logits(&model, ids([[4, 5, 6, 2]], &device), ids([[1, 7, last]], &device)));
         let (first, second, past) = (logits(8), logits(9), 2 * VOCABULARY.tgt_size);
         assert!(distance(&first[..past], &second[..past]) < 1e-6, "{config:?}");
         assert!(distance(&first[past..], &second[past..]) > 1e-3, "{config:?}");
@@ -152,7 +152,7 @@ fn one_position_at_a_time_gives_what_all_at_once_give() {
             }
         }
         let together = src.select(0, Tensor::from_data([0, 1, 1], &device));
-        let all = model.forward(together, ids(rows, &device)).reshape([3, 3, VOCABULARY.tgt_size]);
+        let all = logits(&model, together, ids(rows, &device)).reshape([3, 3, VOCABULARY.tgt_size]);
         for (position, step) in steps.into_iter().enumerate().skip(1) {
             let expected: Tensor<2> = all.clone().narrow(1, position, 1).squeeze_dim(1);
             assert!(distance(&values(step), &values(expected)) < 1e-5, "{config:?}");

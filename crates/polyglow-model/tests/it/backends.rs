@@ -5,7 +5,7 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor};
 use polyglow_model::parameter::ParamPath;
-use polyglow_model::{Model, ModelShape, Precision, Task, cross_entropy};
+use polyglow_model::{LossOutput, Model, ModelShape, Precision, Predict, Prediction, Task, cross_entropy};
 
 use crate::{architectures, distance, encoder, ids, values, variants};
 
@@ -47,12 +47,27 @@ fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int>, Te
     (src, tgt_in, tgt_out.flatten(0, 1))
 }
 
+/// The smoothed loss of a prediction; of word vectors, which have no padding, over all targets.
+fn loss(model: &Model, prediction: Prediction<'_>, targets: Tensor<1, Int>) -> LossOutput {
+    match model.task() {
+        Task::Words => prediction.loss_of_all(targets, 0.1),
+        _ => prediction.loss(targets, 0.1, model.vocabulary().tgt_pad_id),
+    }
+}
+
+/// The same from scores.
+fn loss_of_scores(model: &Model, logits: Tensor<2>, targets: Tensor<1, Int>) -> LossOutput {
+    // The classes of word vectors are 0 and 1, so that 2 is no target.
+    let pad_id = if model.task() == Task::Words { 2 } else { model.vocabulary().tgt_pad_id };
+    cross_entropy(logits, targets, 0.1, pad_id)
+}
+
 fn compute(shape: &ModelShape, device: &Device) -> Computed {
     let device = device.clone().autodiff();
     let model = shape.init(3, &device);
     let (src, tgt_in, targets) = inputs(&model, &device);
-    let logits = model.forward(src, tgt_in);
-    let loss = cross_entropy(logits.clone(), targets, 0.1, model.vocabulary().tgt_pad_id);
+    let logits = crate::logits(&model, src, tgt_in);
+    let loss = loss_of_scores(&model, logits.clone(), targets);
     let gradients = gradients(&model, &loss.loss_sum.backward());
     Computed { logits: values(logits.inner()), loss: values(loss.loss_sum)[0], gradients }
 }
@@ -149,13 +164,13 @@ fn a_loss_is_that_of_the_scores() {
         let (src, tgt_in, targets) = inputs(&shape.init(3, &device), &device);
         for precision in [Precision::F32, Precision::Bf16] {
             let model = shape.clone().with_precision(precision).init(3, &device);
-            let pad_id = model.vocabulary().tgt_pad_id;
-            let loss = model.loss(src.clone(), tgt_in.clone(), targets.clone(), 0.1);
-            let (prediction, _) = model.predict_aligned(src.clone(), tgt_in.clone());
-            let aligned = prediction.loss(targets.clone(), 0.1, pad_id);
-            let expected = cross_entropy(model.forward(src.clone(), tgt_in.clone()), targets.clone(), 0.1, pad_id);
+            let inputs = crate::inputs(&model, src.clone(), tgt_in.clone());
+            let alone = loss(&model, model.predict(inputs.clone()), targets.clone());
+            let (prediction, _) = model.predict_aligned(inputs.clone());
+            let aligned = loss(&model, prediction, targets.clone());
+            let expected = loss_of_scores(&model, model.predict(inputs).logits(), targets.clone());
             let of_scores = gradients(&model, &expected.loss_sum.backward());
-            for found in [loss, aligned] {
+            for found in [alone, aligned] {
                 let all = gradients(&model, &found.loss_sum.backward());
                 assert!(distance(&values(found.loss_sum), &values(expected.loss_sum.clone())) < 1e-5, "{shape:?}");
                 assert!(distance(&values(found.nll_sum), &values(expected.nll_sum.clone())) < 1e-5, "{shape:?}");

@@ -12,7 +12,10 @@ mod sizes;
 mod skip_gram;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use polyglow_model::{Activation, Norm, Position, Precision, TieEmbeddings, TransformerShape};
+use polyglow_model::{
+    Activation, Image, Inputs, Model, Norm, Pair, Position, Precision, Predict, Task, Text, TieEmbeddings,
+    TransformerShape, Words,
+};
 
 /// The backend that all tests but those of `backends` run on.
 fn device() -> Device {
@@ -66,6 +69,22 @@ fn variants() -> Vec<TransformerShape> {
 
 fn ids<const ROWS: usize, const LEN: usize>(rows: [[i32; LEN]; ROWS], device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(rows.as_flattened().to_vec(), [ROWS, LEN]), device)
+}
+
+/// What a model reads of a source and a target, by what it is for.
+fn inputs(model: &Model, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Inputs {
+    match model.task() {
+        Task::Translation => Pair { src, tgt_in }.into(),
+        Task::Language => Text { ids: tgt_in }.into(),
+        Task::Words => Words { centers: src, candidates: tgt_in }.into(),
+        Task::Labels | Task::Masked => Text { ids: src }.into(),
+        Task::Images => Image { pixels: src }.into(),
+    }
+}
+
+/// The scores that a model gives for a source and a target.
+fn logits(model: &Model, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
+    model.predict(inputs(model, src, tgt_in)).logits()
 }
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {

@@ -7,7 +7,7 @@ use polyglow_model::parameter;
 use polyglow_model::quantization::{has_int8_kernels, nearest, quantize};
 use polyglow_model::{Model, ModelShape, TransformerShape};
 
-use crate::{device, distance, ids, small_config, values, variants};
+use crate::{device, distance, ids, logits, small_config, values, variants};
 
 /// A model with matrices of 8 bits, and the one that it was made of.
 fn models(config: &TransformerShape) -> [Model; 2] {
@@ -23,8 +23,8 @@ fn a_model_in_8_bits_says_nearly_the_same_and_keeps_no_other_matrix() {
     for config in variants() {
         let [int8, float] = models(&config);
         let (src, tgt) = (ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device), ids([[1, 7, 8, 9], [1, 10, 3, 0]], &device));
-        let expected = values(float.forward(src.clone(), tgt.clone()));
-        let found = values(int8.forward(src, tgt));
+        let expected = values(logits(&float, src.clone(), tgt.clone()));
+        let found = values(logits(&int8, src, tgt));
         let largest = expected.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
         let error = distance(&found, &expected);
         assert!(error > 0.0 && error < 0.05 * largest, "{error} of {largest}");
@@ -41,7 +41,7 @@ fn advancing_one_by_one_equals_teacher_forcing_in_8_bits() {
         let [model, _] = models(&config);
         let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);
         let tgt = ids([[1, 7, 8, 9, 3], [1, 10, 11, 12, 4]], &device);
-        let all: Tensor<3> = model.forward(src.clone(), tgt.clone()).reshape([2, 5, -1]);
+        let all: Tensor<3> = logits(&model, src.clone(), tgt.clone()).reshape([2, 5, -1]);
         let mut cache = model.start(src);
         for position in 0..5 {
             let step = model.advance(tgt.clone().narrow(1, position, 1), &mut cache);
@@ -62,7 +62,7 @@ const STEP: f32 = 0.03;
 fn a_row_in_a_batch_equals_a_batch_of_one_in_8_bits() {
     let device = device();
     let [model, _] = models(&small_config());
-    let alone = values(model.forward(ids([[7, 5, 2]], &device), ids([[1, 10, 4]], &device)));
-    let both = model.forward(ids([[4, 5, 6], [7, 5, 2]], &device), ids([[1, 8, 9], [1, 10, 4]], &device));
+    let alone = values(logits(&model, ids([[7, 5, 2]], &device), ids([[1, 10, 4]], &device)));
+    let both = logits(&model, ids([[4, 5, 6], [7, 5, 2]], &device), ids([[1, 8, 9], [1, 10, 4]], &device));
     assert!(distance(&alone, &values(both.slice(s![3..6]))) < STEP);
 }

@@ -1,7 +1,7 @@
 //! Word vectors: the loss and the gradients of PyTorch (written by `scripts/golden-skipgram.py`).
 
 use burn::tensor::{Tensor, TensorData};
-use polyglow_model::{Arch, Model, ModelConfig, ModelShape, Task, Vocabulary, cross_entropy, parameter};
+use polyglow_model::{Arch, Model, ModelConfig, ModelShape, Predict, Task, Vocabulary, Words, parameter};
 use serde::Deserialize;
 
 use crate::golden::matrix;
@@ -36,12 +36,13 @@ fn loss_and_gradients_equal_pytorch() {
     });
     let model = model.expect("there are two tables");
     assert_eq!(model.task(), Task::Words);
-    let logits = model.forward(matrix(&golden.centers, &device), matrix(&golden.candidates, &device));
+    let words = Words { centers: matrix(&golden.centers, &device), candidates: matrix(&golden.candidates, &device) };
+    let logits = model.predict(words.clone()).logits();
     assert_eq!(logits.dims(), [16, 2]);
     let targets: Tensor<1, _> = ids([[1, 0, 0, 0]; 4], &device).flatten(0, 1);
-    let correct = logits.clone().argmax(1).squeeze_dim::<1>(1).equal(targets.clone()).int().sum();
+    let correct = logits.argmax(1).squeeze_dim::<1>(1).equal(targets.clone()).int().sum();
     assert_eq!(correct.into_data().iter::<i64>().next(), Some(golden.correct as i64));
-    let loss = cross_entropy(logits, targets, 0.0, model.vocabulary().tgt_pad_id);
+    let loss = model.predict(words).loss_of_all(targets, 0.0);
     let gradients = loss.loss_sum.backward();
     for sum in [values(loss.loss_sum)[0], values(loss.nll_sum)[0]] {
         assert!((sum - golden.loss_sum).abs() < 1e-5 * golden.loss_sum, "{sum}, not {}", golden.loss_sum);

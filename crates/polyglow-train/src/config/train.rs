@@ -66,6 +66,17 @@ pub enum BestMetric {
     Loss,
 }
 
+impl BestMetric {
+    /// Its name in a config.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bleu => "bleu",
+            Self::Chrf => "chrf",
+            Self::Loss => "loss",
+        }
+    }
+}
+
 /// The `[train]` section. A step is one update of the weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -116,8 +127,9 @@ pub struct TrainConfig {
     pub weight_decay: f64,
     /// Decay of the exponential moving average of the weights, per step; 0 keeps none; default 0.
     pub ema_decay: f64,
-    /// `"bleu"`, `"chrf"` or `"loss"`: what `best` and `patience` follow; default `"bleu"`.
-    pub best_metric: BestMetric,
+    /// `"bleu"`, `"chrf"` or `"loss"`: what `best` and `patience` follow; default `"bleu"` for translation, else `"loss"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub best_metric: Option<BestMetric>,
     /// BLEU's tokenizer: `"13a"`, `"intl"`, `"char"`, `"zh"` or `"none"`; default `"13a"`.
     pub tokenize: Tokenizer,
     /// Steps between validations; default 1000.
@@ -154,7 +166,7 @@ impl Default for TrainConfig {
             max_skipped_steps: 20,
             weight_decay: 0.0,
             ema_decay: 0.0,
-            best_metric: BestMetric::default(),
+            best_metric: None,
             tokenize: Tokenizer::default(),
             validate_every: 1000,
             save_every: 1000,
@@ -293,6 +305,6 @@ mod tests {
         assert_eq!(config.schedule, ScheduleKind::InverseSqrt);
         assert_eq!(config.optimizer, OptimizerKind::Adamw);
         assert_eq!(config.tokenize, Tokenizer::V13a);
-        assert_eq!(config.best_metric, BestMetric::Chrf);
+        assert_eq!(config.best_metric, Some(BestMetric::Chrf));
     }
 }

@@ -6,9 +6,21 @@ use crate::suggestion::nearest;
 /// The sections of a config, to say where a misplaced key belongs.
 const SECTIONS: [&str; 5] = ["data", "tokenizer", "model", "train", "search"];
 
+/// Keys that have moved, and where they are now.
+const MOVED: [(&str, &str); 6] = [
+    ("window", "data.words.window"),
+    ("negatives", "data.words.negatives"),
+    ("subsample", "data.words.subsample"),
+    ("image_size", "data.images.size"),
+    ("grayscale", "data.images.grayscale"),
+    ("augment", "data.images.augment"),
+];
+
 /// What serde expects, in a user's words.
-const EXPECTED: [(&str, &str); 12] = [
+const EXPECTED: [(&str, &str); 14] = [
     ("expected struct DataConfig", "expected a section with keys"),
+    ("expected struct ImageConfig", "expected a table with keys"),
+    ("expected struct SkipGrams", "expected a table with keys"),
     ("expected struct TokenizerConfig", "expected a section with keys"),
     ("expected struct ModelConfig", "expected a section with keys"),
     ("expected struct TrainConfig", "expected a section with keys"),
@@ -36,6 +48,11 @@ pub(super) fn explain(error: &toml::de::Error) -> TrainError {
 /// Reads serde's "unknown field `x`, expected one of `a`, `b`": the unknown word comes first, the known ones follow.
 fn suggest(message: &str) -> Option<String> {
     let (unknown, known) = unknown_and_known(message)?;
+    if message.starts_with("unknown field")
+        && let Some((_, now)) = MOVED.iter().find(|(key, _)| *key == unknown)
+    {
+        return Some(format!("`{unknown}` is `{now}` now"));
+    }
     let elsewhere = || SECTIONS.into_iter().find(|section| keys_of(section).iter().any(|key| key == unknown));
     if message.starts_with("unknown field")
         && let Some(section) = elsewhere()

@@ -3,17 +3,11 @@
 use std::fmt::{self, Display, Formatter};
 
 use polyglow_data::corpus::Pair;
-use polyglow_data::tokenizer::Tokenizer;
-use polyglow_metrics::{BleuOptions, ChrfOptions, Metric, corpus_score, exact_match};
-use polyglow_model::Task;
+use polyglow_metrics::{BleuOptions, ChrfOptions, Metric, Tokenizer, corpus_score, exact_match};
 use serde::Serialize;
 
-use crate::error::{Result, ensure, failed, with_hint};
-use crate::predict::forced::{Forced, force};
-use crate::predict::translate::Translator;
-
-/// Labels that are listed in a message.
-const SHOWN_LABELS: usize = 50;
+use crate::error::Result;
+use crate::predict::teacher_forcing::Forced;
 
 /// Scores on one set, teacher-forced but for those of translations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -71,60 +65,41 @@ pub struct Evaluation {
     pub first: Vec<Vec<u32>>,
 }
 
-/// Translates the source side of `pairs` and scores the result, unless the model is a language model, and scores the
-/// target side under the model.
-///
-/// # Errors
-/// A line cannot be encoded or decoded; there are no pairs.
-pub fn evaluate(
-    translator: &Translator<'_>,
-    pairs: &[Pair],
-    tokenize: polyglow_metrics::Tokenizer,
-) -> Result<Evaluation> {
-    ensure!(!pairs.is_empty(), "there is nothing to evaluate: the set is empty");
-    if translator.task().is_classification() {
-        check_labels(pairs, translator.tgt)?;
+impl Evaluation {
+    /// Of what was found at the targets of each example.
+    pub(crate) fn of_forced(forced: Vec<Forced>) -> Self {
+        let num_targets = forced.iter().map(|example| example.log_probs.len()).sum::<usize>() as f64;
+        let num_correct = forced.iter().map(|example| example.num_correct).sum::<usize>() as f64;
+        let loss = -forced.iter().map(Forced::log_prob).sum::<f64>() / num_targets;
+        let scores = Scores {
+            translations: None,
+            accuracy: None,
+            token_accuracy: num_correct / num_targets,
+            loss,
+            perplexity: loss.exp(),
+            bits_per_byte: None,
+        };
+        Self { scores, hypotheses: Vec::new(), first: forced.into_iter().map(|example| example.first).collect() }
     }
-    let (mut translations, mut hypotheses) = (None, Vec::new());
-    let task = translator.task();
-    if task == Task::Translation {
-        let sources: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
-        hypotheses = translator.best(&sources)?;
-        translations = Some(score(&hypotheses, pairs, tokenize)?);
-    }
-    let forced = force(translator, pairs)?;
-    let num_tokens = forced.iter().map(|pair| pair.log_probs.len()).sum::<usize>() as f64;
-    let num_correct = forced.iter().map(|pair| pair.num_correct).sum::<usize>() as f64;
-    let nats = -forced.iter().map(Forced::log_prob).sum::<f64>();
-    let loss = nats / num_tokens;
-    let token_accuracy = num_correct / num_tokens;
-    let scores = Scores {
-        translations,
-        accuracy: (task.is_classification() || task == Task::Words).then_some(token_accuracy),
-        token_accuracy,
-        loss,
-        perplexity: loss.exp(),
-        bits_per_byte: (task == Task::Language).then(|| bits_per_byte(nats, pairs)),
-    };
-    Ok(Evaluation { scores, hypotheses, first: forced.into_iter().map(|pair| pair.first).collect() })
-}
 
-/// Makes sure that a model knows the label of every pair.
-///
-/// # Errors
-/// The first one that it does not, with its number in the set.
-pub fn check_labels(pairs: &[Pair], labels: &Tokenizer) -> Result<()> {
-    let special = labels.special();
-    let is_label = |id: &u32| !special.is_silent(*id) && *id != special.unk;
-    for (number, Pair { tgt: label, .. }) in (1..).zip(pairs) {
-        if !labels.encode(label)?.first().is_some_and(is_label) {
-            let known = (0..labels.vocab_size() as u32).filter(is_label).filter_map(|id| labels.token(id));
-            let known: Vec<String> = known.take(SHOWN_LABELS).map(|label| format!("`{label}`")).collect();
-            let error = failed!("number {number} of the set has the label `{label}`, which the model does not know");
-            return Err(with_hint(error, format!("it was trained for {}", known.join(", "))));
-        }
+    /// With what was translated, and its scores.
+    pub(crate) fn with_translations(mut self, hypotheses: Vec<String>, scores: TranslationScores) -> Self {
+        self.hypotheses = hypotheses;
+        self.scores.translations = Some(scores);
+        self
     }
-    Ok(())
+
+    /// With the loss in bits per byte.
+    pub(crate) fn with_bits_per_byte(mut self, bits: f64) -> Self {
+        self.scores.bits_per_byte = Some(bits);
+        self
+    }
+
+    /// With what is right counted as accuracy.
+    pub(crate) fn with_accuracy(mut self) -> Self {
+        self.scores.accuracy = Some(self.scores.token_accuracy);
+        self
+    }
 }
 
 /// What so many nats for all target sides are, in bits per byte of them; the end mark of each stands for its line break.
@@ -133,18 +108,24 @@ pub fn bits_per_byte(nats: f64, pairs: &[Pair]) -> f64 {
     nats / std::f64::consts::LN_2 / bytes as f64
 }
 
-fn score(hypotheses: &[String], pairs: &[Pair], tokenize: polyglow_metrics::Tokenizer) -> Result<TranslationScores> {
-    let references: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
-    let hypotheses: Vec<&str> = hypotheses.iter().map(String::as_str).collect();
-    let bleu = BleuOptions { tokenizer: tokenize, ..BleuOptions::default() };
-    let chrf = ChrfOptions::default();
-    let streams = vec![references.clone()];
-    Ok(TranslationScores {
-        bleu: corpus_score(&bleu, &hypotheses, &streams)?.score,
-        chrf: corpus_score(&chrf, &hypotheses, &streams)?.score,
-        exact_match: exact_match(&hypotheses, &references)?,
-        signatures: Signatures { bleu: bleu.signature(1).to_string(), chrf: chrf.signature(1).to_string() },
-    })
+impl TranslationScores {
+    /// Of hypotheses against the targets of `pairs`.
+    ///
+    /// # Errors
+    /// There are none.
+    pub(crate) fn of(hypotheses: &[String], pairs: &[Pair], tokenizer: Tokenizer) -> Result<Self> {
+        let references: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
+        let hypotheses: Vec<&str> = hypotheses.iter().map(String::as_str).collect();
+        let bleu = BleuOptions { tokenizer, ..BleuOptions::default() };
+        let chrf = ChrfOptions::default();
+        let streams = vec![references.clone()];
+        Ok(Self {
+            bleu: corpus_score(&bleu, &hypotheses, &streams)?.score,
+            chrf: corpus_score(&chrf, &hypotheses, &streams)?.score,
+            exact_match: exact_match(&hypotheses, &references)?,
+            signatures: Signatures { bleu: bleu.signature(1).to_string(), chrf: chrf.signature(1).to_string() },
+        })
+    }
 }
 
 /// On one line, for people.

@@ -1,7 +1,6 @@
 //! Lines that are longer than a model can read, cut where it hurts least, and put back together.
 
-use crate::error::Result;
-use crate::predict::translate::Translation;
+use super::translate::Translated;
 
 /// Where a text may be cut, the best places first.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +53,7 @@ impl Place {
 ///
 /// # Errors
 /// Those of `count`.
-pub fn split<'t, E>(
+pub(super) fn split<'t, E>(
     text: &'t str,
     longest: usize,
     count: &impl Fn(&[&str]) -> Result<Vec<usize>, E>,
@@ -102,10 +101,11 @@ fn push<'t>(piece: &'t str, pieces: &mut Vec<&'t str>) {
     }
 }
 
-/// Puts the translated pieces of each line, given as (line, place, translations) in their order, back together: the best of each, the second of each, and so on.
-pub fn join(pieces: Vec<(usize, u64, Vec<Translation>)>, num_lines: usize) -> Vec<Vec<Translation>> {
-    let mut lines: Vec<Vec<Translation>> = vec![Vec::new(); num_lines];
-    for (line, _, translations) in pieces {
+/// Puts the translated pieces of each line, given as (line, translations) in their order, back together: the best of each,
+/// the second of each, and so on.
+pub(super) fn join(pieces: Vec<(usize, Vec<Translated>)>, num_lines: usize) -> Vec<Vec<Translated>> {
+    let mut lines: Vec<Vec<Translated>> = vec![Vec::new(); num_lines];
+    for (line, translations) in pieces {
         let line = &mut lines[line];
         if line.is_empty() {
             *line = translations;
@@ -123,7 +123,7 @@ pub fn join(pieces: Vec<(usize, u64, Vec<Translation>)>, num_lines: usize) -> Ve
     }
     for line in &mut lines {
         if line.is_empty() {
-            line.push(Translation { text: String::new(), log_prob: 0.0, score: 0.0 });
+            line.push(Translated { text: String::new(), log_prob: 0.0, score: 0.0 });
         }
     }
     lines

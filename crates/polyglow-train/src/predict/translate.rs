@@ -1,46 +1,13 @@
-//! Lines to lines, order and count kept: one path for `translate`, `evaluate` and validation.
+//! Lines to lines, order and count kept: one path for `translate`, `generate`, `evaluate` and validation.
 
-use burn::tensor::Device;
-use polyglow_data::batch::SourceBatch;
-use polyglow_data::framing::Framing;
-use polyglow_data::tokenizer::Tokenizer;
-use polyglow_model::search::{Hypothesis, Incremental, Marks, SearchConfig, Sentence, search};
-use polyglow_model::{Model, Task};
+use polyglow_data::padded::Padded;
+use polyglow_model::Generate;
+use polyglow_model::search::{Hypothesis, Incremental, Marks, Sentence, search};
 
-use crate::device::upload;
+use super::runner::{ENCODED_WHOLE, Runner};
+use super::split::{join, split};
+use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError, bail, ensure};
-use crate::predict::split::{join, split};
-
-/// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred times the size of what it
-/// encodes, so longer lines are cut first.
-pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
-
-/// Everything that turns source lines into target lines.
-pub struct Translator<'a> {
-    /// The models that decide together; at least one, on a device that does not differentiate.
-    pub members: Vec<Member<'a>>,
-    /// The target side's tokenizer, the same for all members.
-    pub tgt: &'a Tokenizer,
-    /// How to look for a translation.
-    pub search: &'a SearchConfig,
-    /// Where the models are.
-    pub device: &'a Device,
-    /// Padded source positions in a batch, times the beam, at most.
-    pub max_tokens: usize,
-    /// What padded lengths are multiples of.
-    pub pad_multiple: usize,
-    /// What a row was in training.
-    pub framing: Framing,
-}
-
-/// A model with the tokenizer of its source side.
-#[derive(Clone, Copy)]
-pub struct Member<'a> {
-    /// The model.
-    pub model: &'a Model,
-    /// The source side's tokenizer.
-    pub src: &'a Tokenizer,
-}
 
 /// A line to translate, and what is asked of its translation.
 #[derive(Clone, Debug, Default)]
@@ -53,9 +20,9 @@ pub struct Request {
     pub constraints: Vec<String>,
 }
 
-/// A translation of a line.
+/// A translation of a line, or what a language model wrote.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Translation {
+pub struct Translated {
     /// The text, without line breaks.
     pub text: String,
     /// Log-probability under the model, in nats; of a line in pieces, their sum.
@@ -78,15 +45,15 @@ impl Piece {
     }
 }
 
-impl Translator<'_> {
+impl<M: Generate> Runner<M> {
     /// The best translation of every line; a blank line stays blank, and none has a line break in it.
     ///
     /// # Errors
     /// As [`Self::translate`].
-    pub fn best(&self, lines: &[&str]) -> Result<Vec<String>> {
+    pub fn best(&self, lines: &[impl AsRef<str>]) -> Result<Vec<String>> {
         let requests: Vec<Request> =
-            lines.iter().map(|line| Request { text: (*line).to_owned(), ..Request::default() }).collect();
-        let first = |mut translations: Vec<Translation>| translations.swap_remove(0).text;
+            lines.iter().map(|line| Request { text: line.as_ref().to_owned(), ..Request::default() }).collect();
+        let first = |mut translations: Vec<Translated>| translations.swap_remove(0).text;
         Ok(self.translate(&requests, 1)?.into_iter().map(first).collect())
     }
 
@@ -99,21 +66,13 @@ impl Translator<'_> {
     ///
     /// # Errors
     /// A line cannot be encoded or an output cannot be decoded; a wish cannot be fulfilled.
-    pub fn translate(&self, requests: &[Request], first_line: usize) -> Result<Vec<Vec<Translation>>> {
-        let mut pieces = self.pieces(requests, first_line)?;
-        // Longest first: the first batch shows whether the memory suffices.
-        pieces.sort_by_key(|piece| (std::cmp::Reverse(piece.len()), piece.line));
-        let mut found: Vec<(usize, u64, Vec<Translation>)> = Vec::with_capacity(pieces.len());
-        let mut rest = &pieces[..];
-        while !rest.is_empty() {
-            let (batch, later) = rest.split_at(self.rows(rest));
-            for (piece, hypotheses) in batch.iter().zip(self.search(batch)) {
-                let translations = hypotheses.iter().map(|hypothesis| self.decode(hypothesis));
-                found.push((piece.line, piece.sentence.number, translations.collect::<Result<_, _>>()?));
-            }
-            rest = later;
-        }
-        found.sort_by_key(|&(line, number, _)| (line, number));
+    pub fn translate(&self, requests: &[Request], first_line: usize) -> Result<Vec<Vec<Translated>>> {
+        let pieces = self.pieces(requests, first_line)?;
+        let found = self.longest_first(&pieces, Piece::len, |batch| {
+            let decode = |found: Vec<Hypothesis>| found.iter().map(|hypothesis| self.decode(hypothesis)).collect();
+            self.hypotheses(batch).into_iter().map(decode).collect()
+        })?;
+        let found = pieces.iter().map(|piece| piece.line).zip(found).collect();
         Ok(join(found, requests.len()))
     }
 
@@ -122,7 +81,7 @@ impl Translator<'_> {
         let texts: Vec<&str> =
             requests.iter().map(|request| if whole(request) { request.text.as_str() } else { "" }).collect();
         let encoded = self.encode(&texts)?;
-        let longest = self.longest();
+        let longest = self.longest;
         let mut pieces = Vec::with_capacity(requests.len());
         let mut too_long = Vec::new();
         for (line, (request, ids)) in requests.iter().zip(encoded).enumerate() {
@@ -169,20 +128,9 @@ impl Translator<'_> {
         Ok(pieces)
     }
 
-    /// The source ids of some texts, and within each of every member.
-    fn encode(&self, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
-        let mut encoded = vec![Vec::with_capacity(self.members.len()); texts.len()];
-        for member in &self.members {
-            for (text, ids) in encoded.iter_mut().zip(member.src.encode_batch(texts)?) {
-                text.push(ids);
-            }
-        }
-        Ok(encoded)
-    }
-
     /// The source ids of the pieces of a text, each no longer than the models.
     fn encode_pieces(&self, text: &str, number: usize) -> Result<Vec<Vec<Vec<u32>>>> {
-        let longest = self.longest();
+        let longest = self.longest;
         let count = |parts: &[&str]| Ok(self.encode(parts)?.iter().map(|ids| len(ids)).collect());
         let mut budget = longest;
         loop {
@@ -201,19 +149,9 @@ impl Translator<'_> {
         }
     }
 
-    /// What the models were made for, all of them for the same.
-    pub fn task(&self) -> Task {
-        self.members.first().map_or(Task::Translation, |member| member.model.task())
-    }
-
-    /// The most source tokens that all members can read, without the end mark; as many target tokens can be written.
-    pub fn longest(&self) -> usize {
-        self.members.iter().map(|member| member.model.vocabulary().max_len - 1).min().unwrap_or(0)
-    }
-
     /// What is asked of the hypotheses for a line of `src_len` tokens.
     fn sentence(&self, request: &Request, src_len: usize, number: usize) -> Result<Sentence> {
-        let most = self.longest() + 1;
+        let most = self.longest + 1;
         let prefix = self.wanted(&request.prefix, self.tgt.encode(&request.prefix)?)?;
         let inside = |phrase: &String| self.wanted(phrase, self.encode_inside(phrase)?);
         let constraints: Vec<Vec<u32>> = request.constraints.iter().map(inside).collect::<Result<_, _>>()?;
@@ -245,47 +183,25 @@ impl Translator<'_> {
         Ok(ids)
     }
 
-    /// How many of the pieces, of which the first is the longest, go into one batch.
-    fn rows(&self, pieces: &[Piece]) -> usize {
-        let positions = self.padded(pieces[0].len() + 1) * self.search.beam_size;
-        (self.max_tokens / positions).clamp(1, pieces.len())
-    }
-
-    /// Divides rows, of which none is wider than the one after it, into batches for a model that is given both sides.
-    pub fn forced_batches<'r, T>(&self, rows: &'r [T], width: fn(&T) -> usize) -> impl Iterator<Item = &'r [T]> {
-        let mut rest = rows;
-        std::iter::from_fn(move || {
-            let fits = |count: &usize| count * self.padded(width(&rest[count - 1])) <= self.max_tokens;
-            let count = (2..=rest.len()).take_while(fits).last().unwrap_or(1).min(rest.len());
-            let (batch, later) = rest.split_at(count);
-            rest = later;
-            (!batch.is_empty()).then_some(batch)
-        })
-    }
-
-    fn padded(&self, len: usize) -> usize {
-        len.next_multiple_of(self.pad_multiple.max(1))
-    }
-
     /// The hypotheses for each piece.
-    fn search(&self, pieces: &[Piece]) -> Vec<Vec<Hypothesis>> {
+    fn hypotheses(&self, pieces: &[&Piece]) -> Vec<Vec<Hypothesis>> {
         let special = self.tgt.special();
         let source = |index: usize| {
             let rows: Vec<&[u32]> = pieces.iter().map(|piece| &*piece.ids[index]).collect();
-            let batch = SourceBatch::new(&rows, self.members[index].src.special(), self.pad_multiple);
-            upload(batch.src, batch.src_len, self.device)
+            let special = self.members[index].src.special();
+            upload_rows(&Padded::ended(&rows, special.eos, special.pad, self.pad_multiple), &self.device)
         };
-        let sources = self.members.iter().enumerate().map(|(index, member)| (member.model, source(index)));
+        let sources = self.members.iter().enumerate().map(|(index, member)| (&member.model, source(index)));
         let sentences: Vec<Sentence> = pieces.iter().map(|piece| piece.sentence.clone()).collect();
         let mut next = Incremental::new(sources, &[special.pad, special.bos]);
-        search(&mut next, &sentences, self.search, Marks { bos: special.bos, eos: special.eos })
+        search(&mut next, &sentences, &self.search, Marks { bos: special.bos, eos: special.eos })
     }
 
-    fn decode(&self, hypothesis: &Hypothesis) -> Result<Translation> {
+    fn decode(&self, hypothesis: &Hypothesis) -> Result<Translated> {
         let Hypothesis { ids, log_prob, score } = hypothesis;
         // A break inside a translation would make two lines of one.
         let text = self.tgt.decode(ids).context("decoding a translation")?.replace(['\n', '\r'], " ");
-        Ok(Translation { text: text.trim().to_owned(), log_prob: *log_prob, score: *score })
+        Ok(Translated { text: text.trim().to_owned(), log_prob: *log_prob, score: *score })
     }
 }
 

@@ -20,9 +20,9 @@ use sha2::{Digest, Sha256};
 pub use directory::Checkpoints;
 
 use crate::error::{Context, Result, TrainError, bail, ensure, with_hint};
-use crate::run::file::{self, sync_directory};
-use crate::run::weights::{self, Weights};
+use crate::predict::weights::{self, Weights};
 use crate::train::Interval;
+use polyglow_data::file::{self, sync_directory};
 
 /// Version of the directory's layout and of its tensor names.
 const FORMAT: u32 = 1;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Context, Result};
 use crate::predict::evaluation::Scores;
-use crate::run::file;
+use polyglow_data::file;
 
 /// The file, open for more records.
 pub struct Records {

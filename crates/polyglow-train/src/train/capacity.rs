@@ -1,23 +1,19 @@
 //! How large a batch may be: what stands behind `train.max_tokens = "auto"`.
 
+use std::cmp::Reverse;
 use std::fs;
 
-use burn::tensor::Device;
-use polyglow_data::batching::BatchingConfig;
-use polyglow_data::epoch::Epoch;
-use polyglow_data::id_cache::IdCache;
-use polyglow_data::tokenizer::Tokenizers;
+use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape};
 
 use super::memory::MemoryEstimate;
-use super::{has_kernels, try_step};
-use crate::config::Config;
+use super::try_step;
 use crate::config::MaxTokens;
 use crate::device::has_own_memory;
 use crate::error::{Result, failed, with_hint};
 use crate::observer::Observer;
-use crate::run::model_shape;
-use crate::train::{batching, training_device};
+use crate::plan::Plan;
+use crate::tasks::{Setting, Task, TrainingData, Visitor, with_task};
 use crate::workload::BatchShape;
 
 /// Where a GPU is tried beyond which it hardly gets faster: its cores have been busy long before.
@@ -29,57 +25,90 @@ const KEPT: f64 = 0.9;
 /// Sizes are multiples of this, where they are larger.
 const MULTIPLE: usize = 64;
 
-/// The largest `train.max_tokens` for this model, text and device.
+/// The largest `train.max_tokens` for this model, data and device.
 ///
-/// On a GPU with memory of its own, steps on batches of its longest sentences are tried: from the default on, each twice
+/// On a GPU with memory of its own, steps on batches of its longest examples are tried: from the default on, each twice
 /// as large as the one before as long as they fit, up to 65536, and then in between; a tenth of what fits is left free. On
 /// everything else memory is shared with the rest of the machine, and nothing is tried: it is the default, or halved until
 /// the formula of [`MemoryEstimate`] comes to half of the memory that is free.
 ///
 /// # Errors
-/// The device cannot do what the configuration asks; not even one sentence fits.
+/// The device cannot do what the plan asks; not even one example fits.
 pub fn find_max_tokens(
-    config: &Config,
-    tokenizers: &Tokenizers,
-    cache: &IdCache,
-    device: &Device,
+    setting: Setting,
+    shape: &ModelShape,
+    data: &TrainingData,
     observer: &mut dyn Observer,
 ) -> Result<usize> {
-    let model = model_shape(config, tokenizers)?;
-    let training = training_device(config, device)?;
-    let every = Epoch::new(cache, &BatchingConfig { max_tokens: usize::MAX, ..batching(config) }, 0)?;
-    let least = every.least_tokens(cache).max(1);
-    let start = MaxTokens::default().tokens().max(least);
-    // Both sides as long as the longer one: a batch may have two long sides.
-    let tgt_len = if config.model.task().is_classification() { 1 } else { least };
-    let shape = |tokens: usize| BatchShape { rows: (tokens / least).max(1), src_len: least, tgt_len };
-    let found = if has_own_memory(&config.device)? {
-        let fresh = model.init(config.seed, &training);
+    let plan = setting.plan.clone();
+    // All examples are in one batch then, however long they are.
+    let setting = Setting { plan: setting.plan.with_max_tokens(usize::MAX), ..setting };
+    let found = with_task(setting, data, Search { plan: &plan, shape, observer });
+    found.map_err(|error| {
+        let error = error.context("`train.max_tokens = \"auto\"`: not even one of the longest examples fits");
+        with_hint(error, "a smaller model, a lower `data.max_len`, or `train.gradient_checkpointing = true` may do")
+    })
+}
+
+struct Search<'a> {
+    plan: &'a Plan,
+    shape: &'a ModelShape,
+    observer: &'a mut dyn Observer,
+}
+
+impl Visitor for Search<'_> {
+    type Output = usize;
+
+    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<usize> {
+        let Self { plan, shape, observer } = self;
+        let source = task.source();
+        let every = source.plan(0).map_err(Into::into)?;
+        let items = || (0..every.len()).flat_map(|batch| every.batch(batch).iter().copied());
+        // What an item costs of `max_tokens` alone.
+        let cost = |item: u32| {
+            let [rows, src_len, tgt_len] = source.size(0, &[item]).0;
+            rows * src_len.max(tgt_len)
+        };
+        let widest =
+            |side: usize| items().max_by_key(|&item| (source.size(0, &[item]).0[side], cost(item))).unwrap_or(0);
+        // A batch may have the longest source of all, and the longest target.
+        let mut longest = [widest(1), widest(2)];
+        longest.sort_by_key(|&item| Reverse(cost(item)));
+        let least = cost(longest[0]).max(1);
+        let start = MaxTokens::default().tokens().max(least);
+        let batch = |tokens: usize| longest.into_iter().cycle().take((tokens / least).max(1)).collect::<Vec<u32>>();
+        if !has_own_memory(&plan.config.device)? {
+            let fresh = shape.init(plan.config.seed, &plan.device);
+            let room = available_memory().map_or(u64::MAX, |free| free / 2);
+            let size = |tokens: usize| BatchShape::from(source.size(0, &batch(tokens)).0);
+            return Ok(halved(least, start, |tokens| estimate(plan, shape, &fresh, size(tokens)) <= room));
+        }
+        let device = plan.training_device()?;
+        let fresh = shape.init(plan.config.seed, &device);
         let found = largest(least, start, |tokens| {
             observer.activity(&format!("looking for the largest batch: {tokens} tokens"));
-            let batch = shape(tokens).random_batch_for(&fresh);
-            let fits = try_step(config, fresh.clone(), &batch, &training);
-            device.memory_cleanup();
+            let batch = || source.batch(0, &batch(tokens)).map_err(Into::into);
+            let fits = try_step(&task, plan, fresh.clone(), batch, &device);
+            plan.device.memory_cleanup();
             if let Err(error) = &fits {
                 tracing::info!("{tokens} tokens do not fit: {error}");
             }
             fits.map(drop)
         });
         observer.idle();
-        found
-    } else {
-        let fresh = model.init(config.seed, device);
-        let room = available_memory().map_or(u64::MAX, |free| free / 2);
-        Ok(halved(least, start, |tokens| estimate(config, &model, &fresh, shape(tokens)) <= room))
-    };
-    found.map_err(|error| {
-        let error = error.context("`train.max_tokens = \"auto\"`: not even one of the longest sentences fits");
-        with_hint(error, "a smaller model, a lower `data.max_len`, or `train.gradient_checkpointing = true` may do")
-    })
+        let found = found?;
+        if plan.config.tokenizer.dropout == 0.0 {
+            return Ok(found);
+        }
+        // With BPE dropout what was tried is one draw; another may be as long as what was planned.
+        let planned = BatchShape::from(source.size(0, &batch(found)).0).positions();
+        let drawn = task.size(&source.batch(0, &batch(found)).map_err(Into::into)?).shape.positions();
+        Ok((found * drawn / planned.max(1)).max(least))
+    }
 }
 
-fn estimate(config: &Config, shape: &ModelShape, model: &Model, batch: BatchShape) -> u64 {
-    MemoryEstimate::new(shape, &config.train, model, batch, has_kernels(config)).total
+fn estimate(plan: &Plan, shape: &ModelShape, model: &Model, batch: BatchShape) -> u64 {
+    MemoryEstimate::new(shape, &plan.config.train, model, batch, plan.has_kernels).total
 }
 
 /// The first of `start` and its halves that fits, and at least `least`.

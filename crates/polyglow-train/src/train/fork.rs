@@ -6,7 +6,7 @@ use std::io;
 use std::path::{self, PathBuf};
 use std::sync::Arc;
 
-use burn::tensor::{Device, TensorData};
+use burn::tensor::TensorData;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{Task, parameter};
@@ -14,12 +14,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, Difference};
 use crate::error::{Context, Result, failed, usage, with_hint};
-use crate::run::file;
-use crate::run::weights::Weights;
+use crate::plan::Plan;
+use crate::predict::model::{load_weights, model_shape};
+use crate::predict::weights::Weights;
+use crate::run::RunDirectory;
 use crate::run::{Checkpoint, Content};
-use crate::run::{RunDirectory, load_weights, model_shape};
 use crate::run::{TextHashes, TrainState};
 use crate::train::Optimizer;
+use polyglow_data::file;
 
 /// What a model and its ids depend on, in the beginnings of keys.
 const FIXED: [&str; 2] = ["model.", "tokenizer."];
@@ -148,13 +150,13 @@ impl Origin {
     pub(super) fn copy_weights(
         self,
         new: &RunDirectory,
-        config: &Config,
+        plan: &Plan,
         tokenizers: &Tokenizers,
         text: &TextHashes,
-        device: &Device,
     ) -> Result<()> {
         let Self { found, mut weights, new_head, .. } = self;
-        let fresh = model_shape(config, tokenizers)?.init(config.seed, &device.clone().autodiff());
+        let config = &plan.config;
+        let fresh = model_shape(plan, tokenizers)?.init(config.seed, &plan.device.clone().autodiff());
         let model = if new_head {
             let drawn: HashMap<String, TensorData> = parameter::read(&fresh).into_iter().collect();
             let model = parameter::replace(fresh, |name, shape| match drawn.get(name) {

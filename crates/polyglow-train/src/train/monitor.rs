@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Transaction;
-use polyglow_data::id_cache::IdCache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -15,7 +14,8 @@ use crate::run::TrainState;
 /// Lines that a message about a batch names at most.
 const NAMED_LINES: usize = 5;
 
-/// Sums over the steps since the last report, without those that were skipped. Part of a checkpoint, so that a resumed run reports what a straight one does.
+/// Sums over the steps since the last report, without those that were skipped. Part of a checkpoint, so that a resumed run
+/// reports what a straight one does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Steps that moved the weights.
@@ -122,7 +122,7 @@ impl Monitor {
     }
 
     /// Reads everything that is pending in one transfer, and adds it to the interval of `state`. A skipped step is told and
-    /// counted; its sums are left out.
+    /// counted; its sums are left out. `origin` says where an example is from.
     ///
     /// # Errors
     /// More than `max_skipped` steps in a row were skipped: names the last of them, where its text is, the checkpoint
@@ -131,7 +131,7 @@ impl Monitor {
         &mut self,
         state: &mut TrainState,
         max_skipped: u64,
-        cache: &IdCache,
+        origin: &dyn Fn(u32) -> String,
         saved: Option<&Path>,
     ) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
@@ -146,9 +146,9 @@ impl Monitor {
             if values.iter().any(|value| !value.is_finite()) {
                 interval.skipped += 1;
                 state.skipped_in_a_row += 1;
-                let what = describe(record, values, examples, cache);
+                let what = describe(record, values, examples, origin);
                 if state.skipped_in_a_row > max_skipped {
-                    return Err(not_finite(&what, state.skipped_in_a_row, saved));
+                    return Err(not_finite(&what, state.skipped_in_a_row, max_skipped, saved));
                 }
                 tracing::warn!("{what}; it is skipped, and moves no weight");
                 continue;
@@ -167,12 +167,8 @@ impl Monitor {
 }
 
 /// What is not finite in a step, and the lines that it was made from.
-fn describe(record: &StepRecord, values: &[f64], examples: &[u32], cache: &IdCache) -> String {
-    let name = |example: &u32| match cache.origin(*example) {
-        Ok((file, line)) => format!("{file}:{line}"),
-        Err(_) => format!("example {example}"),
-    };
-    let mut lines: Vec<String> = examples.iter().take(NAMED_LINES).map(name).collect();
+fn describe(record: &StepRecord, values: &[f64], examples: &[u32], origin: &dyn Fn(u32) -> String) -> String {
+    let mut lines: Vec<String> = examples.iter().take(NAMED_LINES).map(|&example| origin(example)).collect();
     if examples.len() > NAMED_LINES {
         lines.push(format!("and {} more", examples.len() - NAMED_LINES));
     }
@@ -184,11 +180,11 @@ fn describe(record: &StepRecord, values: &[f64], examples: &[u32], cache: &IdCac
     )
 }
 
-fn not_finite(what: &str, in_a_row: u64, saved: Option<&Path>) -> TrainError {
+fn not_finite(what: &str, in_a_row: u64, max_skipped: u64, saved: Option<&Path>) -> TrainError {
     let before = match in_a_row {
         1 => String::new(),
         _ => {
-            format!("; it is the last of {in_a_row} such steps in a row, and `train.max_skipped_steps` allows one less")
+            format!("; it is the last of {in_a_row} such steps in a row, and `train.max_skipped_steps = {max_skipped}`")
         }
     };
     let error = failed!("{what}{before}").of_kind(ErrorKind::NotFinite);

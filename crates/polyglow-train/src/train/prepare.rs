@@ -5,49 +5,60 @@ use std::sync::Arc;
 
 use burn::tensor::Device;
 use polyglow_data::config::Split;
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
-use polyglow_model::Task;
+use polyglow_model::{Model, Task as TaskKind};
 
 use super::fork::{self, Origin};
 use super::resume::{check_same_config, check_same_text, text_hashes};
-use super::{Ending, Stop, find_max_tokens, pad_multiple, train, training_device};
+use super::{Ending, Stop, find_max_tokens, fit};
 use crate::config::{Config, MaxTokens};
 use crate::device;
-use crate::error::{Context, Result, failed, with_hint};
+use crate::error::{Context, Result, ensure, failed, usage, with_hint};
 use crate::observer::Observer;
-use crate::predict::evaluation::check_labels;
-use crate::predict::forced::check_words;
-use crate::run::{Lock, RunDirectory, TextHashes, TrainState, check_beam};
+use crate::plan::Plan;
+use crate::predict::model::{check_beam, model_shape};
+use crate::run::{Lock, RunDirectory, TextHashes, TrainState};
+use crate::tasks::labels::{check_labels, label_ids};
+use crate::tasks::words::check_words;
+use crate::tasks::{HeldOut, Setting, Task, TrainingData, Visitor, with_task};
 
-/// The text that a config names.
+/// The data of a training: what a config names, or what a program has in memory.
 #[derive(Debug)]
 pub struct Text {
     /// What is trained on.
     pub train: Corpus,
     valid: Option<Corpus>,
     /// What training is watched on; empty where there is none.
-    pub valid_pairs: Vec<Pair>,
+    pub held_out: Arc<HeldOut>,
 }
 
 impl Text {
-    /// Opens it, and makes sure that the test sets are there, which are only read at the end.
+    /// Corpora that are at hand, such as those of [`Corpus::from_pairs`].
+    ///
+    /// # Errors
+    /// The validation set cannot be read.
+    pub fn new(train: Corpus, valid: Option<Corpus>) -> Result<Self> {
+        let held_out = Arc::new(valid.as_ref().map(HeldOut::read).transpose()?.unwrap_or_default());
+        Ok(Self { train, valid, held_out })
+    }
+
+    /// Opens what a config names, and makes sure that the test sets are there, which are only read at the end.
     ///
     /// # Errors
     /// A file is missing or cannot be read.
-    pub fn open(config: &Config) -> Result<Self> {
-        let train = Corpus::open(&config.data, Split::Train)?;
-        let has_valid = config.data.corpus.is_some() || config.data.valid.is_some();
-        let valid = has_valid.then(|| Corpus::open(&config.data, Split::Valid)).transpose()?;
-        let valid_pairs = valid.iter().flat_map(Corpus::pairs).collect::<Result<_, _>>()?;
-        if config.data.corpus.is_none() {
-            for name in config.data.test_names() {
-                Corpus::open(&config.data, Split::Test(name))?;
+    pub fn open(plan: &Plan) -> Result<Self> {
+        let (data, content) = (&plan.config.data, plan.content);
+        let train = Corpus::open(data, content, Split::Train)?;
+        let valid = data.has_valid().then(|| Corpus::open(data, content, Split::Valid)).transpose()?;
+        if data.corpus.is_none() {
+            for name in data.test_names() {
+                Corpus::open(data, content, Split::Test(name))?;
             }
         }
-        Ok(Self { train, valid, valid_pairs })
+        Self::new(train, valid)
     }
 
     /// Makes sure that a run may go on with this text and these tokenizers; gives them back with their hashes.
@@ -59,19 +70,33 @@ impl Text {
 }
 
 /// A training that can begin, or go on: everything that it is made from.
+///
+/// ```
+/// use polyglow_train::{Config, Ending, Silent, Stop, Training};
+///
+/// let text = "data.corpus = 'digits'
+///     tokenizer.kind = 'word'
+///     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
+///     train = { max_steps = 2, max_tokens = 200 }";
+/// let dir = tempfile::tempdir()?;
+/// let mut training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut Silent)?;
+/// assert!(training.is_new()?);
+/// let (ending, state) = training.run(&Stop::default(), &mut Silent)?;
+/// assert_eq!((ending, state.step), (Ending::Done, 2));
+/// assert!(dir.path().join("checkpoints/best/model.safetensors").is_file());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Training {
-    /// The configuration, with everything that was left open decided.
-    pub config: Config,
+    /// What runs.
+    pub plan: Plan,
     /// Where everything is written.
     pub run: RunDirectory,
-    /// Where the model is, without autodiff.
-    pub device: Device,
-    /// The text.
+    /// The data as it was read.
     pub text: Text,
     /// Both sides' tokenizers.
     pub tokenizers: Tokenizers,
-    /// The training examples.
-    pub cache: Arc<IdCache>,
+    /// What is trained on, as models read it.
+    pub data: TrainingData,
     /// What keeps other trainings out of the directory.
     pub(super) lock: Lock,
     /// What the texts and tokenizers are, for checkpoints to remember.
@@ -89,8 +114,29 @@ impl Training {
     /// The config is wrong, or another than the run's ([`ErrorKind::Usage`](crate::ErrorKind::Usage)); the device is not
     /// there; the data cannot be read; another process trains there; the disk fails.
     pub fn prepare(config: Config, run: impl AsRef<Path>, observer: &mut dyn Observer) -> Result<Self> {
-        let run = RunDirectory::new(run.as_ref());
-        Self::prepare_in(config, run, observer, |run, _| fork::check_is_no_fork(run).map(|()| None))
+        config.validate().map_err(usage)?;
+        Self::prepare_in(config, Text::open, RunDirectory::new(run.as_ref()), observer, |run, _| no_origin(run))
+    }
+
+    /// As [`Self::prepare`], on data that is in memory; `config.data` then names none, and only says how it is read.
+    ///
+    /// Whoever resumes the run gives the same data again.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`]; the data does not have the content that the config's model reads.
+    pub fn prepare_with(
+        config: Config,
+        text: Text,
+        run: impl AsRef<Path>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
+        config.validate_for_memory().map_err(usage)?;
+        let wanted = config.content();
+        for (name, corpus) in [("training", Some(&text.train)), ("validation", text.valid.as_ref())] {
+            let found = corpus.map_or(wanted, Corpus::content);
+            ensure!(found == wanted, "the {name} data is {found:?}, and the config's model reads {wanted:?}");
+        }
+        Self::prepare_in(config, |_| Ok(text), RunDirectory::new(run.as_ref()), observer, |run, _| no_origin(run))
     }
 
     /// As [`Self::prepare`], with the weights and the tokenizers of the checkpoint `checkpoint` of another run.
@@ -104,38 +150,43 @@ impl Training {
         run: impl AsRef<Path>,
         observer: &mut dyn Observer,
     ) -> Result<Self> {
+        config.validate().map_err(usage)?;
         let from = RunDirectory::new(from.as_ref());
-        Self::prepare_in(config, RunDirectory::new(run.as_ref()), observer, |run, config| {
+        Self::prepare_in(config, Text::open, RunDirectory::new(run.as_ref()), observer, |run, config| {
             Origin::find(&from, checkpoint, run, config)
         })
     }
 
     fn prepare_in(
-        mut config: Config,
+        config: Config,
+        text: impl FnOnce(&Plan) -> Result<Text>,
         run: RunDirectory,
         observer: &mut dyn Observer,
         origin: impl FnOnce(&RunDirectory, &Config) -> Result<Option<Origin>>,
     ) -> Result<Self> {
         let device = device::open(&config.device)?;
-        training_device(&config, &device)?;
-        let text = Text::open(&config)?;
+        let plan = Plan::on(config.clone(), device.clone(), None);
+        plan.training_device()?;
+        let text = text(&plan)?;
         run.check_is_ours()?;
-        let origin = origin(&run, &config)?;
+        let origin = origin(&run, &plan.config)?;
         let lock = run.lock()?;
         check_leaves_nothing_behind(&run)?;
-        settle_batches(&run, &mut config)?;
-        check_same_config(&run, &config)?;
-        let (tokenizers, hashes) = tokenizers(&run, origin.as_ref(), &config, &text, observer)?;
-        let cache = Arc::new(encode(&run, &config, &text, &tokenizers, observer)?);
-        if config.train.max_tokens == MaxTokens::Auto {
-            let found = find_max_tokens(&config, &tokenizers, &cache, &device, observer)?;
+        let before = if run.config_path().is_file() { Some(run.config()?) } else { None };
+        let mut plan = Plan::on(config, device, before.as_ref());
+        check_same_config(&run, &plan.config)?;
+        let (tokenizers, hashes) = tokenizers(&run, origin.as_ref(), &plan.config, &text, observer)?;
+        let data = encode(&run, &plan, &text, &tokenizers, observer)?;
+        if plan.config.train.max_tokens == MaxTokens::Auto {
+            let setting = setting(&plan, &tokenizers, &text)?;
+            let found = find_max_tokens(setting, &model_shape(&plan, &tokenizers)?, &data, observer)?;
             tracing::info!(
                 "train.max_tokens = {found}: what fits the memory of a GPU, or on a CPU the default; this run keeps it"
             );
-            config.train.max_tokens = MaxTokens::Tokens(found);
-            run.create(&config)?;
+            plan = plan.with_max_tokens(found);
         }
-        Ok(Self { config, run, device, text, tokenizers, cache, lock, hashes, origin })
+        run.create(&plan.config)?;
+        Ok(Self { plan, run, text, tokenizers, data, lock, hashes, origin })
     }
 
     /// Whether no step has been made in the directory.
@@ -146,16 +197,68 @@ impl Training {
         Ok(self.run.checkpoints(1).steps()?.is_empty())
     }
 
+    /// What the built-in tasks take from this training.
+    ///
+    /// # Errors
+    /// The config's model does not fit the tokenizers.
+    pub fn setting(&self) -> Result<Setting> {
+        setting(&self.plan, &self.tokenizers, &self.text)
+    }
+
     /// Trains to the end, or until `stop` or the observer asks for it.
     ///
     /// # Errors
     /// Too many losses or gradients in a row are not finite; the device or the disk fails.
     pub fn run(&mut self, stop: &Stop, observer: &mut dyn Observer) -> Result<(Ending, TrainState)> {
         if let Some(origin) = self.origin.take() {
-            origin.copy_weights(&self.run, &self.config, &self.tokenizers, &self.hashes, &self.device)?;
+            origin.copy_weights(&self.run, &self.plan, &self.tokenizers, &self.hashes)?;
         }
-        train(self, stop, observer)
+        let model =
+            model_shape(&self.plan, &self.tokenizers)?.init(self.plan.config.seed, &self.plan.training_device()?);
+        with_task(self.setting()?, &self.data, Fit { training: self, model, stop, observer })
     }
+
+    /// As [`Self::run`], of a task or a model of one's own. `model` makes it on the device that it is given; its weights are
+    /// replaced by those of the newest checkpoint where there is one.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; the training is a fork, which only the built-in models can be.
+    pub fn run_with<T: Task>(
+        &self,
+        task: &T,
+        model: impl FnOnce(&Device) -> T::Model,
+        stop: &Stop,
+        observer: &mut dyn Observer,
+    ) -> Result<(Ending, TrainState)> {
+        ensure!(self.origin.is_none(), "only the built-in models can be forked");
+        fit(self, task, model(&self.plan.training_device()?), stop, observer)
+    }
+}
+
+/// Trains a built-in model.
+struct Fit<'a> {
+    training: &'a Training,
+    model: Model,
+    stop: &'a Stop,
+    observer: &'a mut dyn Observer,
+}
+
+impl Visitor for Fit<'_> {
+    type Output = (Ending, TrainState);
+
+    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<Self::Output> {
+        fit(self.training, &task, self.model, self.stop, self.observer)
+    }
+}
+
+/// A training that begins with weights of its own.
+fn no_origin(run: &RunDirectory) -> Result<Option<Origin>> {
+    fork::check_is_no_fork(run).map(|()| None)
+}
+
+fn setting(plan: &Plan, tokenizers: &Tokenizers, text: &Text) -> Result<Setting> {
+    let longest = model_shape(plan, tokenizers)?.vocabulary().max_len - 1;
+    Ok(Setting { plan: plan.clone(), tokenizers: tokenizers.clone(), valid: Arc::clone(&text.held_out), longest })
 }
 
 /// Makes sure that a training that would begin is not in the directory of one that has only weights left.
@@ -170,20 +273,6 @@ fn check_leaves_nothing_behind(run: &RunDirectory) -> Result<()> {
         "`{root}` has the checkpoint `{left}` and none to go on from, and a new training would replace its records"
     );
     Err(with_hint(error, "bring a checkpoint `step-N` back, or give the new training another directory with `--run`"))
-}
-
-/// Writes down what padded lengths are multiples of, and takes over a size of batches that was found before: the order of
-/// the data depends on both, and a run that goes on keeps them on any device.
-fn settle_batches(run: &RunDirectory, config: &mut Config) -> Result<()> {
-    let old = if run.config_path().is_file() { Some(run.config()?.train) } else { None };
-    if config.train.max_tokens == MaxTokens::Auto {
-        config.train.max_tokens = old.as_ref().map_or(MaxTokens::Auto, |old| old.max_tokens);
-    }
-    if config.train.pad_multiple.is_none() {
-        let old = old.and_then(|old| old.pad_multiple);
-        config.train.pad_multiple = Some(old.unwrap_or_else(|| pad_multiple(config)));
-    }
-    Ok(())
 }
 
 /// Makes the run's directory and its tokenizers, as far as that has not been done; nothing is written for a run that may
@@ -201,9 +290,8 @@ fn tokenizers(
     if let Some(origin) = origin {
         origin.note(run)?;
     }
-    run.create(config)?;
+    run.make_room()?;
     observer.opened(run)?;
-    tracing::info!("run directory: {}", run.root().display());
     if let Some(known) = known {
         return Ok(known);
     }
@@ -217,31 +305,48 @@ fn tokenizers(
     Ok(fitting)
 }
 
-/// Checks that the tokenizers suit the config and the validation set, and encodes the training text.
+/// Checks that the tokenizers suit the config and the validation set, and turns the training data into ids.
 fn encode(
     run: &RunDirectory,
-    config: &Config,
+    plan: &Plan,
     text: &Text,
     tokenizers: &Tokenizers,
     observer: &mut dyn Observer,
-) -> Result<IdCache> {
-    check_beam(&config.search, tokenizers)?;
-    if config.model.task().is_classification() {
-        check_labels(&text.valid_pairs, &tokenizers.tgt).context("in the validation set")?;
+) -> Result<TrainingData> {
+    check_beam(&plan.config.search, tokenizers)?;
+    let (kind, held_out) = (plan.task.kind(), &text.held_out);
+    if kind.is_classification() {
+        check_labels(&held_out.labels(), &tokenizers.tgt).context("in the validation set")?;
     }
-    if config.model.task() == Task::Words && !text.valid_pairs.is_empty() {
-        check_words(&text.valid_pairs, &tokenizers.tgt).context("in the validation set")?;
+    if kind == TaskKind::Words && !held_out.is_empty() {
+        check_words(held_out.pairs(), &tokenizers.tgt).context("in the validation set")?;
     }
-    let (path, filter) = (run.cache_path("train"), Filter::new(&config.data));
+    let unknown_labels = || {
+        let error = failed!("the training set has labels that the model does not know");
+        with_hint(error, "a fork of a classifier keeps its labels; begin anew, or fork what has none yet")
+    };
+    if let Some((images, parts)) = text.train.training_images() {
+        let names: Vec<&str> = images.labels.names().iter().map(String::as_str).collect();
+        let ids = label_ids(&names, &tokenizers.tgt)?;
+        let labels: Arc<[i32]> = images.label_ids.iter().map(|&label| ids[label as usize]).collect();
+        let (found, wanted) = ([images.height, images.width, images.channels], plan.config.data.images().shape());
+        ensure!(found == wanted, "the images are {found:?} (height, width, bytes), and the config wants {wanted:?}");
+        let unk = tokenizers.tgt.special().unk as i32;
+        if labels.contains(&unk) {
+            return Err(unknown_labels());
+        }
+        tracing::info!("training images: {} with {} labels", images.len(), names.len());
+        return Ok(TrainingData::Images { images, labels, parts });
+    }
+    let (path, filter) = (run.cache_path("train"), Filter::new(&plan.config.data, plan.content));
     let mut progress = |stage, count| tell(observer, stage, count);
     let (cache, report) = IdCache::open_or_build(&path, &text.train, tokenizers, Some(&filter), &mut progress)?;
     observer.idle();
     tracing::info!("training text: {report}");
-    if config.model.task().is_classification() && report.tgt.unknown > 0 {
-        let error = failed!("the training set has labels that the model does not know");
-        return Err(with_hint(error, "a fork of a classifier keeps its labels; begin anew, or fork what has none yet"));
+    if kind.is_classification() && report.tgt.unknown > 0 {
+        return Err(unknown_labels());
     }
-    Ok(cache)
+    Ok(TrainingData::Text(Arc::new(cache)))
 }
 
 fn tell(observer: &mut dyn Observer, stage: Stage, count: u64) {

@@ -10,36 +10,33 @@ use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
-use polyglow_data::batch::Batch;
-use polyglow_data::epoch::Epoch;
-use polyglow_data::prefetch::BatchStream;
-use polyglow_model::Model;
+use polyglow_data::prefetch::{BatchStream, Placed};
+use polyglow_data::sources::BatchSource;
 
 use super::monitor::Monitor;
 use super::optimizer::Optimizer;
 use super::schedule::Schedule;
 use super::step::{Phase, StepConfig, step_across};
 use super::sums::{SumAcross, alone};
-use super::{Ending, TrainReport, Training, batching, last_step, pad_multiple, training_device};
+use super::{Ending, TrainReport, Training, last_step};
 use crate::config::BestMetric;
 use crate::error::{Context, Result, ensure, failed, with_hint};
 use crate::observer::Observer;
-use crate::predict::evaluation::{Scores, evaluate};
-use crate::predict::translate::{Member, Translator};
+use crate::predict::evaluation::Scores;
+use crate::predict::model::load_weights;
 use crate::run::records::Records;
-use crate::run::{Best, Checkpoints, TrainState, load_weights, model_shape};
+use crate::run::{Best, Checkpoints, TrainState};
+use crate::tasks::{BatchOf, Task, Validation};
 use crate::workload::BatchShape;
 
-/// Translations that are shown after each validation.
-const SAMPLES: usize = 3;
-
 /// A training under way.
-pub struct Session<'a> {
+pub struct Session<'a, T: Task> {
     /// Where it stands.
     pub state: TrainState,
     training: &'a Training,
+    task: &'a T,
     device: Device,
-    model: Option<Model>,
+    model: Option<T::Model>,
     optimizer: Optimizer,
     schedule: Schedule,
     last_step: u64,
@@ -57,27 +54,25 @@ pub struct Session<'a> {
     batch: Cell<Option<BatchShape>>,
 }
 
-impl<'a> Session<'a> {
-    /// Takes up the newest whole checkpoint of the run, or starts with fresh weights.
+impl<'a, T: Task> Session<'a, T> {
+    /// Takes up the newest whole checkpoint of the run, or starts with the weights of `model`.
     ///
     /// # Errors
     /// There are checkpoints and none is whole; one does not fit the configuration; the training text gives no batch.
-    pub fn start(training: &'a Training) -> Result<Self> {
-        let config = &training.config;
-        let device = training_device(config, &training.device)?;
-        let shape = model_shape(config, &training.tokenizers)?;
+    pub fn start(training: &'a Training, task: &'a T, mut model: T::Model) -> Result<Self> {
+        let config = &training.plan.config;
+        let device = training.plan.training_device()?;
         let checkpoints = training.run.checkpoints(config.train.keep_last);
         checkpoints.tidy(|name| name.starts_with("step-"))?;
-        let mut model = shape.init(config.seed, &device);
         let mut optimizer = Optimizer::new(&config.train, &model);
         let (mut state, mut saved) = (TrainState::default(), None);
         if let Some(checkpoint) = checkpoints.newest()? {
             model = load_weights(model, checkpoint.model()?)?;
             let mut moments = checkpoint.optimizer()?;
-            optimizer.restore_state(&training.device, |name, shape| moments.take(name, shape))?;
+            optimizer.restore_state(&training.plan.device, |name, shape| moments.take(name, shape))?;
             if config.train.ema_decay > 0.0 {
                 let mut average = checkpoint.average()?;
-                optimizer.restore_average(&training.device, |name, shape| average.take(name, shape))?;
+                optimizer.restore_average(&training.plan.device, |name, shape| average.take(name, shape))?;
             }
             state = checkpoint.state;
             checkpoints.recover(&state)?;
@@ -91,13 +86,14 @@ impl<'a> Session<'a> {
             return Err(with_hint(error, "bring one back, or remove `checkpoints` in it to begin anew"));
         }
         state.text = Some(training.hashes.clone());
-        let epoch_len = Epoch::new(&training.cache, &batching(config), 0)?.len();
+        let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
         let last_step = last_step(&config.train, epoch_len);
-        let schedule = Schedule::new(&config.train, last_step, shape.d_model());
+        let schedule = Schedule::new(&config.train, last_step, training.plan.d_model());
         let untimed_tokens = state.interval.tokens;
         Ok(Self {
             state,
             training,
+            task,
             device,
             model: Some(model),
             optimizer,
@@ -131,7 +127,7 @@ impl<'a> Session<'a> {
 
     /// Whether there is a reason to end, and which.
     pub fn ending(&self) -> Option<Ending> {
-        let patience = self.training.config.train.patience;
+        let patience = self.training.plan.config.train.patience;
         if self.is_last() {
             Some(Ending::Done)
         } else if patience > 0 && self.state.stale_validations >= patience {
@@ -145,33 +141,29 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// A batch cannot be read, or other processes cannot be reached.
-    pub fn step(&mut self, batches: &mut BatchStream, observer: &mut dyn Observer) -> Result<()> {
+    pub fn step(&mut self, batches: &mut BatchStream<T::Source>, observer: &mut dyn Observer) -> Result<()> {
         let started = Instant::now();
-        let config = &self.training.config.train;
-        let window = next_window(batches, config.accumulate_steps)?;
+        let config = &self.training.plan.config;
+        let window = next_window::<T>(batches, config.train.accumulate_steps)?;
         let number = self.state.step + 1;
-        let step_config = StepConfig {
-            seed: self.training.config.seed,
-            step: number,
-            lr: self.schedule.learning_rate(number),
-            label_smoothing: config.label_smoothing,
-            alignment_weight: config.alignment_weight,
-        };
+        let step_config = StepConfig { seed: config.seed, step: number, lr: self.schedule.learning_rate(number) };
         let model = self.model.take().context("a step failed before this one")?;
         let batch = &self.batch;
         let mut note = |phase| note(phase, batch, observer);
         let (optimizer, across) = (&mut self.optimizer, &mut *self.across);
-        let (model, record) = step_across(model, optimizer, &window, &self.device, step_config, across, &mut note)?;
-        self.model = Some(model);
-        self.state.step = number;
-        self.state.tokens += record.num_tokens as u64;
         if let Some(last) = window.last() {
-            let epoch_ends = last.position + 1 == last.epoch_len;
+            let epoch_ends = last.ends_epoch();
             self.state.epoch = if epoch_ends { last.epoch + 1 } else { last.epoch };
             self.state.position = if epoch_ends { 0 } else { last.position as u64 + 1 };
         }
-        let examples = window.into_iter().flat_map(|batch| batch.example_indices).collect();
-        self.monitor.push(record, examples);
+        let (window, examples): (Vec<_>, Vec<_>) =
+            window.into_iter().map(|placed| (placed.batch, placed.examples)).unzip();
+        let (model, record) =
+            step_across(self.task, model, optimizer, &window, &self.device, step_config, across, &mut note)?;
+        self.model = Some(model);
+        self.state.step = number;
+        self.state.tokens += record.num_tokens as u64;
+        self.monitor.push(record, examples.concat());
         self.stepping += started.elapsed();
         Ok(())
     }
@@ -182,8 +174,9 @@ impl<'a> Session<'a> {
     /// More steps in a row were skipped than `train.max_skipped_steps`.
     pub fn check(&mut self) -> Result<()> {
         let started = Instant::now();
-        let Training { config, cache, .. } = self.training;
-        self.monitor.check(&mut self.state, config.train.max_skipped_steps, cache, self.saved.as_deref())?;
+        let max_skipped = self.training.plan.config.train.max_skipped_steps;
+        let origin = |example| self.task.source().origin(example);
+        self.monitor.check(&mut self.state, max_skipped, &origin, self.saved.as_deref())?;
         self.stepping += started.elapsed();
         Ok(())
     }
@@ -207,7 +200,7 @@ impl<'a> Session<'a> {
         records.write(&record)
     }
 
-    /// Scores the validation set by greedy search and keeps the translations; returns whether it is the best so far.
+    /// Scores the validation set and keeps what the model wrote; returns whether it is the best so far.
     ///
     /// # Errors
     /// As [`Self::check`]; the loss of the validation is not finite.
@@ -217,48 +210,33 @@ impl<'a> Session<'a> {
         self.check()?;
         self.batch.set(None);
         observer.batch(None);
-        let valid = &training.text.valid_pairs;
-        if valid.is_empty() {
-            return Ok(false);
-        }
-        let config = &training.config.train;
         let model = self.model.as_ref().context("a step failed before this")?.valid();
-        let search = training.config.search.greedy();
-        let translator = Translator {
-            members: vec![Member { model: &model, src: &training.tokenizers.src }],
-            tgt: &training.tokenizers.tgt,
-            search: &search,
-            device: &training.device,
-            max_tokens: config.max_tokens.tokens(),
-            pad_multiple: pad_multiple(&training.config),
-            framing: training.config.framing(),
-        };
-        let evaluation = evaluate(&translator, valid, config.tokenize)?;
+        let Some(Validation { scores, outputs, samples }) = self.task.validate(model)? else { return Ok(false) };
         ensure!(
-            evaluation.scores.loss.is_finite(),
+            scores.loss.is_finite(),
             "the validation loss after step {step} is not finite: the weights are ruined, and nothing is saved"
         );
         let path = training.run.validation_path(step);
-        if !evaluation.hypotheses.is_empty()
-            && let Err(error) = fs::write(&path, evaluation.hypotheses.join("\n") + "\n")
+        if !outputs.is_empty()
+            && let Err(error) = fs::write(&path, outputs.join("\n") + "\n")
         {
             tracing::warn!("cannot write `{}`: {error}; training goes on without it", path.display());
         }
-        let record = records.write_scores("valid", "valid", step, &evaluation.scores)?;
-        observer.scores(step, &evaluation.scores, &record);
-        for (pair, hypothesis) in valid.iter().zip(&evaluation.hypotheses).take(SAMPLES) {
-            tracing::info!("  source      {}\n  reference   {}\n  hypothesis  {hypothesis}", pair.src, pair.tgt);
+        let record = records.write_scores("valid", "valid", step, &scores)?;
+        observer.scores(step, &scores, &record);
+        for [source, reference, hypothesis] in &samples {
+            tracing::info!("  source      {source}\n  reference   {reference}\n  hypothesis  {hypothesis}");
         }
-        Ok(self.compare(&evaluation.scores))
+        Ok(self.compare(&scores))
     }
 
     /// Whether these scores are the best so far; remembers them if so. Among equal scores, such as the zeros of the
     /// first validations, the loss decides.
     fn compare(&mut self, scores: &Scores) -> bool {
-        let (score, sign) = match (self.training.config.train.best_metric, &scores.translations) {
-            (BestMetric::Bleu, Some(translations)) => (translations.bleu, 1.0),
-            (BestMetric::Chrf, Some(translations)) => (translations.chrf, 1.0),
-            (BestMetric::Loss, _) | (_, None) => (scores.loss, -1.0),
+        let (score, sign) = match (self.training.plan.config.train.best_metric, &scores.translations) {
+            (Some(BestMetric::Bleu), Some(translations)) => (translations.bleu, 1.0),
+            (Some(BestMetric::Chrf), Some(translations)) => (translations.chrf, 1.0),
+            (Some(BestMetric::Loss) | None, _) | (_, None) => (scores.loss, -1.0),
         };
         let rank = |score: f64, loss: f64| (score * sign, -loss);
         let improved = self.state.best.is_none_or(|best| rank(score, scores.loss) > rank(best.score, best.loss));
@@ -282,7 +260,7 @@ impl<'a> Session<'a> {
     }
 
     fn epochs_are_over(&self) -> bool {
-        self.training.config.train.max_epochs.is_some_and(|epochs| self.state.epoch >= epochs)
+        self.training.plan.config.train.max_epochs.is_some_and(|epochs| self.state.epoch >= epochs)
     }
 }
 
@@ -295,11 +273,14 @@ fn note(phase: Phase, batch: &Cell<Option<BatchShape>>, observer: &mut dyn Obser
 }
 
 /// The micro-batches of the next step: `accumulate_steps` of them, or fewer where the epoch ends.
-fn next_window(batches: &mut BatchStream, accumulate_steps: usize) -> Result<Vec<Batch>> {
+fn next_window<T: Task>(
+    batches: &mut BatchStream<T::Source>,
+    accumulate_steps: usize,
+) -> Result<Vec<Placed<BatchOf<T>>>> {
     let mut window = Vec::with_capacity(accumulate_steps);
     while window.len() < accumulate_steps {
-        let batch = batches.next().context("the stream of batches ended")??;
-        let epoch_ends = batch.position + 1 == batch.epoch_len;
+        let batch = batches.next().context("the stream of batches ended")?.map_err(Into::into)?;
+        let epoch_ends = batch.ends_epoch();
         window.push(batch);
         if epoch_ends {
             break;

@@ -3,15 +3,13 @@
 use std::time::Instant;
 
 use burn::tensor::{Device, Transaction};
-use polyglow_data::batch::Batch;
-use polyglow_model::Model;
 use serde::Serialize;
 
 use super::memory::peak_memory;
-use crate::config::Config;
-use crate::config::TrainConfig;
 use crate::device::guard;
 use crate::error::{Result, ensure, failed, with_hint};
+use crate::plan::Plan;
+use crate::tasks::{BatchOf, Task};
 use crate::train::{Optimizer, Schedule, StepConfig, step};
 
 /// One training step on the largest batch.
@@ -30,26 +28,38 @@ pub struct TrialReport {
     pub peak_memory: Option<u64>,
 }
 
-/// Trains `model`, which is on `device`, for one step on `batch`.
+/// Trains `model`, which is on `device`, for one step on `batch`, repeated where gradients are accumulated.
 ///
 /// # Errors
 /// The step fails, which is mostly for lack of memory; its loss or its gradient is not finite.
-pub fn try_step(config: &Config, model: Model, batch: &Batch, device: &Device) -> Result<TrialReport> {
-    guard(|| run_unguarded(config, model, batch, device)).unwrap_or_else(|reason| {
+pub fn try_step<T: Task>(
+    task: &T,
+    plan: &Plan,
+    model: T::Model,
+    batch: impl Fn() -> Result<BatchOf<T>>,
+    device: &Device,
+) -> Result<TrialReport> {
+    guard(|| run_unguarded(task, plan, model, batch, device)).unwrap_or_else(|reason| {
         let error = failed!("a training step on the largest batch fails: {reason}");
         Err(with_hint(error, "if memory is what lacks: a lower `train.max_tokens`, with more `train.accumulate_steps`"))
     })
 }
 
-fn run_unguarded(config: &Config, model: Model, batch: &Batch, device: &Device) -> Result<TrialReport> {
-    let train = &config.train;
+fn run_unguarded<T: Task>(
+    task: &T,
+    plan: &Plan,
+    model: T::Model,
+    batch: impl Fn() -> Result<BatchOf<T>>,
+    device: &Device,
+) -> Result<TrialReport> {
+    let train = &plan.config.train;
     let mut optimizer = Optimizer::new(train, &model);
-    let lr = Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), model.shape().d_model()).learning_rate(1);
-    let TrainConfig { label_smoothing, alignment_weight, .. } = *train;
-    let step_config = StepConfig { seed: config.seed, step: 1, lr, label_smoothing, alignment_weight };
+    let lr = Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), plan.d_model()).learning_rate(1);
+    let step_config = StepConfig { seed: plan.config.seed, step: 1, lr };
     let micro_batches = train.accumulate_steps.min(2);
+    let window: Vec<BatchOf<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
     let started = Instant::now();
-    let (_model, record) = step(model, &mut optimizer, &vec![batch.clone(); micro_batches], device, step_config);
+    let (_model, record) = step(task, model, &mut optimizer, &window, device, step_config);
     let read = Transaction::default().register(record.loss_sum).register(record.grad_norm).execute();
     device.sync()?;
     let seconds = started.elapsed().as_secs_f64();

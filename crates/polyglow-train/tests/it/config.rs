@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use polyglow_train::config::{Config, Difference};
+use polyglow_train::config::{BestMetric, Config, Difference};
+use polyglow_train::{Plan, TaskPlan};
 use tempfile::TempDir;
 
 /// The root of the workspace.
@@ -49,7 +50,8 @@ fn is_key(text: &str) -> bool {
 fn the_reference_parses_and_holds_the_defaults() {
     let (text, _) = reference();
     let parsed = Config::parse(&text).expect("every key of the reference is known");
-    assert_eq!(parsed.resolve(), Config::default().resolve());
+    let filled_in = |config| Plan::new(config).expect("flex is in this build").config;
+    assert_eq!(filled_in(parsed), filled_in(Config::default()));
 }
 
 #[test]
@@ -96,7 +98,8 @@ fn a_config_written_as_toml_reads_back_the_same() {
     let config = load(SMALLEST, &["model.preset=tiny", "model.dropout=0.2", "train.betas=[0.8, 0.95]"]).expect("valid");
     let text = config.to_toml().expect("every number fits");
     assert_eq!(load(&text, &[]).expect("what was written is valid"), config);
-    assert!(text.contains("d_model = 128"), "a preset is written out: {text}");
+    let text = Plan::new(config).expect("it is a plan").config.to_toml().expect("every number fits");
+    assert!(text.contains("d_model = 128"), "a plan writes a preset out: {text}");
 }
 
 #[test]
@@ -147,6 +150,43 @@ fn a_value_out_of_range_names_its_key() {
     assert!(error(SMALLEST, &["search.beam_size=0"]).contains("search.beam_size = 0"));
     assert!(error(SMALLEST, &["train.max_tokens=0"]).contains("train.max_tokens = 0"));
     assert!(error("[data]\ncorpus = 'digits'\n", &[]).contains("train.max_steps"));
+}
+
+#[test]
+fn tables_of_other_tasks_are_refused_and_defaults_are_those_of_the_task() {
+    let words = ["model.arch=skipgram", "train.label_smoothing=0"];
+    let images = ["data.corpus=shapes", "model.arch=vit"];
+    let with = |base: &[&'static str], more: &'static str| [base, &[more]].concat();
+    assert!(error(SMALLEST, &["data.words.window=2"]).contains("`[data.words]` belongs to word vectors"));
+    assert!(error(SMALLEST, &["data.images.augment=true"]).contains("`[data.images]`"));
+    assert!(error(SMALLEST, &with(&images, "data.max_len=300")).contains("`data.max_len = 300`"));
+    assert!(error(SMALLEST, &with(&images, "train.best_metric=bleu")).contains("`train.best_metric = \"bleu\"`"));
+    let metric = |overrides: &[&str]| {
+        let plan = Plan::new(load(SMALLEST, overrides).expect("valid")).expect("flex is in this build");
+        plan.config.train.best_metric
+    };
+    assert_eq!(metric(&[]), Some(BestMetric::Bleu));
+    assert_eq!(metric(&["train.best_metric=chrf"]), Some(BestMetric::Chrf));
+    assert_eq!([metric(&words), metric(&images)], [Some(BestMetric::Loss); 2]);
+    let plan = Plan::new(load(SMALLEST, &with(&words, "data.words.window=2")).expect("valid")).expect("flex");
+    let skip_grams = plan.config.data.words();
+    assert_eq!((skip_grams.window, skip_grams.negatives), (2, 5));
+    assert_eq!(plan.task, TaskPlan::Words(skip_grams));
+}
+
+#[test]
+fn a_key_that_moved_is_told_where_it_is() {
+    for (old, new) in [
+        ("data.image_size=[8, 8]", "data.images.size"),
+        ("data.grayscale=true", "data.images.grayscale"),
+        ("data.augment=true", "data.images.augment"),
+        ("data.window=3", "data.words.window"),
+        ("data.negatives=3", "data.words.negatives"),
+        ("data.subsample=0.1", "data.words.subsample"),
+    ] {
+        let error = load(SMALLEST, &[old]).expect_err("the key is not there any more");
+        assert!(format!("{error} {:?}", error.hint()).contains(new), "{old}: {error}");
+    }
 }
 
 #[test]

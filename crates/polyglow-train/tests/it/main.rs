@@ -3,3 +3,4 @@
 mod config;
 mod skipped_steps;
 mod step;
+mod together;

@@ -1,14 +1,21 @@
 //! One training step, on its own.
 
+use std::sync::Arc;
+
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor};
-use polyglow_data::batch::Batch;
+use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::example::Example;
+use polyglow_data::id_cache::IdCache;
+use polyglow_data::sources::PairBatch;
 use polyglow_data::special::SpecialIds;
+use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use polyglow_model::{Model, ModelConfig, Precision, Vocabulary, parameter};
-use polyglow_train::TrainError;
 use polyglow_train::config::{Config, TrainConfig};
-use polyglow_train::train::{Optimizer, StepConfig, WindowSums, step, step_across, training_device};
+use polyglow_train::tasks::translation::Translation;
+use polyglow_train::tasks::{HeldOut, Setting};
+use polyglow_train::train::{Optimizer, StepConfig, WindowSums, step, step_across};
+use polyglow_train::{Plan, TrainError};
 
 const SPECIAL: SpecialIds = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
 
@@ -23,8 +30,8 @@ fn examples() -> Vec<Example> {
 }
 
 /// The weights after a step over each of these windows of micro-batches, and the steps' losses.
-fn weights_after(windows: &[Vec<Batch>]) -> (Vec<f32>, Vec<f64>) {
-    let (model, losses) = train(windows, TrainConfig { lr: 1e-3, ..TrainConfig::default() });
+fn weights_after(windows: &[Vec<PairBatch>]) -> (Vec<f32>, Vec<f64>) {
+    let (model, losses) = train(windows, &TrainConfig { lr: 1e-3, ..TrainConfig::default() });
     (weights(&model), losses)
 }
 
@@ -53,22 +60,40 @@ fn model(train: &TrainConfig) -> (Model, Device) {
         image: None,
     };
     let shape = config.shape(vocabulary).expect("a valid shape").with_precision(train.precision);
-    let config = Config { train: train.clone(), ..Config::default() };
-    let device = training_device(&config, &Device::flex()).expect("flex computes in every precision");
+    let device = plan(train).training_device().expect("flex computes in every precision");
     (shape.init(1, &device), device)
 }
 
+fn plan(train: &TrainConfig) -> Plan {
+    let train = TrainConfig { label_smoothing: 0.1, alignment_weight: 0.0, ..train.clone() };
+    Plan::on(Config { train, ..Config::default() }, Device::flex(), None)
+}
+
+/// Translation with the special tokens of [`SPECIAL`]. Its own pairs, of which there is one, are not trained on here.
+fn task(train: &TrainConfig) -> Translation {
+    let corpus = Corpus::from_pairs("a pair", [Pair { src: "a".to_owned(), tgt: "b".to_owned() }]);
+    let words = TokenizerConfig { kind: Kind::Word, ..TokenizerConfig::default() };
+    let tokenizers = Tokenizers::train(&words, &corpus, &mut |_, _| {}).expect("there are words");
+    assert_eq!(tokenizers.tgt.special(), SPECIAL);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("pairs.ids");
+    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, None, &mut |_, _| {}).expect("it fits a disk");
+    let setting = Setting { plan: plan(train), tokenizers, valid: Arc::new(HeldOut::default()), longest: 7 };
+    Translation::new(setting, Arc::new(cache)).expect("there is no dropout of tokens")
+}
+
 fn step_config(step: u64, lr: f64) -> StepConfig {
-    StepConfig { seed: 1, step, lr, label_smoothing: 0.1, alignment_weight: 0.0 }
+    StepConfig { seed: 1, step, lr }
 }
 
 /// The model after a step over each of these windows of micro-batches, and the steps' losses.
-fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Model, Vec<f64>) {
-    let (mut model, device) = model(&train);
-    let mut optimizer = Optimizer::new(&train, &model);
+fn train(windows: &[Vec<PairBatch>], train: &TrainConfig) -> (Model, Vec<f64>) {
+    let (mut model, device) = model(train);
+    let task = task(train);
+    let mut optimizer = Optimizer::new(train, &model);
     let mut losses = Vec::new();
     for (number, window) in (1..).zip(windows) {
-        let (stepped, record) = step(model, &mut optimizer, window, &device, step_config(number, train.lr));
+        let (stepped, record) = step(&task, model, &mut optimizer, window, &device, step_config(number, train.lr));
         model = stepped;
         losses.push(f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64);
     }
@@ -78,7 +103,7 @@ fn train(windows: &[Vec<Batch>], train: TrainConfig) -> (Model, Vec<f64>) {
 #[test]
 fn two_micro_batches_move_the_weights_as_one_batch_of_both() {
     let examples = examples();
-    let batch = |examples: &[Example]| Batch::new(examples, SPECIAL, SPECIAL, 1);
+    let batch = |examples: &[Example]| PairBatch::new(examples, SPECIAL, SPECIAL, 1);
     // Micro-batches of different numbers of tokens: a mean of their means would be another step.
     let whole = vec![vec![batch(&examples)]; 2];
     let parts = vec![vec![batch(&examples[..1]), batch(&examples[1..])]; 2];
@@ -92,15 +117,16 @@ fn two_micro_batches_move_the_weights_as_one_batch_of_both() {
 }
 
 /// The sums of a process, as another would receive them.
-fn sums_of(window: &[Batch], train: &TrainConfig) -> WindowSums {
+fn sums_of(window: &[PairBatch], train: &TrainConfig) -> WindowSums {
     let (model, device) = model(train);
     let mut optimizer = Optimizer::new(train, &model);
     let mut sent = None;
-    let mut send = |sums| {
+    let mut keep = |sums| {
         sent = Some(sums);
         Err(TrainError::new("only the sums are wanted"))
     };
-    let step = step_across(model, &mut optimizer, window, &device, step_config(1, 0.0), &mut send, &mut |_| {});
+    let (task, config) = (task(train), step_config(1, 0.0));
+    let step = step_across(&task, model, &mut optimizer, window, &device, config, &mut keep, &mut |_| {});
     assert!(step.is_err(), "the error of the sum is that of the step");
     sent.expect("the sums were made")
 }
@@ -108,10 +134,10 @@ fn sums_of(window: &[Batch], train: &TrainConfig) -> WindowSums {
 #[test]
 fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows() {
     let examples = examples();
-    let batch = |examples: &[Example]| Batch::new(examples, SPECIAL, SPECIAL, 1);
+    let batch = |examples: &[Example]| PairBatch::new(examples, SPECIAL, SPECIAL, 1);
     let (here, there) = (batch(&examples[..1]), batch(&examples[1..]));
     let config = TrainConfig { lr: 1e-3, ..TrainConfig::default() };
-    let (alone, losses) = train(&[vec![here.clone(), there.clone()]], config.clone());
+    let (alone, losses) = train(&[vec![here.clone(), there.clone()]], &config);
 
     let mut other = Some(sums_of(&[there], &config));
     let mut add = |mut sums: WindowSums| {
@@ -128,8 +154,9 @@ fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows()
     };
     let (model, device) = model(&config);
     let mut optimizer = Optimizer::new(&config, &model);
+    let (task, step_config) = (task(&config), step_config(1, config.lr));
     let (together, record) =
-        step_across(model, &mut optimizer, &[here], &device, step_config(1, config.lr), &mut add, &mut |_| {})
+        step_across(&task, model, &mut optimizer, &[here], &device, step_config, &mut add, &mut |_| {})
             .expect("the other process is reached");
     assert_eq!(record.num_tokens, examples.iter().map(|example| example.tgt.len() + 1).sum::<usize>());
     let loss = f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64;
@@ -139,7 +166,7 @@ fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows()
 
 #[test]
 fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
-    let window = [Batch::new(&examples(), SPECIAL, SPECIAL, 1)];
+    let window = [PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)];
     let config = TrainConfig { ema_decay: 0.9, ..TrainConfig::default() };
     let (model, device) = model(&config);
     let mut optimizer = Optimizer::new(&config, &model);
@@ -149,16 +176,16 @@ fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
         *gradient = gradient.clone() * f64::INFINITY;
         Ok(sums)
     };
-    let (model, record) =
-        step_across(model, &mut optimizer, &window, &device, step_config(1, 1e-3), &mut poison, &mut |_| {})
-            .expect("nothing else fails");
+    let (task, first) = (task(&config), step_config(1, 1e-3));
+    let (model, record) = step_across(&task, model, &mut optimizer, &window, &device, first, &mut poison, &mut |_| {})
+        .expect("nothing else fails");
     assert!(!record.grad_norm.into_scalar::<f32>().is_finite());
     let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
     assert_eq!(bits(weights(&model)), bits(before));
     let zero = |(_, data): &(String, burn::tensor::TensorData)| data.iter::<f32>().all(|value| value.to_bits() == 0);
     assert!(optimizer.state().iter().all(zero));
     // What was skipped can be trained on: it is still differentiated.
-    let (moved, record) = step(model.clone(), &mut optimizer, &window, &device, step_config(2, 1e-3));
+    let (moved, record) = step(&task, model.clone(), &mut optimizer, &window, &device, step_config(2, 1e-3));
     assert!(record.grad_norm.into_scalar::<f32>() > 0.0);
     assert_ne!(weights(&moved), weights(&model));
 }
@@ -166,8 +193,8 @@ fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
 #[test]
 fn padding_does_not_change_a_step() {
     let examples = examples();
-    let tight = vec![vec![Batch::new(&examples, SPECIAL, SPECIAL, 1)]];
-    let padded = vec![vec![Batch::new(&examples, SPECIAL, SPECIAL, 8)]];
+    let tight = vec![vec![PairBatch::new(&examples, SPECIAL, SPECIAL, 1)]];
+    let padded = vec![vec![PairBatch::new(&examples, SPECIAL, SPECIAL, 8)]];
     let ((tight, tight_losses), (padded, padded_losses)) = (weights_after(&tight), weights_after(&padded));
     assert!((tight_losses[0] - padded_losses[0]).abs() < 1e-6);
     let apart = tight.iter().zip(&padded).filter(|(left, right)| (*left - *right).abs() > 1e-5).count();
@@ -176,8 +203,8 @@ fn padding_does_not_change_a_step() {
 
 #[test]
 fn with_bf16_the_loss_falls_as_with_f32() {
-    let window = vec![vec![Batch::new(&examples(), SPECIAL, SPECIAL, 1)]; 60];
-    let curve = |precision| train(&window, TrainConfig { precision, lr: 3e-3, ..TrainConfig::default() }).1;
+    let window = vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]; 60];
+    let curve = |precision| train(&window, &TrainConfig { precision, lr: 3e-3, ..TrainConfig::default() }).1;
     let (exact, rounded) = (curve(Precision::F32), curve(Precision::Bf16));
     assert!(exact[59] < 0.5 * exact[0], "something is learned: {exact:?}");
     assert!((exact[0] - rounded[0]).abs() > 0.0, "the setting is not ignored");
@@ -205,8 +232,9 @@ fn strategies(model: &Model) -> Vec<GradientCheckpointingStrategy> {
 
 #[test]
 fn gradient_checkpointing_changes_only_what_is_kept() {
-    let window = vec![vec![Batch::new(&examples(), SPECIAL, SPECIAL, 1)]; 3];
-    let run = |gradient_checkpointing| train(&window, TrainConfig { gradient_checkpointing, ..TrainConfig::default() });
+    let window = vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]; 3];
+    let run =
+        |gradient_checkpointing| train(&window, &TrainConfig { gradient_checkpointing, ..TrainConfig::default() });
     let ((kept, kept_losses), (again, again_losses)) = (run(false), run(true));
     // What was moved, and what takes up its values as a resumed training does, computes in the same way as before.
     assert_eq!(strategies(&kept), [GradientCheckpointingStrategy::Disabled]);

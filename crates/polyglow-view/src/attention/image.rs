@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 use maud::{Markup, html};
 use plotters::prelude::*;
-use polyglow_data::tokenizer::text_of_bytes;
-use polyglow_model::{ImageShape, Model, ModelShape, Pooling};
+use polyglow_model::{Image, ImageShape, Inspect, Model, ModelShape, Pooling};
 use polyglow_train::device::upload;
-use polyglow_train::predict::translate::Translator;
+use polyglow_train::predict::runner::Runner;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;
@@ -45,15 +44,14 @@ impl ImageAttention {
     ///
     /// # Errors
     /// The model does not read images.
-    pub fn new(translator: &Translator<'_>, pixels: Vec<u8>) -> Result<Self> {
-        let member = translator.members[0];
-        let ModelShape::Vit(config) = member.model.shape() else {
+    pub fn new(runner: &Runner, pixels: Vec<u8>) -> Result<Self> {
+        let model = &runner.members[0].model;
+        let ModelShape::Vit(config) = model.shape() else {
             return Err(TrainError::new("the model does not read images"));
         };
         let grid = config.grid();
-        let ids = member.src.encode(&text_of_bytes(&pixels))?.into_iter().map(|id| id as i32).collect();
         let num_before = usize::from(config.pooling == Pooling::Class);
-        let weights = looked_at(member.model, ids, translator, num_before);
+        let weights = looked_at(model, &pixels, &runner.device, num_before);
         Ok(Self { image: config.image, pixels, grid, weights })
     }
 
@@ -163,9 +161,9 @@ fn color(pixel: &[u8]) -> [u8; 3] {
 }
 
 /// How much each patch is looked at, by layer and head.
-fn looked_at(model: &Model, ids: Vec<i32>, translator: &Translator<'_>, num_before: usize) -> Vec<Vec<Vec<f32>>> {
-    let len = ids.len();
-    let src = upload(ids, len, translator.device);
+fn looked_at(model: &Model, pixels: &[u8], device: &Device, num_before: usize) -> Vec<Vec<Vec<f32>>> {
+    let values = pixels.iter().map(|&byte| i32::from(byte)).collect();
+    let image = Image { pixels: upload(values, pixels.len(), device) };
     let of_layer = |layer: Tensor<4>| {
         let [_, num_heads, queries, keys] = layer.dims();
         let values: Vec<f32> = layer.into_data().iter().collect();
@@ -176,7 +174,7 @@ fn looked_at(model: &Model, ids: Vec<i32>, translator: &Translator<'_>, num_befo
         };
         values.chunks(queries * keys).take(num_heads).map(of_head).collect()
     };
-    model.attention(src.clone(), src).encoder.into_iter().map(of_layer).collect()
+    Inspect::attention(model, image.into()).encoder.into_iter().map(of_layer).collect()
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! The attention weights of a model on one pair of sentences.
 
 use burn::tensor::{TensorData, Transaction};
-use polyglow_data::batch::Batch;
 use polyglow_data::example::Example;
+use polyglow_data::sources::PairBatch;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::attention::AttentionKind;
+use polyglow_model::{Inputs, Inspect, Pair, Task, Text};
 use polyglow_train::Result;
-use polyglow_train::device::upload;
-use polyglow_train::predict::translate::{Member, Translator};
+use polyglow_train::device::upload_rows;
+use polyglow_train::predict::runner::{Member, Runner};
 use serde::Serialize;
 
 /// The name of the trained vector that an encoder may have before its text.
@@ -66,18 +67,23 @@ impl PairAttention {
     ///
     /// # Errors
     /// A side cannot be encoded.
-    pub fn new(translator: &Translator<'_>, src: &str, tgt: &str) -> Result<Self> {
-        let Member { model, src: src_tokenizer } = translator.members[0];
+    pub fn new(runner: &Runner, src: &str, tgt: &str) -> Result<Self> {
+        let Member { model, src: src_tokenizer } = &runner.members[0];
         let encode = |tokenizer: &Tokenizer, text: &str| -> Result<Vec<u32>> {
             let mut ids = tokenizer.encode(text)?;
-            ids.truncate(translator.longest());
+            ids.truncate(runner.longest);
             Ok(ids)
         };
-        let example = Example { src: encode(src_tokenizer, src)?, tgt: encode(translator.tgt, tgt)? };
-        let (special, tgt_special) = (src_tokenizer.special(), translator.tgt.special());
-        let batch = Batch::new(std::slice::from_ref(&example), special, tgt_special, 1);
-        let ids = |values, len| upload(values, len, translator.device);
-        let maps = model.attention(ids(batch.src, batch.src_len), ids(batch.tgt_in, batch.tgt_len));
+        let example = Example { src: encode(src_tokenizer, src)?, tgt: encode(&runner.tgt, tgt)? };
+        let (special, tgt_special) = (src_tokenizer.special(), runner.tgt.special());
+        let batch = PairBatch::new(std::slice::from_ref(&example), special, tgt_special, 1);
+        let (src_ids, tgt_in) = (upload_rows(&batch.src, &runner.device), upload_rows(&batch.tgt_in, &runner.device));
+        let inputs: Inputs = match runner.kind() {
+            Task::Translation => Pair { src: src_ids, tgt_in }.into(),
+            Task::Labels | Task::Masked => Text { ids: src_ids }.into(),
+            Task::Language | Task::Words | Task::Images => Text { ids: tgt_in }.into(),
+        };
+        let maps = Inspect::attention(model, inputs);
 
         let names = |tokenizer: &Tokenizer, first: Option<u32>, ids: &[u32], last: Option<u32>| -> Vec<String> {
             let all = first.into_iter().chain(ids.iter().copied()).chain(last);
@@ -89,8 +95,8 @@ impl PairAttention {
         if num_states > src.len() {
             src.insert(0, CLASS.to_owned());
         }
-        let tgt_in = names(translator.tgt, Some(tgt_special.bos), &example.tgt, None);
-        let tgt_out = names(translator.tgt, None, &example.tgt, Some(tgt_special.eos));
+        let tgt_in = names(&runner.tgt, Some(tgt_special.bos), &example.tgt, None);
+        let tgt_out = names(&runner.tgt, None, &example.tgt, Some(tgt_special.eos));
         let kinds = [(&src, &src, &maps.encoder), (&tgt_out, &tgt_in, &maps.decoder), (&tgt_out, &src, &maps.cross)];
         let tensors = kinds.iter().flat_map(|(_, _, layers)| layers.iter().cloned());
         let mut read = tensors.fold(Transaction::default(), Transaction::register).execute().into_iter();

@@ -1,11 +1,11 @@
 //! The hidden states of a model as it reads lines.
 
 use burn::tensor::{Device, Tensor, Transaction};
-use polyglow_data::batch::Batch;
-use polyglow_data::example::Example;
+use polyglow_data::padded::Padded;
+use polyglow_data::sources::TextBatch;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Side};
-use polyglow_train::device::upload;
+use polyglow_train::device::upload_rows;
 
 /// The most positions in a batch.
 const POSITIONS: usize = 4096;
@@ -49,24 +49,18 @@ impl Reader<'_> {
 
     fn read_batch(&self, lines: &[(usize, &[u32])], take: &mut dyn FnMut(usize, &[&[f32]])) {
         let special = self.tokenizer.special();
-        let side = self.model.reading_side();
-        let example = |ids: &[u32]| match side {
-            Side::Src => Example { src: ids.to_vec(), tgt: Vec::new() },
-            Side::Tgt => Example { src: Vec::new(), tgt: ids.to_vec() },
-        };
-        let examples: Vec<Example> = lines.iter().map(|(_, ids)| example(ids)).collect();
-        let batch = Batch::new(&examples, special, special, 1);
+        let rows: Vec<&[u32]> = lines.iter().map(|(_, ids)| *ids).collect();
         // A text begins with a mark, a source with its first token.
-        let (ids, len, first) = match side {
-            Side::Src => (batch.src, batch.src_len, 0),
-            Side::Tgt => (batch.tgt_in, batch.tgt_len, 1),
+        let (batch, first) = match self.model.reading_side() {
+            Side::Src => (Padded::ended(&rows, special.eos, special.pad, 1), 0),
+            Side::Tgt => (TextBatch::of_lines(&rows, special, 1).inputs, 1),
         };
-        let layers = self.model.states(upload(ids, len, self.device));
+        let layers = self.model.states(upload_rows(&batch, self.device));
         let d_model = layers.first().map_or(0, |states: &Tensor<3>| states.dims()[2]);
         let read = layers.into_iter().fold(Transaction::default(), Transaction::register).execute();
         let layers: Vec<Vec<f32>> = read.iter().map(|layer| layer.iter().collect()).collect();
         for (row, (number, ids)) in lines.iter().enumerate() {
-            let start = (row * len + first) * d_model;
+            let start = (row * batch.len + first) * d_model;
             let states: Vec<&[f32]> = layers.iter().map(|layer| &layer[start..][..ids.len() * d_model]).collect();
             take(*number, &states);
         }

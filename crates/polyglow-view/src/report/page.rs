@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 use polyglow_metrics::Measure;
 use polyglow_train::config::Config;
+use polyglow_train::predict::measures::{PERPLEXITY, SCORES, recorded};
 use serde_json::Value;
 
 use super::chart::{Series, chart, number};
-use super::scores::PERPLEXITY;
-use super::{Comparison, RunSummary, SCORES, recorded};
+use super::{Comparison, RunSummary};
 use crate::document::document;
 
 /// Eight colors that color-blind people can tell apart (Okabe and Ito, 2008).

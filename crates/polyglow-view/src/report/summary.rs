@@ -67,9 +67,9 @@ impl RunSummary {
         let config = run.config()?;
         let records = records::read(&run.metrics_path())?;
         let newest = run.checkpoints(1).get("last")?;
-        let pairs = || Corpus::open(&config.data, Split::Valid)?.pairs().collect::<Result<Vec<Pair>, _>>();
-        let has_valid = config.data.corpus.is_some() || config.data.valid.is_some();
-        let valid = if has_valid { pairs() } else { Ok(Vec::new()) };
+        let pairs =
+            || Corpus::open(&config.data, config.content(), Split::Valid)?.pairs().collect::<Result<Vec<Pair>, _>>();
+        let valid = if config.data.has_valid() { pairs() } else { Ok(Vec::new()) };
         let valid = valid.unwrap_or_else(|error| {
             tracing::warn!("the samples have no sources: {error}");
             Vec::new()

@@ -6,13 +6,16 @@ use std::time::Instant;
 use anyhow::Context;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
-use polyglow_data::epoch::Epoch;
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
+use polyglow_data::sources::BatchSource;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_train::config::Config;
-use polyglow_train::train::{batching, peak_memory};
+use polyglow_model::Model;
+use polyglow_train::Plan;
+use polyglow_train::predict::model::model_shape;
+use polyglow_train::tasks::{Setting, Task, TrainingData, Visitor, with_task};
+use polyglow_train::train::peak_memory;
 use serde::Serialize;
 
 use super::Trace;
@@ -55,14 +58,15 @@ pub(crate) struct DataReport {
 ///
 /// # Errors
 /// The text cannot be read, or gives no batch.
-pub(crate) fn bench_data(config: &Config, trace: &mut Trace) -> anyhow::Result<DataReport> {
+pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataReport> {
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
     let mut timed = |name: &'static str, begin: Instant| {
         let end = Instant::now();
         trace.add(name, begin, end, &"");
         (end - begin).as_secs_f64()
     };
-    let corpus = Corpus::open(&config.data, Split::Train)?;
+    let config = &plan.config;
+    let corpus = Corpus::open(&config.data, plan.content, Split::Train)?;
     let begin = Instant::now();
     let (mut pairs, mut bytes) = (0, 0);
     for pair in corpus.pairs() {
@@ -76,21 +80,13 @@ pub(crate) fn bench_data(config: &Config, trace: &mut Trace) -> anyhow::Result<D
     let vocabulary_seconds = timed("vocabulary", begin);
     let encode = encode(&corpus, &tokenizers, &mut timed)?;
     let begin = Instant::now();
-    let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data));
+    let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data, plan.content));
     let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
     let build = timed("cache", begin);
-    let begin = Instant::now();
-    let batches = Epoch::new(&cache, &batching(config), 0)?.len();
-    let plan_seconds = timed("plan", begin);
-    let stream = BatchStream::start(Arc::new(cache), batching(config), Position::default())?;
-    let begin = Instant::now();
-    let (mut target_tokens, mut rows) = (0, 0);
-    for batch in stream.take(batches) {
-        let batch = batch?;
-        target_tokens += batch.num_target_tokens();
-        rows += batch.batch_size;
-    }
-    let stream = timed("batches", begin);
+    let longest = model_shape(plan, &tokenizers)?.vocabulary().max_len - 1;
+    let setting = Setting { plan: plan.clone(), tokenizers, valid: Arc::default(), longest };
+    let BatchTimes { plan_seconds, batches, target_tokens, rows, seconds } =
+        with_task(setting, &TrainingData::Text(Arc::new(cache)), Batches { timed: &mut timed })?;
     let count = pairs as f64;
     Ok(DataReport {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -102,11 +98,43 @@ pub(crate) fn bench_data(config: &Config, trace: &mut Trace) -> anyhow::Result<D
         cache_pairs_per_second: count / build,
         plan_seconds,
         batches,
-        batches_per_second: batches as f64 / stream,
-        batched_pairs_per_second: rows as f64 / stream,
-        target_tokens_per_second: target_tokens as f64 / stream,
+        batches_per_second: batches as f64 / seconds,
+        batched_pairs_per_second: rows as f64 / seconds,
+        target_tokens_per_second: target_tokens as f64 / seconds,
         peak_memory: peak_memory(),
     })
+}
+
+/// The way from ids to batches, of whatever task.
+struct Batches<'a> {
+    timed: &'a mut dyn FnMut(&'static str, Instant) -> f64,
+}
+
+struct BatchTimes {
+    plan_seconds: f64,
+    batches: usize,
+    target_tokens: usize,
+    rows: usize,
+    seconds: f64,
+}
+
+impl Visitor for Batches<'_> {
+    type Output = BatchTimes;
+
+    fn visit<T: Task<Model = Model>>(self, task: T) -> polyglow_train::Result<BatchTimes> {
+        let begin = Instant::now();
+        let batches = task.source().plan(0).map_err(Into::into)?.len();
+        let plan_seconds = (self.timed)("plan", begin);
+        let stream = BatchStream::start(Arc::clone(task.source()), Position::default()).map_err(Into::into)?;
+        let begin = Instant::now();
+        let (mut target_tokens, mut rows) = (0, 0);
+        for placed in stream.take(batches) {
+            let placed = placed.map_err(Into::into)?;
+            target_tokens += task.size(&placed.batch).targets;
+            rows += placed.examples.len();
+        }
+        Ok(BatchTimes { plan_seconds, batches, target_tokens, rows, seconds: (self.timed)("batches", begin) })
+    }
 }
 
 /// Seconds to encode both sides of all pairs, without reading them.

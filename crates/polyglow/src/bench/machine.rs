@@ -29,7 +29,7 @@ impl Machine {
     ///
     /// # Errors
     /// The device fails.
-    pub(crate) fn measure(name: &str, device: &Device) -> anyhow::Result<Self> {
+    pub(crate) fn measure(name: &str, device: &Device) -> polyglow_train::Result<Self> {
         let peak_memory = peak_memory();
         let matrix = || Tensor::<2>::ones([SIZE, SIZE], device);
         let (left, right) = (matrix(), matrix());

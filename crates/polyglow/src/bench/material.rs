@@ -1,43 +1,57 @@
-//! The material of a measurement: a model's shape, and batches of several lengths.
+//! The material of a measurement: a task with batches of several lengths, and the shape of its model.
 
 use std::sync::Arc;
 
-use anyhow::Context;
-use polyglow_data::batch::Batch;
-use polyglow_data::config::Split;
-use polyglow_data::corpus::Corpus;
-use polyglow_data::epoch::Epoch;
-use polyglow_data::example::Filter;
-use polyglow_data::id_cache::IdCache;
-use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{ModelShape, Vocabulary};
-use polyglow_train::config::Config;
-use polyglow_train::run::model_shape;
-use polyglow_train::train::batching;
+use burn::tensor::{Device, Int, Tensor};
+use polyglow_data::batching::EpochPlan;
+use polyglow_data::error::DataError;
+use polyglow_data::sources::{BatchSource, PairBatch};
+use polyglow_model::{Inputs, Model, ModelShape, Pair, Predict, Task as TaskKind, Text, Vocabulary};
+use polyglow_train::Plan;
+use polyglow_train::device::upload_rows;
+use polyglow_train::tasks::{BatchOf, BatchSize, Loss, Task};
 use polyglow_train::workload::{BatchShape, SPECIAL};
-use tempfile::TempDir;
 
 /// Batch lengths taken from a corpus, from its shortest batches to its longest.
 const NUM_BUCKETS: usize = 5;
 
-/// A model's shape, and batches for it.
-pub(crate) struct Material {
-    /// The shape.
-    pub(crate) model: ModelShape,
-    /// One batch of each length, the shortest first.
-    pub(crate) batches: Vec<Batch>,
-    /// The corpus that the batches are from; `None` if they are random.
-    pub(crate) cache: Option<Arc<IdCache>>,
-    /// Holds the cache's file.
-    _directory: Option<TempDir>,
+/// Random sentences without padding, as batches of given shapes.
+pub(crate) struct RandomSource {
+    shapes: Vec<BatchShape>,
+    vocab_size: usize,
 }
 
-impl Material {
-    /// Random sentences without padding, for a model with a shared vocabulary.
+impl BatchSource for RandomSource {
+    type Batch = PairBatch;
+    type Error = DataError;
+
+    fn plan(&self, _: u64) -> Result<EpochPlan, DataError> {
+        Ok(EpochPlan::of_batches((0..self.shapes.len() as u32).map(|item| vec![item])))
+    }
+
+    fn batch(&self, _: u64, items: &[u32]) -> Result<PairBatch, DataError> {
+        Ok(self.shapes[items[0] as usize].random_pairs(self.vocab_size))
+    }
+
+    fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
+        let BatchShape { rows, src_len, tgt_len } = self.shapes[items[0] as usize];
+        ([rows, src_len, tgt_len], rows * (src_len + tgt_len))
+    }
+}
+
+/// Learning from random sentences: to translate, or as a language model.
+pub(crate) struct RandomPairs {
+    source: Arc<RandomSource>,
+    kind: TaskKind,
+    label_smoothing: f64,
+}
+
+impl RandomPairs {
+    /// Sentences of these shapes for the model of a plan, and the shape of that model, with a shared vocabulary.
     ///
     /// # Errors
     /// A size does not fit another.
-    pub(crate) fn random(config: &Config, shapes: &[BatchShape], vocab_size: usize) -> anyhow::Result<Self> {
+    pub(crate) fn new(plan: &Plan, shapes: &[BatchShape], vocab_size: usize) -> anyhow::Result<(Self, ModelShape)> {
         let longest = shapes.iter().map(|shape| shape.src_len.max(shape.tgt_len)).max().unwrap_or(1);
         let vocabulary = Vocabulary {
             src_size: vocab_size,
@@ -48,30 +62,67 @@ impl Material {
             max_len: longest,
             image: None,
         };
-        let batches = shapes.iter().map(|shape| shape.random_batch(vocab_size)).collect();
-        let model = config.model.shape(vocabulary)?.with_precision(config.train.precision);
-        Ok(Self { model, batches, cache: None, _directory: None })
+        let train = &plan.config.train;
+        let model = plan.config.model.shape(vocabulary)?.with_precision(train.precision);
+        let source = Arc::new(RandomSource { shapes: shapes.to_vec(), vocab_size });
+        Ok((Self { source, kind: plan.task.kind(), label_smoothing: train.label_smoothing }, model))
+    }
+}
+
+impl Task for RandomPairs {
+    type Model = Model;
+    type Source = RandomSource;
+    type Inputs = (Inputs, Tensor<1, Int>);
+
+    fn source(&self) -> &Arc<RandomSource> {
+        &self.source
     }
 
-    /// Batches of the training text that a config names, of lengths that divide an epoch into equal parts.
-    ///
-    /// # Errors
-    /// The text cannot be read, or gives no batch; a size does not fit another.
-    pub(crate) fn of_corpus(config: &Config) -> anyhow::Result<Self> {
-        let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-        let corpus = Corpus::open(&config.data, Split::Train)?;
-        let tokenizers = Tokenizers::train(&config.tokenizer, &corpus, &mut |_, _| {})?;
-        let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data));
-        let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
-        let epoch = Epoch::new(&cache, &batching(config), 0)?;
-        let mut places: Vec<usize> = (0..epoch.len()).collect();
-        places.sort_by_key(|&place| epoch.shape(&cache, place)[1..].to_vec());
-        let last = places.len().checked_sub(1).context("the training text gives no batch")?;
-        let mut chosen: Vec<usize> = (0..NUM_BUCKETS).map(|bucket| last * bucket / (NUM_BUCKETS - 1)).collect();
-        chosen.dedup();
-        let batches = chosen.into_iter().map(|index| epoch.batch(&cache, places[index], None));
-        let batches = batches.collect::<Result<_, _>>()?;
-        let model = model_shape(config, &tokenizers)?;
-        Ok(Self { model, batches, cache: Some(Arc::new(cache)), _directory: Some(directory) })
+    fn size(&self, PairBatch { src, tgt_out, .. }: &PairBatch) -> BatchSize {
+        let (targets, bytes) = (tgt_out.num_real(), size_of::<i32>() * (src.ids.len() + 2 * tgt_out.ids.len()));
+        let shape = BatchShape { rows: src.num_rows(), src_len: src.len, tgt_len: tgt_out.len };
+        BatchSize { shape, real_positions: src.num_real() + targets, targets, bytes }
     }
+
+    fn upload(&self, PairBatch { src, tgt_in, tgt_out, .. }: &PairBatch, device: &Device) -> Self::Inputs {
+        let tgt_in = upload_rows(tgt_in, device);
+        let inputs = match self.kind {
+            TaskKind::Translation => Pair { src: upload_rows(src, device), tgt_in }.into(),
+            _ => Text { ids: tgt_in }.into(),
+        };
+        (inputs, upload_rows(tgt_out, device).flatten(0, 1))
+    }
+
+    fn loss(&self, model: &Model, (inputs, targets): Self::Inputs) -> Loss {
+        model.predict(inputs).loss(targets, self.label_smoothing, SPECIAL.pad).into()
+    }
+}
+
+/// Every batch of the first epoch of a task, in its order.
+///
+/// # Errors
+/// The data cannot be read, or gives no batch.
+pub(crate) fn every_batch<T: Task>(task: &T) -> polyglow_train::Result<Vec<BatchOf<T>>> {
+    let epoch = plan(task)?;
+    (0..epoch.len()).map(|place| task.source().batch(0, epoch.batch(place)).map_err(Into::into)).collect()
+}
+
+/// A batch of each of several lengths, the shortest first, which divide the first epoch of a task into equal parts.
+///
+/// # Errors
+/// The data cannot be read, or gives no batch.
+pub(crate) fn buckets<T: Task>(task: &T) -> polyglow_train::Result<Vec<BatchOf<T>>> {
+    let (source, epoch) = (task.source(), plan(task)?);
+    let mut places: Vec<usize> = (0..epoch.len()).collect();
+    places.sort_by_key(|&place| source.size(0, epoch.batch(place)).0[1..].to_vec());
+    let mut chosen: Vec<usize> =
+        (0..NUM_BUCKETS).map(|bucket| (places.len() - 1) * bucket / (NUM_BUCKETS - 1)).collect();
+    chosen.dedup();
+    chosen.into_iter().map(|index| source.batch(0, epoch.batch(places[index])).map_err(Into::into)).collect()
+}
+
+/// The first epoch, which has at least one batch.
+fn plan<T: Task>(task: &T) -> polyglow_train::Result<EpochPlan> {
+    let epoch = task.source().plan(0).map_err(Into::into)?;
+    if epoch.is_empty() { Err(DataError::NoBatch.into()) } else { Ok(epoch) }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
 use polyglow_model::{Model, ModelShape, quantization};
-use polyglow_train::config::Config;
+use polyglow_train::Plan;
 use polyglow_train::train::peak_memory;
 use polyglow_train::workload::{SPECIAL, word};
 use serde::Serialize;
@@ -58,13 +58,13 @@ pub(crate) struct SearchTimes {
 /// # Errors
 /// The device fails.
 pub(crate) fn bench_search(
-    config: &Config,
+    plan: &Plan,
     shape: &ModelShape,
-    device: &Device,
     bits: &[usize],
     rounds: u64,
     trace: &mut Trace,
 ) -> anyhow::Result<SearchReport> {
+    let Plan { config, device, .. } = plan;
     let machine = Machine::measure(&config.device, device)?;
     let shape = shape.clone().with_room_for(TGT_LEN + 1);
     let models = bits.iter().map(|&bits| model(&shape, config.seed, bits, device)).collect::<Vec<_>>();

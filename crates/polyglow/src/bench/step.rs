@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use burn::tensor::{Device, Transaction};
-use polyglow_data::batch::Batch;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_model::{Model, ModelShape, parameter};
-use polyglow_train::config::Config;
-use polyglow_train::train::{
-    Optimizer, Phase, StepConfig, StepRecord, batching, observed_step, peak_memory, step, training_device,
-};
+use polyglow_train::tasks::{BatchOf, Task, Visitor};
+use polyglow_train::train::{Optimizer, Phase, StepConfig, StepRecord, observed_step, peak_memory};
 use polyglow_train::workload::BatchShape;
+use polyglow_train::{Plan, Result, TrainError};
 use serde::Serialize;
 
-use super::{Machine, Material, Spread, Trace};
+use super::material::{buckets, every_batch};
+use super::{Machine, Spread, Trace};
 
 /// Steps that are not measured: memory is allocated and kernels are tuned in them.
 const WARMUP: u64 = 3;
@@ -78,87 +77,83 @@ pub(crate) struct StreamReport {
     pub(crate) target_tokens_per_second: f64,
 }
 
-/// Measures `steps` steps on each batch, and as many over the corpus.
-///
-/// # Errors
-/// The device fails; a batch cannot be read.
-pub(crate) fn bench_step(
-    config: &Config,
-    material: &Material,
-    device: &Device,
-    steps: u64,
-    trace: &mut Trace,
-) -> anyhow::Result<StepReport> {
-    let machine = Machine::measure(&config.device, device)?;
-    let mut subject = Subject::new(config, material, &training_device(config, device)?);
-    let buckets = material.batches.iter().map(|batch| subject.bucket(batch, &machine, steps, trace));
-    let buckets = buckets.collect::<anyhow::Result<_>>()?;
-    let stream = match &material.cache {
-        None => None,
-        Some(cache) => {
-            let batches = BatchStream::start(Arc::clone(cache), batching(config), Position::default())?;
-            Some(subject.stream(batches, steps)?)
+/// Measures `steps` steps on a batch of each length that a task has, and for a corpus as many in its order.
+pub(crate) struct StepBench<'a> {
+    /// What runs.
+    pub(crate) plan: &'a Plan,
+    /// The shape of the model.
+    pub(crate) shape: &'a ModelShape,
+    /// Whether steps over the stream of batches are measured, too.
+    pub(crate) with_stream: bool,
+    /// Measured steps.
+    pub(crate) steps: u64,
+    /// The timeline.
+    pub(crate) trace: &'a mut Trace,
+}
+
+impl Visitor for StepBench<'_> {
+    type Output = StepReport;
+
+    /// # Errors
+    /// The device fails; a batch cannot be read.
+    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<StepReport> {
+        let Self { plan, shape, with_stream, steps, trace } = self;
+        let machine = Machine::measure(&plan.config.device, &plan.device)?;
+        let batches = if with_stream { buckets(&task)? } else { every_batch(&task)? };
+        let mut subject = Subject::new(plan, &task, shape)?;
+        let buckets = batches.into_iter().map(|batch| subject.bucket(&[batch], &machine, steps, trace));
+        let buckets = buckets.collect::<Result<_>>()?;
+        let mut stream = None;
+        if with_stream {
+            let batches = BatchStream::start(Arc::clone(task.source()), Position::default()).map_err(Into::into)?;
+            stream = Some(subject.stream(batches, steps)?);
         }
-    };
-    let parameters = subject.model.as_ref().map_or(0, parameter::count);
-    Ok(StepReport { machine, parameters, buckets, stream, peak_memory: peak_memory() })
+        let parameters = subject.model.as_ref().map_or(0, parameter::count);
+        Ok(StepReport { machine, parameters, buckets, stream, peak_memory: peak_memory() })
+    }
 }
 
 /// The model under measurement.
-struct Subject {
+struct Subject<'a, T: Task<Model = Model>> {
+    task: &'a T,
     config: StepConfig,
-    shape: ModelShape,
+    shape: &'a ModelShape,
     device: Device,
     model: Option<Model>,
     optimizer: Optimizer,
 }
 
-impl Subject {
-    fn new(config: &Config, material: &Material, device: &Device) -> Self {
-        let model = material.model.init(config.seed, device);
-        let train = &config.train;
-        let step_config = StepConfig {
-            seed: config.seed,
-            step: 0,
-            lr: LR,
-            label_smoothing: train.label_smoothing,
-            alignment_weight: 0.0,
-        };
-        Self {
-            config: step_config,
-            shape: material.model.clone(),
-            device: device.clone(),
-            optimizer: Optimizer::new(train, &model),
-            model: Some(model),
-        }
+impl<'a, T: Task<Model = Model>> Subject<'a, T> {
+    fn new(plan: &Plan, task: &'a T, shape: &'a ModelShape) -> Result<Self> {
+        let (seed, device) = (plan.config.seed, plan.training_device()?);
+        let model = shape.init(seed, &device);
+        let optimizer = Optimizer::new(&plan.config.train, &model);
+        Ok(Self { task, config: StepConfig { seed, step: 0, lr: LR }, shape, device, optimizer, model: Some(model) })
     }
 
-    /// Makes a step by calling `make`.
-    fn step(
-        &mut self,
-        make: impl FnOnce(Model, &mut Optimizer, &Device, StepConfig) -> (Model, StepRecord),
-    ) -> anyhow::Result<StepRecord> {
+    /// Makes a step on a batch; `observe` is told of each of its parts.
+    fn step(&mut self, window: &[BatchOf<T>], observe: &mut dyn FnMut(Phase)) -> Result<StepRecord> {
         self.config.step += 1;
-        let model = self.model.take().ok_or_else(|| anyhow::anyhow!("a step failed before this one"))?;
-        let (model, record) = make(model, &mut self.optimizer, &self.device, self.config);
+        let model = self.model.take().ok_or_else(|| TrainError::new("a step failed before this one"))?;
+        let (model, record) =
+            observed_step(self.task, model, &mut self.optimizer, window, &self.device, self.config, observe);
         self.model = Some(model);
         Ok(record)
     }
 
     fn bucket(
         &mut self,
-        batch: &Batch,
+        window: &[BatchOf<T>],
         machine: &Machine,
         steps: u64,
         trace: &mut Trace,
-    ) -> anyhow::Result<BucketReport> {
-        let window = std::slice::from_ref(batch);
-        let shape = BatchShape { rows: batch.batch_size, src_len: batch.src_len, tgt_len: batch.tgt_len };
+    ) -> Result<BucketReport> {
+        let size = self.task.size(&window[0]);
+        let shape = size.shape;
         let mut whole = Vec::new();
         for number in 0..WARMUP + steps {
             let started = Instant::now();
-            let record =
-                self.step(|model, optimizer, device, config| step(model, optimizer, window, device, config))?;
+            let record = self.step(window, &mut |_| {})?;
             read(&record)?;
             if number >= WARMUP {
                 whole.push(started.elapsed().as_secs_f64());
@@ -169,7 +164,7 @@ impl Subject {
             self.parts(window, &shape, &mut parts, trace)?;
         }
         let [upload, forward, backward, update, read] = parts.map(Spread::of);
-        let (step, flops, target_tokens) = (Spread::of(whole), flops(&self.shape, &shape), batch.num_target_tokens());
+        let (step, flops, target_tokens) = (Spread::of(whole), flops(self.shape, &shape), size.targets);
         let flops_per_second = flops / step.median;
         Ok(BucketReport {
             batch: shape,
@@ -180,7 +175,7 @@ impl Subject {
             backward,
             update,
             read,
-            upload_bytes: size_of::<i32>() * (batch.src.len() + batch.tgt_in.len() + batch.tgt_out.len()),
+            upload_bytes: size.bytes,
             target_tokens_per_second: target_tokens as f64 / step.median,
             flops,
             flops_per_second,
@@ -191,12 +186,13 @@ impl Subject {
     /// Makes a step, and adds the seconds of each part to `parts`.
     fn parts(
         &mut self,
-        window: &[Batch],
+        window: &[BatchOf<T>],
         shape: &BatchShape,
         parts: &mut [Vec<f64>; 5],
         trace: &mut Trace,
-    ) -> anyhow::Result<()> {
+    ) -> Result<()> {
         const NAMES: [&str; 5] = ["upload", "forward", "backward", "update", "read"];
+        let device = self.device.clone();
         let mut begin = Instant::now();
         let mut end_part = |part: usize| {
             let end = Instant::now();
@@ -205,22 +201,19 @@ impl Subject {
             begin = end;
         };
         let mut failed = Ok(());
-        let record = self.step(|model, optimizer, device, config| {
-            let mut observe = |phase: Phase| {
-                let part = match phase {
-                    Phase::Begin(_) => return,
-                    Phase::Upload => 0,
-                    Phase::Forward => 1,
-                    Phase::Backward => 2,
-                    Phase::Update => 3,
-                };
-                let synced = device.sync();
-                if failed.is_ok() {
-                    failed = synced;
-                }
-                end_part(part);
+        let record = self.step(window, &mut |phase| {
+            let part = match phase {
+                Phase::Begin(_) => return,
+                Phase::Upload => 0,
+                Phase::Forward => 1,
+                Phase::Backward => 2,
+                Phase::Update => 3,
             };
-            observed_step(model, optimizer, window, device, config, &mut observe)
+            let synced = device.sync();
+            if failed.is_ok() {
+                failed = synced;
+            }
+            end_part(part);
         })?;
         failed?;
         read(&record)?;
@@ -228,18 +221,17 @@ impl Subject {
         Ok(())
     }
 
-    fn stream(&mut self, mut batches: BatchStream, steps: u64) -> anyhow::Result<StreamReport> {
+    fn stream(&mut self, mut batches: BatchStream<T::Source>, steps: u64) -> Result<StreamReport> {
         let (mut waits, mut tokens, mut started) = (Vec::new(), 0, Instant::now());
         for number in 0..WARMUP + steps {
             if number == WARMUP {
                 (tokens, started) = (0, Instant::now());
             }
             let begin = Instant::now();
-            let batch = batches.next().ok_or_else(|| anyhow::anyhow!("the stream of batches ended"))??;
+            let placed = batches.next().ok_or_else(|| TrainError::new("the stream of batches ended"))?;
+            let batch = placed.map_err(Into::into)?.batch;
             waits.push(begin.elapsed().as_secs_f64());
-            let window = std::slice::from_ref(&batch);
-            let record =
-                self.step(|model, optimizer, device, config| step(model, optimizer, window, device, config))?;
+            let record = self.step(&[batch], &mut |_| {})?;
             tokens += record.num_tokens;
             if number + 1 == WARMUP + steps {
                 read(&record)?;
@@ -252,12 +244,12 @@ impl Subject {
 }
 
 /// Waits for the end of a step.
-fn read(record: &StepRecord) -> anyhow::Result<()> {
+fn read(record: &StepRecord) -> Result<()> {
     let StepRecord { loss_sum, nll_sum, grad_norm, .. } = record.clone();
     let read = Transaction::default().register(loss_sum).register(nll_sum).register(grad_norm).execute();
     let finite = read.iter().flat_map(|data| data.iter::<f64>()).all(f64::is_finite);
-    anyhow::ensure!(finite, "the loss or the gradient of step {} is not finite", record.step);
-    Ok(())
+    let message = || format!("the loss or the gradient of step {} is not finite", record.step);
+    if finite { Ok(()) } else { Err(TrainError::new(message())) }
 }
 
 /// Floating-point operations of all matrix products of a step: the backward pass does twice what the forward pass does.

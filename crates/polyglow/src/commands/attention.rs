@@ -7,16 +7,15 @@ use anyhow::anyhow;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use polyglow_data::alignment::format_links;
+use polyglow_data::config::DataConfig;
 use polyglow_data::corpus::{Pair, read_image};
-use polyglow_data::tokenizer::text_of_bytes;
 use polyglow_model::Task;
 use polyglow_model::attention::AttentionKind;
-use polyglow_train::config::Config;
-use polyglow_train::predict::alignment::align;
-use polyglow_train::predict::classification::classify;
-use polyglow_train::predict::translate::Translator;
+use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::unknown_words::UnknownWords;
-use polyglow_train::run::{check_task, check_translates, translator};
+use polyglow_train::run::{check_task, check_translates, runner};
+use polyglow_train::tasks::translation::alignment::align;
+use polyglow_train::tasks::{images, labels};
 use polyglow_view::attention::{ImageAttention, PairAttention, PictureFormat, Selection, draw, render};
 
 use super::counts;
@@ -96,33 +95,33 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         return Err(usage(anyhow!("the sentence is empty")));
     }
     let out = args.out.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Kind::of(path)?))).transpose()?;
-    let (config, device) = args.model.open()?;
-    let models = args.model.load(&device)?;
+    let plan = args.model.open()?;
+    let models = args.model.load(&plan)?;
     check_task(&models[0], |task| task != Task::Language)?;
-    let translator = translator(&models, &config, &device)?;
-    let task = translator.task();
+    let task = plan.task.kind();
     let own = if task == Task::Translation { AttentionKind::Cross } else { AttentionKind::Encoder };
     let selection = Selection { kind: args.kind.unwrap_or(own), layer: args.layer, head: args.head };
     selection.check(&models[0].model.shape())?;
     if args.pharaoh {
         check_translates(&models)?;
     }
+    let runner = runner(models, &plan)?;
     if let (Task::Images, Some((path, kind))) = (task, &out) {
-        return of_image(&translator, &config, args, selection, (path, kind));
+        return of_image(&runner, &plan.config.data, args, selection, (path, kind));
     }
     let mut unknown = UnknownWords::default();
-    unknown.look_at(translator.members[0].src, &args.src);
-    unknown.look_at(translator.tgt, args.tgt.as_deref().unwrap_or_default());
+    unknown.look_at(&runner.members[0].src, &args.src);
+    unknown.look_at(&runner.tgt, args.tgt.as_deref().unwrap_or_default());
     unknown.warn();
     let tgt = match (&args.tgt, task) {
         (Some(tgt), _) => tgt.clone(),
-        (None, Task::Translation) => translator.best(&[&args.src])?.swap_remove(0),
-        (None, Task::Labels) => classify(&translator, &[&args.src])?.swap_remove(0).label,
+        (None, Task::Translation) => runner.best(&[&args.src])?.swap_remove(0),
+        (None, Task::Labels) => labels::classify(&runner, &[&args.src])?.swap_remove(0).label,
         (None, _) => String::new(),
     };
     tracing::info!("{} -> {tgt}", args.src);
     if let Some((path, kind)) = out {
-        let attention = PairAttention::new(&translator, &args.src, &tgt)?;
+        let attention = PairAttention::new(&runner, &args.src, &tgt)?;
         match kind {
             Kind::Page => {
                 fs_err::write(path, render(&attention, &args.src, &tgt)?)?;
@@ -132,7 +131,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         tracing::info!("wrote `{}`", path.display());
     }
     if args.pharaoh {
-        let links = align(&translator, &[Pair { src: args.src.clone(), tgt }])?;
+        let links = align(&runner, &[Pair { src: args.src.clone(), tgt }])?;
         let last = links.first().and_then(|layers| layers.last());
         writeln!(io::stdout(), "{}", last.map_or_else(String::new, |links| format_links(links)))?;
     }
@@ -141,16 +140,16 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
 
 /// Draws the attention weights on an image: all layers and heads on a page, or one of them as a picture.
 fn of_image(
-    translator: &Translator<'_>,
-    config: &Config,
+    runner: &Runner,
+    data: &DataConfig,
     args: &AttentionArgs,
     selection: Selection,
     (path, kind): (&Path, &Kind),
 ) -> anyhow::Result<()> {
-    let pixels = read_image(Path::new(&args.src), &config.data)?;
-    let label = classify(translator, &[&text_of_bytes(&pixels)])?.swap_remove(0).label;
+    let pixels = read_image(Path::new(&args.src), data)?;
+    let label = images::classify(runner, &[&pixels])?.swap_remove(0).label;
     tracing::info!("{} -> {label}", args.src);
-    let attention = ImageAttention::new(translator, pixels)?;
+    let attention = ImageAttention::new(runner, pixels)?;
     match kind {
         Kind::Page => fs_err::write(path, attention.page(&args.src, &label))?,
         Kind::Picture(PictureFormat::Svg) => fs_err::write(path, attention.svg(selection))?,

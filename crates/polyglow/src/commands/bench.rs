@@ -5,17 +5,20 @@ mod table;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use polyglow_model::quantization::has_int8_kernels;
 use polyglow_model::{Arch, Task};
 use polyglow_train::config::Config;
-use polyglow_train::device;
+use polyglow_train::predict::model::model_shape;
+use polyglow_train::tasks::{Visitor, with_task};
+use polyglow_train::train::Training;
 use polyglow_train::workload::BatchShape;
+use polyglow_train::{Plan, Silent};
 use serde::Serialize;
 
-use crate::bench::{Material, Trace, bench_data, bench_search, bench_step};
+use crate::bench::{RandomPairs, StepBench, StepReport, Trace, bench_data, bench_search};
 use crate::failure::{usage, with_hint};
 use table::{print_data, print_searches, print_steps};
 
@@ -110,6 +113,10 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
         ));
         return Err(with_hint(error, "`polyglow bench step CONFIG` measures its training"));
     }
+    if args.part == Part::Data && config.model.task() == Task::Images {
+        let error = usage(anyhow!("`bench data` measures the way of text to batches, and this model reads images"));
+        return Err(with_hint(error, "`polyglow bench step CONFIG` measures its training"));
+    }
     if args.int8 && (args.part != Part::Search || config.model.arch != Arch::Transformer) {
         let error = anyhow!("`--int8` is for `bench search` with `model.arch = \"transformer\"`");
         return Err(with_hint(usage(error), "leave it out: nothing else has 8-bit matrix products"));
@@ -119,34 +126,48 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
         // Written first, so that a path that is not writable fails before the measurement.
         trace.write(path)?;
     }
+    let plan = Plan::new(config)?;
     match args.part {
-        Part::Step => {
-            let device = device::open(&config.device)?;
-            let report = bench_step(&config, &material(args, &config)?, &device, args.repetitions, &mut trace)?;
-            print(args, &report, print_steps)?;
-        }
+        Part::Step => print(args, &bench_step(args, &plan, &mut trace)?, print_steps)?,
         Part::Search => {
-            let device = device::open(&config.device)?;
-            let shape = material(args, &config)?.model;
-            if args.int8 && !has_int8_kernels(&device) {
-                let error = anyhow!("`{}` has no 8-bit matrix products", config.device);
+            let shape = match &args.config {
+                Some(_) => prepare(&plan, |training| Ok(model_shape(&training.plan, &training.tokenizers)?))?,
+                None => RandomPairs::new(&plan, shapes(args), args.vocab_size)?.1,
+            };
+            if args.int8 && !has_int8_kernels(&plan.device) {
+                let error = anyhow!("`{}` has no 8-bit matrix products", plan.config.device);
                 return Err(with_hint(usage(error), "leave `--int8` out, or give `--device flex`"));
             }
             let bits: &[usize] = if args.int8 { &[32, 8] } else { &[32] };
-            let report = bench_search(&config, &shape, &device, bits, args.repetitions, &mut trace)?;
-            print(args, &report, print_searches)?;
+            print(args, &bench_search(&plan, &shape, bits, args.repetitions, &mut trace)?, print_searches)?;
         }
-        Part::Data => print(args, &bench_data(&config, &mut trace)?, print_data)?,
+        Part::Data => print(args, &bench_data(&plan, &mut trace)?, print_data)?,
     }
     args.profile.as_ref().map_or(Ok(()), |path| trace.write(path))
 }
 
-fn material(args: &BenchArgs, config: &Config) -> anyhow::Result<Material> {
-    match (&args.config, &*args.shapes) {
-        (Some(_), _) => Material::of_corpus(config),
-        (None, []) => Material::random(config, &SHAPES, args.vocab_size),
-        (None, shapes) => Material::random(config, shapes, args.vocab_size),
+/// Steps on the training text that the config names, or on random sentences.
+fn bench_step(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Result<StepReport> {
+    let (steps, with_stream) = (args.repetitions, args.config.is_some());
+    if !with_stream {
+        let (task, shape) = RandomPairs::new(plan, shapes(args), args.vocab_size)?;
+        return Ok(StepBench { plan, shape: &shape, with_stream, steps, trace }.visit(task)?);
     }
+    prepare(plan, |training| {
+        let shape = model_shape(&training.plan, &training.tokenizers)?;
+        let bench = StepBench { plan: &training.plan, shape: &shape, with_stream, steps, trace };
+        Ok(with_task(training.setting()?, &training.data, bench)?)
+    })
+}
+
+/// Prepares a training as `polyglow train` does, in a directory that is removed again.
+fn prepare<R>(plan: &Plan, work: impl FnOnce(&Training) -> anyhow::Result<R>) -> anyhow::Result<R> {
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    work(&Training::prepare(plan.config.clone(), directory.path(), &mut Silent)?)
+}
+
+fn shapes(args: &BenchArgs) -> &[BatchShape] {
+    if args.shapes.is_empty() { &SHAPES } else { &args.shapes }
 }
 
 fn print<R: Serialize>(

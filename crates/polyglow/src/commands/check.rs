@@ -5,18 +5,12 @@ use std::path::Path;
 
 use anyhow::Context;
 use clap::Args;
-use polyglow_data::config::Split;
-use polyglow_data::corpus::Corpus;
-use polyglow_data::example::Filter;
-use polyglow_data::id_cache::IdCache;
-use polyglow_data::tokenizer::Tokenizers;
-use polyglow_train::config::MaxTokens;
-use polyglow_train::device;
-use polyglow_train::train::find_max_tokens;
+use polyglow_train::Observer;
+use polyglow_train::train::Training;
 use serde::Serialize;
 
 use super::config::ConfigArgs;
-use crate::inspection::{Inspection, Subject, inspect};
+use crate::inspection::{Inspection, inspect};
 use crate::progress::{Progress, Screen};
 
 /// What `polyglow check` is asked to do.
@@ -27,6 +21,19 @@ pub(crate) struct CheckArgs {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Shows what takes long, and writes no log: the directory is gone at the end.
+struct Passing(Progress);
+
+impl Observer for Passing {
+    fn activity(&mut self, what: &str) {
+        self.0.activity(what);
+    }
+
+    fn idle(&mut self) {
+        self.0.idle();
+    }
 }
 
 /// The JSON report.
@@ -44,19 +51,10 @@ struct Report<'a> {
 /// Whatever would stop the training: a wrong config (exit code 2), a device that does not exist, text that cannot be
 /// read, a step that fails.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
-    let mut config = args.source.load()?;
-    let device = device::open(&config.device)?;
-    let train = Corpus::open(&config.data, Split::Train)?;
-    let tokenizers = Tokenizers::train(&config.tokenizer, &train, &mut |_, _| {})?;
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data));
-    let (cache, _) = IdCache::open_or_build(&path, &train, &tokenizers, Some(&filter), &mut |_, _| {})?;
-    if config.train.max_tokens == MaxTokens::Auto {
-        let found = find_max_tokens(&config, &tokenizers, &cache, &device, &mut Progress::new(Screen::Lines))?;
-        config.train.max_tokens = MaxTokens::Tokens(found);
-    }
-    let subject = Subject { config: &config, train: &train, cache: &cache, tokenizers: &tokenizers, device: &device };
-    let inspection = inspect(&subject)?;
+    let mut observer = Passing(Progress::new(Screen::Lines));
+    let training = Training::prepare(args.source.load()?, directory.path(), &mut observer)?;
+    let inspection = inspect(&training)?;
     let mut out = io::stdout().lock();
     if args.json {
         let report = Report { config: &args.source.config, inspection: &inspection };

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
+use polyglow_data::config::DataConfig;
 use polyglow_data::corpus::read_image;
 use polyglow_data::lines::Lines;
-use polyglow_data::tokenizer::text_of_bytes;
 use polyglow_model::Task;
-use polyglow_train::config::Config;
-use polyglow_train::predict::classification::{Guess, classify};
-use polyglow_train::predict::translate::Translator;
+use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::unknown_words::UnknownWords;
-use polyglow_train::run::{check_task, translator};
+use polyglow_train::run::{check_task, runner};
+use polyglow_train::tasks::labels::Guess;
+use polyglow_train::tasks::{images, labels};
 
 use super::model::ModelArgs;
 use crate::failure::{usage, with_hint};
@@ -37,21 +37,21 @@ pub(crate) struct ClassifyArgs {
 /// There is no such run, checkpoint or device; the model gives no labels, or no image is named (exit code 2); something
 /// cannot be read.
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
-    let (config, device) = args.model.open()?;
-    let models = args.model.load(&device)?;
+    let plan = args.model.open()?;
+    let models = args.model.load(&plan)?;
     models.iter().try_for_each(|model| check_task(model, Task::is_classification))?;
-    let translator = translator(&models, &config, &device)?;
+    let runner = runner(models, &plan)?;
     let mut out = io::stdout().lock();
-    if translator.task() == Task::Images {
-        return of_images(&translator, &config, &args.files, &mut out);
+    if runner.kind() == Task::Images {
+        return of_images(&runner, &plan.config.data, &args.files, &mut out);
     }
     if args.files.is_empty() {
-        return of_lines(&translator, Lines::from_reader(io::stdin(), Path::new("standard input"))?, &mut out);
+        return of_lines(&runner, Lines::from_reader(io::stdin(), Path::new("standard input"))?, &mut out);
     }
-    args.files.iter().try_for_each(|file| of_lines(&translator, Lines::open(file)?, &mut out))
+    args.files.iter().try_for_each(|file| of_lines(&runner, Lines::open(file)?, &mut out))
 }
 
-fn of_lines(translator: &Translator<'_>, mut lines: Lines, out: &mut impl Write) -> anyhow::Result<()> {
+fn of_lines(runner: &Runner, mut lines: Lines, out: &mut impl Write) -> anyhow::Result<()> {
     let mut unknown = UnknownWords::default();
     loop {
         let texts: Vec<String> = lines.by_ref().take(PORTION).collect::<Result<_, _>>()?;
@@ -62,9 +62,9 @@ fn of_lines(translator: &Translator<'_>, mut lines: Lines, out: &mut impl Write)
         let is_blank = |text: &&str| text.trim().is_empty();
         let real: Vec<&str> = texts.iter().map(String::as_str).filter(|text| !is_blank(text)).collect();
         for text in &real {
-            unknown.look_at(translator.members[0].src, text);
+            unknown.look_at(&runner.members[0].src, text);
         }
-        let mut guesses = classify(translator, &real)?.into_iter();
+        let mut guesses = labels::classify(runner, &real)?.into_iter();
         for text in &texts {
             match if is_blank(&text.as_str()) { None } else { guesses.next() } {
                 Some(Guess { label, probability }) => writeln!(out, "{label}\t{probability:.4}")?,
@@ -74,21 +74,15 @@ fn of_lines(translator: &Translator<'_>, mut lines: Lines, out: &mut impl Write)
     }
 }
 
-fn of_images(
-    translator: &Translator<'_>,
-    config: &Config,
-    files: &[PathBuf],
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
+fn of_images(runner: &Runner, data: &DataConfig, files: &[PathBuf], out: &mut impl Write) -> anyhow::Result<()> {
     if files.is_empty() {
         let error = usage(anyhow!("no image is given"));
         return Err(with_hint(error, "name PNG or JPEG files: `polyglow classify RUN IMAGE.png ...`"));
     }
     for files in files.chunks(PORTION) {
-        let images = files.iter().map(|file| Ok(text_of_bytes(&read_image(file, &config.data)?)));
-        let images: Vec<String> = images.collect::<anyhow::Result<_>>()?;
-        let texts: Vec<&str> = images.iter().map(String::as_str).collect();
-        for (file, Guess { label, probability }) in files.iter().zip(classify(translator, &texts)?) {
+        let pixels: Vec<Vec<u8>> = files.iter().map(|file| read_image(file, data)).collect::<Result<_, _>>()?;
+        let pixels: Vec<&[u8]> = pixels.iter().map(Vec::as_slice).collect();
+        for (file, Guess { label, probability }) in files.iter().zip(images::classify(runner, &pixels)?) {
             writeln!(out, "{label}\t{probability:.4}\t{}", file.display())?;
         }
     }

@@ -8,23 +8,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::anyhow;
-use burn::tensor::Device;
 use fs_err::File;
-use polyglow_data::config::{DataConfig, Split};
+use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
 use polyglow_model::{Side, Task};
-use polyglow_train::config::Config;
-use polyglow_train::device;
 use polyglow_train::run::{TrainedModel, check_task};
+use polyglow_train::{Plan, device};
 use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Reader, project};
 use serde::Serialize;
 
 use super::model::ModelArgs;
 use crate::failure::{usage, with_hint};
-use crate::inspection::has_valid;
 use args::{Action, PlotArgs};
 use sentences::sentences;
 
@@ -40,9 +37,8 @@ enum Opened {
 }
 
 struct Run {
-    config: Config,
+    plan: Plan,
     trained: TrainedModel,
-    device: Device,
     embeddings: Embeddings,
 }
 
@@ -79,9 +75,9 @@ impl Opened {
 
 impl Run {
     fn reader(&self) -> Reader<'_> {
-        let Self { trained, device, .. } = self;
+        let Self { trained, plan, .. } = self;
         let tokenizer = tokenizer(trained, trained.model.reading_side());
-        Reader { model: &trained.model, tokenizer, device }
+        Reader { model: &trained.model, tokenizer, device: &plan.device }
     }
 }
 
@@ -120,12 +116,12 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     let on_host = device::compiled_in().contains(&"flex").then(|| "flex".to_owned());
     let checkpoint = args.checkpoint.as_deref().unwrap_or("best");
     let model_args = ModelArgs::of_run(&args.source, checkpoint, on_host);
-    let (config, device) = model_args.open()?;
-    let trained = model_args.load(&device)?.swap_remove(0);
+    let plan = model_args.open()?;
+    let trained = model_args.load(&plan)?.swap_remove(0);
     check_task(&trained, |task| task != Task::Images)?;
     let side = args.action.side().unwrap_or(trained.model.reading_side());
-    let embeddings = Embeddings::of_model(&trained.model, tokenizer(&trained, side), side, &device);
-    Ok(Opened::Run(Box::new(Run { config, trained, device, embeddings })))
+    let embeddings = Embeddings::of_model(&trained.model, tokenizer(&trained, side), side, &plan.device);
+    Ok(Opened::Run(Box::new(Run { plan, trained, embeddings })))
 }
 
 fn print_words(neighbors: &[Neighbor], json: bool) -> anyhow::Result<()> {
@@ -189,7 +185,7 @@ fn context(args: &EmbeddingsArgs, opened: &Opened, text: &str, word: &str, count
         return Err(with_hint(usage(error), "`nearest` shows a word's neighbors"));
     };
     let side = run.trained.model.reading_side();
-    let bank = Bank::new(run.reader(), bank_sentences(&run.config.data, side)?)?;
+    let bank = Bank::new(run.reader(), bank_sentences(&run.plan, side)?)?;
     let layers = bank.neighbors(run.reader(), text, word, count)?;
     if args.json {
         return print_json(&layers);
@@ -209,10 +205,11 @@ fn context(args: &EmbeddingsArgs, opened: &Opened, text: &str, word: &str, count
 }
 
 /// The first sentences of the run's validation set, or of its training text if there is no validation set.
-fn bank_sentences(data: &DataConfig, side: Side) -> anyhow::Result<Vec<String>> {
-    let split = if has_valid(data) { Split::Valid } else { Split::Train };
+fn bank_sentences(plan: &Plan, side: Side) -> anyhow::Result<Vec<String>> {
+    let data = &plan.config.data;
+    let split = if data.has_valid() { Split::Valid } else { Split::Train };
     let text = |pair: polyglow_data::corpus::Pair| if side == Side::Src { pair.src } else { pair.tgt };
-    let pairs = Corpus::open(data, split)?.pairs().take(BANK);
+    let pairs = Corpus::open(data, plan.content, split)?.pairs().take(BANK);
     Ok(pairs.map(|pair| Ok(text(pair?))).collect::<Result<_, polyglow_data::error::DataError>>()?)
 }
 

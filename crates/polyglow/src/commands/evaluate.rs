@@ -10,20 +10,22 @@ use polyglow_data::config::{GOLD, Split};
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::lines::Lines;
 use polyglow_data::ngram::NgramModel;
+use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::Task;
+use polyglow_train::Plan;
 use polyglow_train::config::Config;
-use polyglow_train::predict::alignment::{align, error_rate};
-use polyglow_train::predict::confusion::{LabelScores, of_labels, write_labels};
-use polyglow_train::predict::evaluation::{Evaluation, Scores, TranslationScores, bits_per_byte, evaluate};
-use polyglow_train::predict::translate::Translator;
-use polyglow_train::run::{TrainedModel, check_attends, translator};
+use polyglow_train::predict::evaluation::{Evaluation, Scores, TranslationScores, bits_per_byte};
+use polyglow_train::predict::runner::Runner;
+use polyglow_train::run::{check_attends, runner};
 use polyglow_train::suggestion::nearest;
+use polyglow_train::tasks::labels::confusion::{LabelScores, of_labels, write_labels};
+use polyglow_train::tasks::translation::alignment::{align, error_rate};
+use polyglow_train::tasks::{HeldOut, evaluate};
 use serde::Serialize;
 
 use super::model::ModelArgs;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
-use crate::inspection::has_valid;
 
 /// Order of the n-gram model that a language model is compared with.
 const NGRAM_ORDER: usize = 5;
@@ -51,10 +53,10 @@ pub(crate) struct EvaluateArgs {
 #[derive(Serialize)]
 struct Report<'a> {
     /// The directory of the checkpoint.
-    checkpoint: &'a Path,
+    checkpoint: PathBuf,
     /// The checkpoints that decide together with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    ensemble: Vec<&'a Path>,
+    ensemble: Vec<PathBuf>,
     /// The step that its weights are from.
     step: u64,
     split: &'a str,
@@ -81,41 +83,46 @@ struct Report<'a> {
 /// # Errors
 /// There is no such run, checkpoint, device or set (exit code 2); the set cannot be read.
 pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
-    let (config, device) = args.model.open()?;
-    let split = find_split(&config, &args.split)?;
-    let pairs: Vec<Pair> = Corpus::open(&config.data, split)?.pairs().collect::<Result<_, _>>()?;
-    let gold = args.alignments.as_deref().map(|path| gold(path, &config, &args.split, &pairs)).transpose()?;
-    let trained = args.model.load(&device)?;
+    let plan = args.model.open()?;
+    let config = &plan.config;
+    let split = find_split(config, &args.split)?;
+    let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, split)?)?;
+    let pairs = held_out.pairs();
+    let gold = args.alignments.as_deref().map(|path| gold(path, config, &args.split, pairs)).transpose()?;
+    let trained = args.model.load(&plan)?;
     if gold.is_some() {
         check_attends(&trained[0])?;
     }
-    let translator = translator(&trained, &config, &device)?;
+    let mut checkpoints = trained.iter().map(|model| model.checkpoint.path.clone());
+    let (checkpoint, ensemble) = (checkpoints.next().unwrap_or_default(), checkpoints.collect());
+    let step = trained[0].checkpoint.state.step;
+    let runner = runner(trained, &plan)?;
     let mut activity = Activity::new();
-    activity.show(format!("testing on {} sentences", pairs.len()));
-    let Evaluation { scores, first, .. } = evaluate(&translator, &pairs, config.train.tokenize)?;
-    let labels =
-        translator.task().is_classification().then(|| of_labels(translator.tgt, &pairs, &first)).transpose()?;
-    let ngram = match translator.task() {
+    activity.show(format!("testing on {} examples", held_out.len()));
+    let Evaluation { scores, first, .. } = evaluate(&runner, &held_out, config.train.tokenize)?;
+    let is_classifier = runner.kind().is_classification();
+    let labels = is_classifier.then(|| of_labels(&runner.tgt, &held_out.labels(), &first)).transpose()?;
+    let ngram = match runner.kind() {
         Task::Translation | Task::Words | Task::Labels | Task::Images | Task::Masked => None,
         Task::Language => {
             activity.show("counting n-grams of the training text".to_owned());
-            Some(ngram_scores(&config, &trained[0], &pairs)?)
+            Some(ngram_scores(&plan, &runner.tgt, pairs)?)
         }
     };
-    let alignment_error_rates = gold.map(|gold| error_rates(&translator, &pairs, &gold)).transpose()?;
+    let alignment_error_rates = gold.map(|gold| error_rates(&runner, pairs, &gold)).transpose()?;
     drop(activity);
     let report = Report {
-        checkpoint: &trained[0].checkpoint.path,
-        ensemble: trained[1..].iter().map(|other| &*other.checkpoint.path).collect(),
-        step: trained[0].checkpoint.state.step,
+        checkpoint,
+        ensemble,
+        step,
         split: &args.split,
-        sentences: pairs.len(),
+        sentences: held_out.len(),
         beam_size: config.search.beam_size,
         scores: &scores,
         ngram,
         labels,
         alignment_error_rates,
-        task: translator.task(),
+        task: runner.kind(),
     };
     write(&report, args.json)
 }
@@ -132,11 +139,10 @@ struct NgramScores {
 }
 
 /// Counts the n-grams of a run's training text, and scores `pairs` by them.
-fn ngram_scores(config: &Config, trained: &TrainedModel, pairs: &[Pair]) -> anyhow::Result<NgramScores> {
-    let tokenizer = &trained.tokenizers.tgt;
+fn ngram_scores(plan: &Plan, tokenizer: &Tokenizer, pairs: &[Pair]) -> anyhow::Result<NgramScores> {
     let mut sequences = Vec::new();
     let mut lines: Vec<String> = Vec::with_capacity(CHUNK);
-    let mut training = Corpus::open(&config.data, Split::Train)?.pairs();
+    let mut training = Corpus::open(&plan.config.data, plan.content, Split::Train)?.pairs();
     loop {
         lines.clear();
         for pair in training.by_ref().take(CHUNK) {
@@ -161,7 +167,7 @@ fn ngram_scores(config: &Config, trained: &TrainedModel, pairs: &[Pair]) -> anyh
 /// The set of that name.
 fn find_split<'a>(config: &Config, name: &'a str) -> anyhow::Result<Split<'a>> {
     let mut known = vec!["train"];
-    known.extend(has_valid(&config.data).then_some("valid"));
+    known.extend(config.data.has_valid().then_some("valid"));
     known.extend(config.data.test_names());
     if !known.contains(&name) {
         let error = usage(anyhow!("the run's config has no set `{name}`; there is {}", known.join(", ")));
@@ -200,8 +206,8 @@ fn gold(path: &Path, config: &Config, split: &str, pairs: &[Pair]) -> anyhow::Re
 }
 
 /// The alignment error rate of every decoder layer, from the lowest.
-fn error_rates(translator: &Translator<'_>, pairs: &[Pair], gold: &[Vec<Link>]) -> anyhow::Result<Vec<f64>> {
-    let links = align(translator, pairs)?;
+fn error_rates(runner: &Runner, pairs: &[Pair], gold: &[Vec<Link>]) -> anyhow::Result<Vec<f64>> {
+    let links = align(runner, pairs)?;
     let num_layers = links.first().map_or(0, Vec::len);
     Ok((0..num_layers).map(|layer| error_rate(links.iter().map(|layers| &layers[layer]), gold)).collect())
 }

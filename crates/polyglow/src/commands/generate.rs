@@ -65,10 +65,10 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
         ..SearchConfig::default()
     };
     search_config.validate().map_err(usage)?;
-    let (config, device) = model_args.open()?;
-    if config.model.task() != Task::Language {
-        let error = anyhow!("`{}` has `model.arch = \"{}\"`", args.run.display(), config.model.arch.name());
-        let advice = match config.model.task() {
+    let plan = model_args.open()?;
+    if plan.task.kind() != Task::Language {
+        let error = anyhow!("`{}` has `model.arch = \"{}\"`", args.run.display(), plan.config.model.arch.name());
+        let advice = match plan.task.kind() {
             Task::Words => "`polyglow embeddings` is for word vectors",
             Task::Labels | Task::Images => "`polyglow classify` is for classifiers",
             Task::Masked => "`polyglow evaluate` is for models that find hidden tokens",
@@ -76,12 +76,12 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
         };
         return Err(with_hint(usage(error), advice));
     }
-    let trained = model_args.load(&device)?.swap_remove(0);
+    let trained = model_args.load(&plan)?.swap_remove(0);
     let tokenizer = &trained.tokenizers.tgt;
     let sentence = sentence(args, &trained.model, tokenizer)?;
     let special = tokenizer.special();
     // A language model only uses the number of rows of the source.
-    let source = upload(vec![special.bos as i32], 1, &device);
+    let source = upload(vec![special.bos as i32], 1, &plan.device);
     let mut next = Incremental::new([(&trained.model, source)], &[special.pad, special.bos, special.unk]);
     let marks = Marks { bos: special.bos, eos: special.eos };
     let mut out = io::stdout().lock();

@@ -5,24 +5,19 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use polyglow_data::config::Content;
+use polyglow_metrics::Measure;
 use polyglow_model::ModelConfig;
 use polyglow_train::config::{BestMetric, Config};
+use polyglow_train::predict::measures::recorded;
 use polyglow_train::run::{Best, Checkpoint, RunDirectory, TrainState, records};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::inspection::VocabularyReport;
 
-/// Columns of the table of results: key of a record, title, decimals.
-const SCORES: [(&str, &str, usize); 7] = [
-    ("bleu", "BLEU", 2),
-    ("chrf", "CHRF", 2),
-    ("exact_match", "EXACT", 3),
-    ("token_accuracy", "ACCURACY", 3),
-    ("loss", "LOSS", 4),
-    ("perplexity", "PERPLEXITY", 2),
-    ("bits_per_byte", "BITS/BYTE", 3),
-];
+/// Width of a column of scores, at least.
+const LEAST_WIDTH: usize = 8;
 
 /// What `polyglow info` is asked to do.
 #[derive(Args)]
@@ -62,13 +57,13 @@ struct StateReport {
     /// Target tokens seen, without padding.
     tokens: u64,
     best: Option<Best>,
-    best_metric: BestMetric,
+    best_metric: Option<BestMetric>,
     /// Validations since the best.
     stale_validations: u64,
 }
 
 impl StateReport {
-    fn new(state: &TrainState, best_metric: BestMetric) -> Self {
+    fn new(state: &TrainState, best_metric: Option<BestMetric>) -> Self {
         let &TrainState { step, epoch, tokens, best, stale_validations, .. } = state;
         Self { step, epoch, tokens, best, best_metric, stale_validations }
     }
@@ -156,13 +151,13 @@ fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -
     let Config { seed, device, data, tokenizer, model, train, .. } = &report.config;
     writeln!(out, "config       {}", run.config_path().display())?;
     let name = data.corpus.as_ref().map_or(String::new(), |name| format!("{name}, "));
-    if data.one_sided {
-        writeln!(out, "data         {name}one side")?;
-    } else if data.labeled.is_some() {
-        writeln!(out, "data         {name}labels")?;
-    } else {
-        let (src, tgt) = data.languages()?;
-        writeln!(out, "data         {name}{src} to {tgt}")?;
+    match report.config.content() {
+        Content::Pairs => {
+            let (src, tgt) = data.languages()?;
+            writeln!(out, "data         {name}{src} to {tgt}")?;
+        }
+        Content::Text => writeln!(out, "data         {name}one side")?,
+        Content::LabeledText | Content::Images => writeln!(out, "data         {name}labels")?,
     }
     let name = tokenizer.kind.name();
     match &report.vocabulary {
@@ -192,8 +187,7 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
     let StateReport { step, epoch, tokens, best, best_metric, stale_validations } = state;
     writeln!(out, "state        step {step}, {epoch} epochs done, {tokens} target tokens")?;
     if let Some(best) = best {
-        let metric = serde_json::to_value(best_metric)?;
-        let (metric, Best { step, score, .. }) = (metric.as_str().unwrap_or_default(), best);
+        let (metric, Best { step, score, .. }) = (best_metric.map_or("score", BestMetric::name), best);
         writeln!(out, "best         step {step}, {metric} {score:.2}; validations since: {stale_validations}")?;
     }
     let CheckpointsReport { steps, average, others, .. } = &report.checkpoints;
@@ -222,17 +216,17 @@ fn write_results(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()
         return Ok(());
     }
     let records = || report.validations.iter().chain(&report.tests);
-    // A language model, for example, has no BLEU.
-    let columns: Vec<_> = SCORES.iter().filter(|(key, ..)| records().any(|record| record[key].is_number())).collect();
+    let columns: Vec<(Measure, usize)> =
+        recorded(records()).map(|measure| (measure, measure.title.len().max(LEAST_WIDTH))).collect();
     write!(out, "\n{:12} {:>8}", "SPLIT", "STEP")?;
-    columns.iter().try_for_each(|(_, title, _)| write!(out, " {title:>10}"))?;
+    columns.iter().try_for_each(|(measure, width)| write!(out, " {:>width$}", measure.title.to_uppercase()))?;
     writeln!(out)?;
     for record in records() {
         let (split, step) = (record["split"].as_str().unwrap_or_default(), record["step"].as_u64().unwrap_or(0));
         write!(out, "{split:12} {step:>8}")?;
-        for (key, _, digits) in &columns {
-            let score = record[key].as_f64().map_or_else(|| "-".to_owned(), |score| format!("{score:.digits$}"));
-            write!(out, " {score:>10}")?;
+        for (Measure { key, decimals, .. }, width) in &columns {
+            let score = record[key].as_f64().map_or_else(|| "-".to_owned(), |score| format!("{score:.decimals$}"));
+            write!(out, " {score:>width$}")?;
         }
         writeln!(out)?;
     }

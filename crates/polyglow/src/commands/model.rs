@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use burn::tensor::Device;
 use clap::Args;
-use polyglow_train::config::Config;
-use polyglow_train::device;
+use polyglow_train::Plan;
 use polyglow_train::run::{RunDirectory, TrainedModel};
 
 use super::counts;
@@ -51,11 +49,11 @@ impl ModelArgs {
         }
     }
 
-    /// The run's config with what the arguments change in it, and the device.
+    /// What runs: the run's plan with what the arguments change in it, on the device that they name.
     ///
     /// # Errors
     /// There is no such run or device; an override is wrong, or is of a key that the model depends on (exit code 2).
-    pub(crate) fn open(&self) -> anyhow::Result<(Config, Device)> {
+    pub(crate) fn open(&self) -> anyhow::Result<Plan> {
         if let Some(fixed) = self.overrides.iter().find(|set| !FREE_KEYS.iter().any(|free| set.starts_with(free))) {
             let error = usage(anyhow!("`--set {fixed}`: the trained model depends on that key"));
             let free = FREE_KEYS.map(|key| key.trim_end_matches(['.', '='])).join("`, `");
@@ -64,19 +62,19 @@ impl ModelArgs {
         let mut overrides = self.overrides.clone();
         overrides.extend(self.beam_size.map(|beam_size| format!("search.beam_size={beam_size}")));
         let run = RunDirectory::existing(&self.run)?;
-        let config = Config::load(&run.config_path(), &overrides)?;
-        let device = device::open(self.device.as_ref().unwrap_or(&config.device))?;
-        Ok((config, device))
+        let mut config = run.config_with(&overrides)?;
+        config.device = self.device.clone().unwrap_or(config.device);
+        Ok(Plan::new(config)?)
     }
 
     /// The models, that of the run first.
     ///
     /// # Errors
     /// As [`RunDirectory::load`] and [`TrainedModel::load`].
-    pub(crate) fn load(&self, device: &Device) -> anyhow::Result<Vec<TrainedModel>> {
-        let mut models = vec![RunDirectory::existing(&self.run)?.load(&self.checkpoint, device)?];
+    pub(crate) fn load(&self, plan: &Plan) -> anyhow::Result<Vec<TrainedModel>> {
+        let mut models = vec![RunDirectory::existing(&self.run)?.load(&self.checkpoint, &plan.device)?];
         for path in &self.ensemble {
-            models.push(TrainedModel::load(path, device)?);
+            models.push(TrainedModel::load(path, &plan.device)?);
         }
         Ok(models)
     }

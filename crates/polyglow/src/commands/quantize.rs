@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_model::Arch;
-use polyglow_train::run::{Checkpoint, Content, RunDirectory, weights};
+use polyglow_train::predict::weights;
+use polyglow_train::run::{Checkpoint, Content, RunDirectory};
 
 use crate::failure::{usage, with_hint};
 

@@ -8,8 +8,8 @@ use clap::Args;
 use polyglow_data::corpus::Pair;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_train::predict::forced::{Forced, force};
-use polyglow_train::run::{check_translates, translator};
+use polyglow_train::predict::teacher_forcing::Forced;
+use polyglow_train::run::{check_translates, runner};
 use serde::Serialize;
 
 use super::model::ModelArgs;
@@ -57,19 +57,19 @@ struct TokenRecord {
 /// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than the other (all pairs
 /// before that are scored), or both are empty.
 pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
-    let (config, device) = args.model.open()?;
+    let plan = args.model.open()?;
     let (mut src, mut tgt) = (Lines::open(&args.src)?, Lines::open(&args.tgt)?);
-    let models = args.model.load(&device)?;
+    let models = args.model.load(&plan)?;
     check_translates(&models)?;
-    let translator = translator(&models, &config, &device)?;
+    let runner = runner(models, &plan)?;
     let mut out = io::stdout().lock();
     let mut activity = Activity::new();
     let (mut num_pairs, mut num_tokens, mut log_prob) = (0, 0, 0.0);
     loop {
         let (pairs, error) = portion(&mut src, &mut tgt);
-        for (line, (pair, forced)) in (num_pairs + 1..).zip(pairs.iter().zip(force(&translator, &pairs)?)) {
+        for (line, (pair, forced)) in (num_pairs + 1..).zip(pairs.iter().zip(runner.teacher_forced(&pairs)?)) {
             if args.json {
-                writeln!(out, "{}", serde_json::to_string(&record(line, pair, &forced, translator.tgt)?)?)?;
+                writeln!(out, "{}", serde_json::to_string(&record(line, pair, &forced, &runner.tgt)?)?)?;
             } else {
                 writeln!(out, "{:.6}", forced.log_prob())?;
             }

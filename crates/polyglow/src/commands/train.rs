@@ -8,7 +8,7 @@ use clap::Args;
 use polyglow_train::train::{Ending, Training};
 
 use super::config::ConfigArgs;
-use crate::inspection::{Subject, inspect};
+use crate::inspection::inspect;
 use crate::progress::{Progress, Screen};
 use crate::signals::stop_on_signals;
 use finish::finish;
@@ -60,20 +60,19 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
             return Ok(());
         }
         Ending::OutOfPatience => {
-            let patience = training.config.train.patience;
+            let patience = training.plan.config.train.patience;
             tracing::info!("ended after step {}: no improvement in {patience} validations", state.step);
         }
         Ending::Done => tracing::info!("trained {} steps on {} target tokens", state.step, state.tokens),
     }
-    finish(&training.run, &training.config, &training.device)
+    finish(&training.run, &training.plan)
 }
 
 /// Prints the report of `check`, and saves it in the run's directory.
 fn inspect_and_keep(training: &Training) -> anyhow::Result<()> {
-    let Training { config, run, device, text, tokenizers, cache, .. } = training;
-    let inspection = inspect(&Subject { config, train: &text.train, cache, tokenizers, device })?;
+    let inspection = inspect(training)?;
     tracing::info!("{}", inspection.to_string().trim_end());
-    fs_err::write(run.inspection_path(), serde_json::to_string_pretty(&inspection)? + "\n")?;
+    fs_err::write(training.run.inspection_path(), serde_json::to_string_pretty(&inspection)? + "\n")?;
     for warning in inspection.warnings {
         tracing::warn!("{warning}");
     }

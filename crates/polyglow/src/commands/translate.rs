@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use polyglow_data::lines::Lines;
-use polyglow_train::predict::translate::{Request, Translator};
+use polyglow_train::predict::runner::Runner;
+use polyglow_train::predict::translate::Request;
 use polyglow_train::predict::unknown_words::UnknownWords;
-use polyglow_train::run::{TrainedModel, check_attends, check_translates, translator};
+use polyglow_train::run::{TrainedModel, check_attends, check_translates, runner};
 
 use super::counts;
 use super::model::ModelArgs;
@@ -81,43 +82,43 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 /// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix or a constraint
 /// cannot be met; the output cannot be written.
 pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
-    let (config, device) = args.model.open()?;
-    let (n_best, beam_size) = (args.n_best, config.search.beam_size);
+    let plan = args.model.open()?;
+    let (n_best, beam_size) = (args.n_best, plan.config.search.beam_size);
     if n_best > beam_size {
         let error = usage(anyhow!("`--n-best {n_best}` asks for more than the {beam_size} that the search keeps"));
         return Err(with_hint(error, format!("`--beam-size {n_best}` keeps as many, as a beam or as samples")));
     }
     if args.interactive {
-        let models = args.model.load(&device)?;
+        let models = args.model.load(&plan)?;
         check(args, &models)?;
-        let translator = translator(&models, &config, &device)?;
+        let runner = runner(models, &plan)?;
         let mut results = Results::new(Box::new(io::stdout()), args);
-        return interactive::run(&translator, &mut results, config.data.languages()?.0);
+        return interactive::run(&runner, &mut results, plan.config.data.languages()?.0);
     }
     let mut input = Input::open(args)?;
-    let models = args.model.load(&device)?;
+    let models = args.model.load(&plan)?;
     check(args, &models)?;
-    let translator = translator(&models, &config, &device)?;
+    let runner = runner(models, &plan)?;
     if args.output.is_some() {
         input.probe()?;
     }
     let output = Output::create(args.output.as_deref())?;
     let shown = matches!(output, Output::Stdout) && io::stdout().is_terminal();
     let results = Results::new(output.writer()?, args);
-    match translate(&translator, input, results, shown) {
+    match translate(&runner, input, results, shown) {
         Ok(()) => output.finish(),
         Err(error) => Err(output.keep(error)),
     }
 }
 
 /// Translates to the end of the input. If translations are printed to a terminal, no other progress is shown.
-fn translate(translator: &Translator<'_>, mut input: Input, mut results: Results, shown: bool) -> anyhow::Result<()> {
+fn translate(runner: &Runner, mut input: Input, mut results: Results, shown: bool) -> anyhow::Result<()> {
     let mut activity = (!input.typed && io::stderr().is_terminal() && !shown).then(Activity::new);
     let (mut first_line, mut unknown) = (1, UnknownWords::default());
     while let Some(requests) = input.portion()? {
-        results.write(translator, &requests, first_line)?;
+        results.write(runner, &requests, first_line)?;
         for request in &requests {
-            unknown.look_at(translator.members[0].src, &request.text);
+            unknown.look_at(&runner.members[0].src, &request.text);
         }
         if input.typed {
             unknown.warn();

@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use polyglow_data::config::{DataConfig, Split};
+use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::error::DataError;
 use polyglow_data::example::{CorpusReport, SideReport};
+use polyglow_data::image_set::ImageSet;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
+use polyglow_train::Plan;
 use serde::Serialize;
 
 /// Held-out pairs that are encoded together: enough to occupy all cores.
@@ -79,37 +81,47 @@ impl SplitReport {
 
 /// Reads the held-out sets, then streams the training text past them.
 ///
-/// `report` is the result of encoding `train`. Sentences are compared by 64-bit hashes: among 10 million pairs the
+/// `report` is the result of encoding `train`; `None` for images. Sentences are compared by 64-bit hashes: among 10 million pairs the
 /// chance of a single false match is below one in 100 000.
 ///
 /// # Errors
 /// A set cannot be read, is missing or empty.
 pub(super) fn read_splits(
-    config: &DataConfig,
+    plan: &Plan,
     train: &Corpus,
-    report: &CorpusReport,
+    report: Option<&CorpusReport>,
     tokenizers: &Tokenizers,
 ) -> Result<Vec<SplitReport>, DataError> {
-    let valid = super::has_valid(config).then_some(("valid", Split::Valid));
-    let tests = config.test_names().into_iter().map(|name| (name, Split::Test(name)));
-    let read = |(name, split)| read_held_out(name, &Corpus::open(config, split)?, tokenizers);
+    let data = &plan.config.data;
+    let valid = data.has_valid().then_some(("valid", Split::Valid));
+    let tests = data.test_names().into_iter().map(|name| (name, Split::Test(name)));
+    let read = |(name, split)| read_held_out(name, &Corpus::open(data, plan.content, split)?, tokenizers);
     let mut held_out: Vec<HeldOut> = valid.into_iter().chain(tests).map(read).collect::<Result<_, _>>()?;
 
     let watched: HashSet<u64> = held_out.iter().flat_map(|set| &set.sources).copied().collect();
     let mut found = HashSet::new();
-    let mut repetitions = Repetitions { hashes: Vec::with_capacity(report.pairs as usize), copies: 0 };
-    for pair in train.pairs() {
-        let pair = pair?;
-        repetitions.add(&pair);
-        let source = hash(&read_side(&pair));
+    let mut watch = |source: u64| {
         if watched.contains(&source) {
             found.insert(source);
         }
-    }
+    };
+    let training = if let Some(report) = report {
+        let mut repetitions = Repetitions { hashes: Vec::with_capacity(report.pairs as usize), copies: 0 };
+        for pair in train.pairs() {
+            let pair = pair?;
+            repetitions.add(&pair);
+            watch(hash(&read_side(&pair)));
+        }
+        SplitReport::new("train", report, repetitions, None)
+    } else {
+        let HeldOut { report, sources } = read_held_out("train", train, tokenizers)?;
+        sources.into_iter().for_each(&mut watch);
+        SplitReport { in_train: None, ..report }
+    };
     for set in &mut held_out {
         set.report.in_train = Some(set.sources.iter().filter(|source| found.contains(source)).count() as u64);
     }
-    let mut splits = vec![SplitReport::new("train", report, repetitions, None)];
+    let mut splits = vec![training];
     splits.extend(held_out.into_iter().map(|set| set.report));
     Ok(splits)
 }
@@ -149,22 +161,38 @@ impl Repetitions {
 fn read_held_out(name: &str, corpus: &Corpus, tokenizers: &Tokenizers) -> Result<HeldOut, DataError> {
     let mut report = CorpusReport::default();
     let (mut sources, mut repetitions) = (Vec::new(), Repetitions::default());
-    let mut pairs = corpus.pairs();
-    loop {
-        let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
-        if chunk.is_empty() {
-            break;
+    if let Some(sets) = corpus.images() {
+        for images in sets {
+            count_images(&mut report, &mut sources, &mut repetitions, &images);
         }
-        count_tokens(&mut report.src, &tokenizers.src, chunk.iter().map(|pair| pair.src.as_str()))?;
-        count_tokens(&mut report.tgt, &tokenizers.tgt, chunk.iter().map(|pair| pair.tgt.as_str()))?;
-        for pair in &chunk {
-            sources.push(hash(&read_side(pair)));
-            repetitions.add(pair);
+    } else {
+        let mut pairs = corpus.pairs().peekable();
+        while pairs.peek().is_some() {
+            let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
+            count_tokens(&mut report.src, &tokenizers.src, chunk.iter().map(|pair| pair.src.as_str()))?;
+            count_tokens(&mut report.tgt, &tokenizers.tgt, chunk.iter().map(|pair| pair.tgt.as_str()))?;
+            for pair in &chunk {
+                sources.push(hash(&read_side(pair)));
+                repetitions.add(pair);
+            }
         }
     }
     report.pairs = sources.len() as u64;
     report.kept = report.pairs;
     Ok(HeldOut { report: SplitReport::new(name, &report, repetitions, Some(0)), sources })
+}
+
+/// Counts images as sources of as many tokens as they have bytes, and their labels as targets.
+fn count_images(report: &mut CorpusReport, sources: &mut Vec<u64>, repetitions: &mut Repetitions, images: &ImageSet) {
+    for index in 0..images.len() {
+        let image = images.example(index);
+        for (side, len) in [(&mut report.src, image.pixels.len()), (&mut report.tgt, 1)] {
+            side.tokens += len as u64;
+            side.longest = side.longest.max(len);
+        }
+        sources.push(hash(&image.pixels));
+        repetitions.hashes.push(hash(&(image.pixels, image.label)));
+    }
 }
 
 fn count_tokens<'a>(

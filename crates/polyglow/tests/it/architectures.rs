@@ -6,8 +6,9 @@ use std::path::Path;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData, s};
 use polyglow_data::corpus::Pair;
-use polyglow_train::predict::forced::force;
-use polyglow_train::run::{TrainedModel, translator};
+use polyglow_model::{Predict, Text};
+use polyglow_train::run::{TrainedModel, runner};
+use polyglow_train::tasks::teacher_forced;
 
 use crate::program::Workplace;
 
@@ -65,7 +66,16 @@ fn a_recurrent_model_translates_and_shows_where_it_looks() {
 fn word_vectors_are_scored_and_explored_and_predict_no_text() {
     let place = Workplace::new();
     configure(&place, "words.toml", SKIP_GRAM);
-    place.succeed(&["train", "words.toml", "--run", "run", "--set", "data.subsample=0", "--set", "train.max_steps=40"]);
+    place.succeed(&[
+        "train",
+        "words.toml",
+        "--run",
+        "run",
+        "--set",
+        "data.words.subsample=0",
+        "--set",
+        "train.max_steps=40",
+    ]);
     let scores = place.json(&["evaluate", "run", "--json"]);
     let number = |key: &str| scores[key].as_f64().unwrap_or_else(|| panic!("no {key} in {scores}"));
     assert!(number("loss").is_finite() && (0.0..=1.0).contains(&number("token_accuracy")), "{scores}");
@@ -86,9 +96,9 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
     }
     for (setting, problem) in [
         ("train.label_smoothing=0.1", "a word stands beside another or does not"),
-        ("data.context_len=4", "how far word vectors see is `data.window`"),
+        ("data.context_len=4", "`data.context_len` belongs to language models"),
         ("train.precision='bf16'", "word vectors have no matrix products to round"),
-        ("data.window=0", "`data.window` must lie in 1..=1000"),
+        ("data.words.window=0", "`data.words.window` must lie in 1..=1000"),
     ] {
         let message = place.fail(2, &["train", "words.toml", "--run", "new", "--set", setting]);
         assert!(message.contains(problem), "{message}");
@@ -99,8 +109,8 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
     assert!(message.contains("in the validation set: no line has two words"), "{message}");
     let message = place.fail(2, &["bench", "search", "words.toml"]);
     assert!(message.contains("has nothing to search"), "{message}");
-    let message = place.fail(2, &["train", "tiny.toml", "--run", "new", "--set", "data.negatives=5"]);
-    assert!(message.contains("`data.negatives` belongs to word vectors"), "{message}");
+    let message = place.fail(2, &["train", "tiny.toml", "--run", "new", "--set", "data.words.negatives=5"]);
+    assert!(message.contains("`[data.words]` belongs to word vectors"), "{message}");
 }
 
 #[test]
@@ -157,16 +167,20 @@ fn a_language_model_is_scored_beside_counting_and_writes_the_same_text_for_the_s
 /// Windows of five positions begin at 0, 3, 6, ...; each position counts in the first window that has it.
 fn scores_of_windows_are_those_of_the_model(run: &Path, text: &Path) {
     let device = Device::flex();
-    let trained = [TrainedModel::load(run, &device).expect("it is a run")];
-    let translator = translator(&trained, &trained[0].config, &device).expect("it is a model");
+    let trained = TrainedModel::load(run, &device).expect("it is a run");
+    let plan = trained.plan.clone();
+    let runner = runner(vec![trained], &plan).expect("it is a model");
     let text = fs::read_to_string(text).expect("it is there");
     let pairs: Vec<Pair> = text.lines().map(|tgt| Pair { src: String::new(), tgt: tgt.to_owned() }).collect();
-    let found: Vec<f32> =
-        force(&translator, &pairs).expect("it can be scored").into_iter().flat_map(|line| line.log_probs).collect();
-    let special = translator.tgt.special();
+    let found: Vec<f32> = teacher_forced(&runner, &pairs)
+        .expect("it can be scored")
+        .into_iter()
+        .flat_map(|line| line.log_probs)
+        .collect();
+    let special = runner.tgt.special();
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     for line in text.lines() {
-        let ids = translator.tgt.encode(line).expect("it has ids");
+        let ids = runner.tgt.encode(line).expect("it has ids");
         inputs.extend([&[special.bos], &*ids].concat());
         outputs.extend([&*ids, &[special.eos]].concat());
     }
@@ -175,8 +189,8 @@ fn scores_of_windows_are_those_of_the_model(run: &Path, text: &Path) {
         let start = if position < 5 { 0 } else { (position - 2) / 3 * 3 };
         let window: Vec<i32> = inputs[start..=position].iter().map(|&id| id as i32).collect();
         let len = window.len();
-        let window = Tensor::<2, Int>::from_data(TensorData::new(window, [1, len]), &device);
-        let log_probs = log_softmax(trained[0].model.forward(window.clone(), window), 1);
+        let ids = Tensor::<2, Int>::from_data(TensorData::new(window, [1, len]), &device);
+        let log_probs = log_softmax(runner.members[0].model.predict(Text { ids }).logits(), 1);
         let expected: f32 = log_probs.slice(s![len - 1..len, output as usize..=output as usize]).into_scalar();
         assert!((found - expected).abs() < 1e-5, "position {position}: {found} and {expected}");
     }

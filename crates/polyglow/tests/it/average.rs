@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use polyglow_train::run::weights::Weights;
+use polyglow_train::predict::weights::Weights;
 
 use crate::program::Workplace;
 

@@ -65,7 +65,7 @@ fn place() -> Workplace {
     write("class.toml", format!("{labeled}{ENCODER}\npooling = 'class'\nposition = 'learned'\n{TRAIN}"));
     let plain = data("plain.txt", "plain.txt", "max_len = 20");
     write("masked.toml", format!("{plain}{ENCODER}\nhead = 'masked_lm'\n{TRAIN}"));
-    let pictures = data("pictures/train", "pictures/test", "image_size = [4, 4]\ngrayscale = true");
+    let pictures = data("pictures/train", "pictures/test", "[data.images]\nsize = [4, 4]\ngrayscale = true");
     write("vit.toml", format!("{pictures}{VIT}\n{}", TRAIN.replace("max_steps = 60", "max_steps = 200")));
     for (seed, split) in ["train", "test"].into_iter().enumerate() {
         images(seed).write(&place.path().join("pictures").join(split)).expect("they can be written");
@@ -158,7 +158,7 @@ fn a_fork_teaches_labels_to_an_encoder_that_found_hidden_tokens() {
     let read = |path: &str| fs::read(place.path().join(path)).expect("it was written");
     assert_eq!(read("masked/tokenizer.json"), read("new/tokenizer.src.json"));
     let tensors =
-        |path: &str| polyglow_train::run::weights::Weights::read(&place.path().join(path)).expect("it is whole");
+        |path: &str| polyglow_train::predict::weights::Weights::read(&place.path().join(path)).expect("it is whole");
     let (mut old, mut new) =
         (tensors("masked/checkpoints/step-60/model.safetensors"), tensors("new/checkpoints/step-0/model.safetensors"));
     for (name, shape) in [("embedding.weight", [32, 8]), ("stack.layers.0.feed_forward.inner.weight", [8, 12])] {

@@ -206,7 +206,7 @@ fn the_dashboard_plots_the_numbers_of_the_metrics_file() {
 
     let record = fixture.records.write_scores("valid", "valid", 12, &scores()).expect("they can be written");
     fixture.progress.scores(12, &scores(), &record);
-    let expected = ["Loss 0", "Perplexity 1", "BLEU 31.5", "chrF 52.25", "Token accuracy 0.75", "Exact match 0.125"];
+    let expected = ["Loss 0", "Perplexity 1", "BLEU 31.5", "chrF 52.25", "Exact match 0.125", "Token accuracy 0.75"];
     assert_eq!(fixture.values(), expected.map(|value| format!("valid {value}")));
     assert_eq!(lock(&fixture.heard).texts, ["12 of 30, epoch 2", "12 of 30"]);
 

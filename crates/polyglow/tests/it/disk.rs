@@ -254,6 +254,6 @@ fn memory_that_runs_out_ends_training_with_the_size_of_the_batch() {
         message.contains("error: out of memory: the system has no ") && message.contains(" bytes more"),
         "{message}"
     );
-    assert!(message.contains("; the batch: 4000 pairs, padded to 201 source and 201 target tokens\n"), "{message}");
+    assert!(message.contains("; the batch: 4000 rows, padded to 201 source and 201 target positions\n"), "{message}");
     assert!(message.contains("hint: lower `train.max_tokens`"), "{message}");
 }

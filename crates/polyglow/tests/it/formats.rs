@@ -51,10 +51,10 @@ fn every_tensor_is_documented() {
         ["model.position=learned", "model.activation=swiglu", "model.norm=pre", "model.tie_embeddings=none"];
     place.train("run", &overrides);
     let path = place.path().join("run/checkpoints/last/model.safetensors");
-    let weights = polyglow_train::run::weights::Weights::read(&path).expect("it was written");
+    let weights = polyglow_train::predict::weights::Weights::read(&path).expect("it was written");
     place.succeed(&["quantize", "run"]);
     let int8 = path.parent().expect("a directory").with_file_name("int8").join("model.safetensors");
-    let int8 = polyglow_train::run::weights::Weights::read(&int8).expect("it was written");
+    let int8 = polyglow_train::predict::weights::Weights::read(&int8).expect("it was written");
     let names: Vec<&String> = weights.rest().map(|(name, _)| name).collect();
     for (name, _) in int8.rest() {
         assert!(names.iter().any(|&known| known == name || format!("{known}.scale") == *name), "`{name}` is unknown");

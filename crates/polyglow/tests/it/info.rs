@@ -41,7 +41,7 @@ fn tests_are_shown_and_lines_that_were_cut_off_are_not() {
     let record = json!({ "kind": "test", "split": "news", "step": 6, "bleu": 12.5 });
     write!(file, "{record}\n{{\"kind\": \"test\", \"spl").expect("it can be written");
     let (text, _) = place.succeed(&["info", "run"]);
-    assert!(text.contains("\nnews                6      12.50          - "), "{text}");
+    assert!(text.contains("\nnews                6    12.50        - "), "{text}");
     let tests = place.json(&["info", "run", "--json"])["tests"].clone();
     assert_eq!(tests.as_array().expect("a list").iter().filter(|test| test["split"] == "news").count(), 1);
 }

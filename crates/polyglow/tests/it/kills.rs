@@ -49,7 +49,7 @@ impl Moment {
     /// Whether it has come for a process that trains in `run`.
     fn has_come(self, run: &Path, start: &mut Start) -> bool {
         match self {
-            Self::LearningTheVocabulary => run.join("config.toml").exists() && !run.join("tokenizer.json").exists(),
+            Self::LearningTheVocabulary => run.join("cache").exists() && !run.join("tokenizer.json").exists(),
             Self::BuildingTheCache | Self::WritingACheckpoint => {
                 let name = if self == Self::BuildingTheCache { "cache" } else { "checkpoints" };
                 let unfinished = has_unfinished(&run.join(name));

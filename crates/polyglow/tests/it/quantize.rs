@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use polyglow_train::run::weights::Weights;
+use polyglow_train::predict::weights::Weights;
 
 use crate::program::Workplace;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Pair, text};
 use crate::error::DataError;
+use crate::image_set::ImageSet;
 use crate::labeled::{LabeledLines, LabeledText};
 use crate::lines::Lines;
 
@@ -21,6 +22,7 @@ pub(super) enum Reader {
     Tsv(Lines),
     Text(Lines),
     Labeled { lines: LabeledLines, path: PathBuf, any: bool },
+    Images { images: Arc<ImageSet>, next: usize },
 }
 
 impl Iterator for Pairs {
@@ -40,6 +42,11 @@ impl Iterator for Pairs {
                     lines.next().map(|line| line.map(|LabeledText { label, text }| Pair { src: text, tgt: label }));
                 let is_first = !std::mem::replace(any, true);
                 next.or_else(|| is_first.then(|| Err(DataError::Empty { path: path.clone() })))
+            }
+            Reader::Images { images, next } => {
+                *next += 1;
+                let label = images.label_ids.get(*next - 1);
+                label.map(|&id| Ok(Pair { src: String::new(), tgt: images.labels.names()[id as usize].clone() }))
             }
         };
         if let (true, Some(Ok(pair))) = (self.is_text, &mut next) {

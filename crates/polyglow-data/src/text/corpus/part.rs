@@ -12,6 +12,7 @@ use super::pairs::{Pairs, Reader};
 use crate::alignment::{Link, LinkLines};
 use crate::config::GOLD;
 use crate::error::DataError;
+use crate::image_set::ImageSet;
 use crate::labeled::LabeledLines;
 use crate::lines::Lines;
 
@@ -40,6 +41,7 @@ pub(super) enum Source {
     Tsv(PathBuf),
     Text(PathBuf),
     Labeled(PathBuf),
+    Images { name: String, images: Arc<ImageSet> },
 }
 
 /// Iterates over the word alignments of one part, one list of links per pair.
@@ -54,7 +56,7 @@ impl Part {
     /// The name of this part in messages: its source file, or the name of the embedded split.
     pub fn name(&self) -> String {
         match &self.source {
-            Source::Embedded { name, .. } => name.clone(),
+            Source::Embedded { name, .. } | Source::Images { name, .. } => name.clone(),
             Source::TwoFiles { src: path, .. } | Source::Tsv(path) | Source::Text(path) | Source::Labeled(path) => {
                 path.display().to_string()
             }
@@ -74,6 +76,7 @@ impl Part {
             Source::Labeled(path) => {
                 Reader::Labeled { lines: LabeledLines::open(path)?, path: path.clone(), any: false }
             }
+            Source::Images { images, .. } => Reader::Images { images: Arc::clone(images), next: 0 },
         };
         Ok(Pairs { reader, is_text: self.is_text })
     }
@@ -149,6 +152,15 @@ impl Part {
             Source::Labeled(path) => {
                 hash.update(b"labels and texts");
                 add_file(hash, path)
+            }
+            Source::Images { images, .. } => {
+                hash.update(b"images");
+                hash.update(&images.pixels);
+                for &label in &images.label_ids {
+                    hash.update(images.labels.names()[label as usize].as_bytes());
+                    hash.update(b"\n");
+                }
+                Ok(())
             }
         }
     }

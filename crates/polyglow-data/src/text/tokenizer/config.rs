@@ -116,7 +116,30 @@ impl Default for TokenizerConfig {
     }
 }
 
+// How much longer BPE dropout may make a sentence: by this share of its length per unit of probability, and a few
+// tokens. On captions with 8 000 BPE tokens and p = 0.1, sentences grow by 29 % on average, and one draw in thirteen
+// exceeds these limits. Room for all of them would mean more padding in every batch.
+const DROPOUT_GROWTH: f64 = 3.5;
+const DROPOUT_SLACK: usize = 2;
+
+/// See [`TokenizerConfig::planned_len`].
+pub(crate) fn planned_len(len: usize, dropout: f64) -> usize {
+    if dropout > 0.0 && len > 0 {
+        len + (len as f64 * DROPOUT_GROWTH * dropout).ceil() as usize + DROPOUT_SLACK
+    } else {
+        len
+    }
+}
+
 impl TokenizerConfig {
+    /// Maximum number of tokens in a batch of a side that has `len` tokens without dropout.
+    ///
+    /// With BPE dropout at probability p this is `len (1 + 3.5 p) + 2`, rounded up. Longer segmentations are drawn
+    /// again, so a batch is never larger than planned.
+    pub fn planned_len(&self, len: usize) -> usize {
+        planned_len(len, self.dropout)
+    }
+
     /// Checks ranges of numbers and combinations of keys. Opens no file.
     ///
     /// # Errors

@@ -12,9 +12,6 @@ pub(crate) const WORD_START: u32 = 1 << 31;
 impl Tokenizer {
     /// The ids of `text`, with [`WORD_START`] set on each id that begins a word.
     pub(crate) fn encode_marked(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        if let Some(first) = self.first_byte {
-            return Ok(self.encode_bytes(text, first));
-        }
         let encoding = guarded(&self.name, || self.inner.encode(EncodeInput::from(text), false))?;
         let mut previous = None;
         let marked = encoding.get_ids().iter().zip(encoding.get_word_ids()).map(|(&id, &word)| {

@@ -1,11 +1,11 @@
-//! Making tokenizers: learned from a corpus, read from a vocabulary, of labels, and of the bytes of images.
+//! Making tokenizers: learned from a corpus, read from a vocabulary, or of labels.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::config::{TokenizerConfig, VocabFiles};
-use super::{Tokenizer, Tokenizers, text_of_bytes};
-use crate::config::Labeled;
+use super::{Tokenizer, Tokenizers};
+use crate::config::Content;
 use crate::corpus::Corpus;
 use crate::error::DataError;
 use crate::labeled::LabelSet;
@@ -56,14 +56,6 @@ impl Tokenizer {
     pub fn of_labels(labels: &LabelSet) -> Result<Self, DataError> {
         Self::new(vocabulary::of_whole_texts(labels.names().iter().cloned())?, "labels")
     }
-
-    /// Makes the tokenizer of images that [`text_of_bytes`] has written as text: one token per byte, the last 256 ids.
-    ///
-    /// # Errors
-    /// [`DataError::Tokenizer`] if the library refuses the vocabulary.
-    pub fn of_bytes() -> Result<Self, DataError> {
-        Self::new(vocabulary::of_characters((0..=u8::MAX).map(|byte| text_of_bytes(&[byte])))?, "bytes")
-    }
 }
 
 impl Tokenizers {
@@ -73,8 +65,11 @@ impl Tokenizers {
     /// As [`Tokenizer::load`] and [`Tokenizer::train`].
     pub fn train(config: &TokenizerConfig, corpus: &Corpus, progress: &mut Progress) -> Result<Self, DataError> {
         config.validate()?;
-        if let Some(labeled) = corpus.labeled() {
-            return Self::of_labeled(config, corpus, labeled, progress);
+        match corpus.content() {
+            Content::Pairs | Content::Text => {}
+            Content::LabeledText => return Self::of_labeled(config, corpus, progress),
+            // Only the labels of images are tokens.
+            Content::Images => return Ok(Self::shared(Self::of_labels(corpus)?)),
         }
         match &config.path {
             Some(path) if path.is_dir() => return Self::load(path),
@@ -94,18 +89,12 @@ impl Tokenizers {
         Ok(Self { src: Arc::new(src), tgt: Arc::new(tgt) })
     }
 
-    /// The tokenizers of labeled texts or images, and of the labels that occur.
-    fn of_labeled(
-        config: &TokenizerConfig,
-        corpus: &Corpus,
-        labeled: Labeled,
-        progress: &mut Progress,
-    ) -> Result<Self, DataError> {
-        let src = match (labeled, &config.path) {
-            (Labeled::Images, _) => Tokenizer::of_bytes()?,
-            (Labeled::Texts, Some(path)) if path.is_dir() => return Self::load(path),
-            (Labeled::Texts, Some(path)) => Tokenizer::load(path)?,
-            (Labeled::Texts, None) => Tokenizer::train(config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?,
+    /// The tokenizers of labeled texts, and of the labels that occur.
+    fn of_labeled(config: &TokenizerConfig, corpus: &Corpus, progress: &mut Progress) -> Result<Self, DataError> {
+        let src = match &config.path {
+            Some(path) if path.is_dir() => return Self::load(path),
+            Some(path) => Tokenizer::load(path)?,
+            None => Tokenizer::train(config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?,
         };
         Self::with_labels(Arc::new(src), corpus)
     }
@@ -115,8 +104,12 @@ impl Tokenizers {
     /// # Errors
     /// The first error of [`Corpus::pairs`]; [`DataError::Tokenizer`] if there are no labels.
     pub fn with_labels(src: Arc<Tokenizer>, corpus: &Corpus) -> Result<Self, DataError> {
+        Ok(Self { src, tgt: Arc::new(Self::of_labels(corpus)?) })
+    }
+
+    fn of_labels(corpus: &Corpus) -> Result<Tokenizer, DataError> {
         let labels = corpus.pairs().map(|pair| Ok(pair?.tgt)).collect::<Result<BTreeSet<String>, DataError>>()?;
-        Ok(Self { src, tgt: Arc::new(Tokenizer::of_labels(&LabelSet::new(labels))?) })
+        Tokenizer::of_labels(&LabelSet::new(labels))
     }
 }
 

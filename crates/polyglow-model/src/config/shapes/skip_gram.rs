@@ -3,9 +3,6 @@
 use crate::config::{ModelConfig, Vocabulary, WIDEST, check_size};
 use crate::error::ModelError;
 
-/// The padding class. There is no padding, so it is neither of the two classes, *noise* and *context*.
-const NO_CLASS: u32 = 2;
-
 /// The complete shape of a [`crate::SkipGramModel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkipGramShape {
@@ -23,13 +20,8 @@ impl ModelConfig {
     pub fn skip_gram(&self, vocabulary: Vocabulary) -> Result<SkipGramShape, ModelError> {
         let d_model = self.d_model.unwrap_or(self.sizes().d_model);
         check_size("model.d_model", d_model, WIDEST)?;
-        let words = Vocabulary {
-            src_size: vocabulary.tgt_size,
-            src_pad_id: vocabulary.tgt_pad_id,
-            tgt_pad_id: NO_CLASS,
-            shared: true,
-            ..vocabulary
-        };
+        let words =
+            Vocabulary { src_size: vocabulary.tgt_size, src_pad_id: vocabulary.tgt_pad_id, shared: true, ..vocabulary };
         Ok(SkipGramShape { vocabulary: words, d_model })
     }
 }

@@ -4,15 +4,13 @@ use super::{Pooling, TransformerShape};
 use crate::config::{ModelConfig, Vocabulary};
 use crate::error::ModelError;
 
-/// Values of a byte.
-pub(crate) const NUM_BYTES: usize = 256;
 /// Default height and width of a patch, in pixels.
 pub(super) const PATCH_SIZE: usize = 4;
 
 /// The complete shape of a [`crate::Vit`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct VitShape {
-    /// The layers; the target's vocabulary is the labels. The last 256 source ids stand for the values of a byte.
+    /// The layers; the target's vocabulary is the labels.
     pub stack: TransformerShape,
     /// Pools the states into one.
     pub pooling: Pooling,

@@ -1,6 +1,7 @@
 use burn::tensor::DType;
 use serde::Deserialize;
 
+use super::update::decays;
 use super::*;
 use crate::train::GradientSum;
 
@@ -75,7 +76,7 @@ impl Array {
         TensorData::new(self.data.clone(), self.shape.clone())
     }
 
-    /// The same shape with zeros for `Layer`'s other parameter.
+    /// For the parameter of [`Layer`] that a test is not about.
     fn nothing() -> Self {
         Self::new(&[1], &[0.0])
     }

@@ -6,8 +6,9 @@ use polyglow_model::parameter;
 use super::Session;
 use crate::error::{Context, ErrorKind, Result, failed, with_hint};
 use crate::run::Content;
+use crate::tasks::Task;
 
-impl Session<'_> {
+impl<T: Task> Session<'_, T> {
     /// What a checkpoint of this step holds.
     ///
     /// # Errors

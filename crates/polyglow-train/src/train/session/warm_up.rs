@@ -2,57 +2,51 @@
 //! kernels then, and most batches that its memory does not hold are known at once.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use polyglow_data::epoch::Epoch;
+use polyglow_data::batching::EpochPlan;
+use polyglow_data::sources::BatchSource;
 
 use super::Session;
 use crate::error::Result;
 use crate::observer::Observer;
+use crate::tasks::Task;
+use crate::train::Stop;
 use crate::train::step::forward;
 use crate::train::sums::GradientSum;
-use crate::train::{StepConfig, Stop, batching};
 use crate::workload::BatchShape;
 
-impl Session<'_> {
+impl<T: Task> Session<'_, T> {
     /// Makes the device ready for the shapes of this epoch; does nothing in host memory, where nothing is compiled.
     ///
-    /// The results are thrown away, and each step seeds the device anew, so training goes on as if this had not been.
+    /// The results are thrown away, and dropout has a key in every step, so training goes on as if this had not been.
     ///
     /// # Errors
-    /// The text cannot be planned; the device fails, which may also be a panic.
+    /// The data cannot be planned or read; the device fails, which may also be a panic.
     pub fn warm_up(&self, stop: &Stop, observer: &mut dyn Observer) -> Result<()> {
-        let (Some(model), config) = (&self.model, &self.training.config) else { return Ok(()) };
-        if model.on_host() || self.ending().is_some() {
+        let (Some(model), plan) = (&self.model, &self.training.plan) else { return Ok(()) };
+        if plan.on_host || self.ending().is_some() {
             return Ok(());
         }
         let started = Instant::now();
-        let shapes = self.shapes()?;
-        let step_config = StepConfig {
-            seed: config.seed,
-            step: 0,
-            lr: 0.0,
-            label_smoothing: config.train.label_smoothing,
-            alignment_weight: config.train.alignment_weight,
-        };
+        let (source, epoch) = (self.task.source(), self.state.epoch);
+        let epoch_plan = source.plan(epoch).map_err(Into::into)?;
+        let places = one_of_each_shape(&**source, &epoch_plan, epoch);
         let mut gradients = GradientSum::default();
         // With several micro-batches a step, gradients are there while the next one is worked on: those of the smallest.
-        let sums = config.train.accumulate_steps > 1;
-        let first = shapes.last().filter(|_| sums);
-        for (number, shape) in first.into_iter().chain(&shapes).enumerate() {
+        let sums = plan.config.train.accumulate_steps > 1;
+        let first = places.last().filter(|_| sums);
+        for (number, &place) in first.into_iter().chain(&places).enumerate() {
             if stop.asked() {
                 break;
             }
-            let number = number.min(shapes.len() - 1);
-            observer.activity(&format!("making the device ready: batches of shape {} of {}", number + 1, shapes.len()));
-            let mut batch = shape.random_batch_for(model);
-            if config.train.alignment_weight > 0.0 {
-                batch.gold_attention = Some(vec![0.0; shape.rows * shape.tgt_len * shape.src_len]);
-            }
-            let (_, minimized) =
-                forward(model, &batch, &self.device, step_config, config.seed, &mut |phase| self.note(phase, observer));
-            let found = minimized.backward();
+            let number = (number + 1).min(places.len());
+            observer.activity(&format!("making the device ready: batches of shape {number} of {}", places.len()));
+            let batch = source.batch(epoch, epoch_plan.batch(place)).map_err(Into::into)?;
+            let mut note = |phase| self.note(phase, observer);
+            let loss = forward(self.task, model, &batch, &self.device, plan.config.seed, &mut note);
+            let found = loss.minimized.backward();
             if sums {
                 gradients.add(model, found);
             }
@@ -61,17 +55,16 @@ impl Session<'_> {
         }
         observer.idle();
         let seconds = started.elapsed().as_secs_f64();
-        tracing::info!("the device is ready for {} shapes of batches after {seconds:.1} s", shapes.len());
+        tracing::info!("the device is ready for {} shapes of batches after {seconds:.1} s", places.len());
         Ok(())
     }
+}
 
-    /// The different shapes of the batches of this epoch, the largest first: what does not fit should fail soon.
-    fn shapes(&self) -> Result<Vec<BatchShape>> {
-        let cache = &self.training.cache;
-        let epoch = Epoch::new(cache, &batching(&self.training.config), self.state.epoch)?;
-        let shapes: BTreeSet<BatchShape> = BatchShape::of_epoch(&epoch, cache).collect();
-        let mut shapes: Vec<BatchShape> = shapes.into_iter().collect();
-        shapes.sort_by_key(|shape| Reverse(shape.positions()));
-        Ok(shapes)
-    }
+/// The place of a batch of each shape that an epoch has, the largest first: what does not fit should fail soon.
+fn one_of_each_shape<S: BatchSource>(source: &S, plan: &EpochPlan, epoch: u64) -> Vec<usize> {
+    let shape = |place| (BatchShape::from(source.size(epoch, plan.batch(place)).0), place);
+    let shapes: BTreeMap<BatchShape, usize> = (0..plan.len()).map(shape).collect();
+    let mut shapes: Vec<(BatchShape, usize)> = shapes.into_iter().collect();
+    shapes.sort_by_key(|(shape, _)| Reverse(shape.positions()));
+    shapes.into_iter().map(|(_, place)| place).collect()
 }

@@ -1,58 +1,61 @@
 //! After the last step: scores, samples, and what to type next.
 
 use std::io::{self, Write};
+use std::path::Path;
 
-use burn::tensor::Device;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_model::Task;
+use polyglow_train::Plan;
 use polyglow_train::config::Config;
-use polyglow_train::predict::evaluation::{Evaluation, evaluate};
-use polyglow_train::predict::translate::Translator;
+use polyglow_train::predict::evaluation::Evaluation;
+use polyglow_train::predict::runner::Runner;
 use polyglow_train::run::records::Records;
-use polyglow_train::run::{Checkpoint, RunDirectory, translator};
+use polyglow_train::run::{RunDirectory, runner};
+use polyglow_train::tasks::{HeldOut, evaluate};
 
 use crate::activity::Activity;
-use crate::inspection::has_valid;
 
 /// Translations that are shown at the end.
 const SAMPLES: usize = 5;
 
 /// Tests the best checkpoint on every test set, shows some translations, and says how to go on.
-pub(super) fn finish(run: &RunDirectory, config: &Config, device: &Device) -> anyhow::Result<()> {
-    let trained = [run.load("best", device)?];
-    let translator = translator(&trained, config, device)?;
+pub(super) fn finish(run: &RunDirectory, plan: &Plan) -> anyhow::Result<()> {
+    let trained = run.load("best", &plan.device)?;
+    let (path, step) = (trained.checkpoint.path.clone(), trained.checkpoint.state.step);
+    let runner = runner(vec![trained], plan)?;
     let mut out = io::stdout().lock();
-    test(&mut out, run, config, &translator, &trained[0].checkpoint)?;
-    Ok(write_next(&mut out, run, config, translator.task())?)
+    test(&mut out, run, plan, &runner, (&path, step))?;
+    Ok(write_next(&mut out, run, &plan.config, runner.kind())?)
 }
 
 /// Scores a checkpoint on every test set, and shows some translations of the set `test`.
 fn test(
     out: &mut impl Write,
     run: &RunDirectory,
-    config: &Config,
-    translator: &Translator<'_>,
-    checkpoint: &Checkpoint,
+    plan: &Plan,
+    runner: &Runner,
+    (path, step): (&Path, u64),
 ) -> anyhow::Result<()> {
-    let (task, step, test_names) = (translator.task(), checkpoint.state.step, config.data.test_names());
+    let config = &plan.config;
+    let (task, test_names) = (runner.kind(), config.data.test_names());
     if !test_names.is_empty() {
-        let (path, beam_size) = (checkpoint.path.display(), config.search.beam_size);
+        let (path, beam_size) = (path.display(), config.search.beam_size);
         let how = if task == Task::Translation { format!(", with beam {beam_size}") } else { String::new() };
         writeln!(out, "testing `{path}`, of step {step}{how}")?;
     }
     let mut records = Records::open(&run.metrics_path(), u64::MAX)?;
     for name in test_names {
-        let pairs: Vec<Pair> = Corpus::open(&config.data, Split::Test(name))?.pairs().collect::<Result<_, _>>()?;
+        let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, Split::Test(name))?)?;
         let mut activity = Activity::new();
-        activity.show(format!("testing on {name}: {} examples", pairs.len()));
-        let Evaluation { scores, hypotheses, .. } = evaluate(translator, &pairs, config.train.tokenize)?;
+        activity.show(format!("testing on {name}: {} examples", held_out.len()));
+        let Evaluation { scores, hypotheses, .. } = evaluate(runner, &held_out, config.train.tokenize)?;
         drop(activity);
         records.write_scores("test", name, step, &scores)?;
         let what = if task.is_classification() { "examples" } else { "sentences" };
-        writeln!(out, "{name}: {} {what}  {scores}", pairs.len())?;
+        writeln!(out, "{name}: {} {what}  {scores}", held_out.len())?;
         if name == "test" {
-            write_samples(out, &pairs, &hypotheses)?;
+            write_samples(out, held_out.pairs(), &hypotheses)?;
         }
     }
     Ok(records.flush()?)
@@ -84,7 +87,7 @@ fn write_next(out: &mut impl Write, run: &RunDirectory, config: &Config, task: T
     match config.data.test_names().first() {
         Some(&"test") => writeln!(out, "  {program} evaluate {root}{wider}")?,
         Some(name) => writeln!(out, "  {program} evaluate {root} --split {name}{wider}")?,
-        None if has_valid(&config.data) => writeln!(out, "  {program} evaluate {root} --split valid")?,
+        None if config.data.has_valid() => writeln!(out, "  {program} evaluate {root} --split valid")?,
         None => {}
     }
     writeln!(out, "  {program} info {root}")

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use polyglow_train::predict::translate::{Request, Translator};
+use polyglow_train::predict::runner::Runner;
+use polyglow_train::predict::translate::Request;
 use polyglow_train::predict::unknown_words::UnknownWords;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
@@ -15,34 +16,29 @@ use super::Results;
 ///
 /// # Errors
 /// The terminal cannot be read; a line cannot be translated.
-pub(super) fn run(translator: &Translator<'_>, results: &mut Results, language: &str) -> anyhow::Result<()> {
+pub(super) fn run(runner: &Runner, results: &mut Results, language: &str) -> anyhow::Result<()> {
     let mut editor = DefaultEditor::new().context("cannot read from the terminal")?;
     let history = history();
     if let Some(path) = &history {
         // It does not exist the first time.
         let _ = editor.load_history(path);
     }
-    let ended = ask(translator, results, language, &mut editor);
+    let ended = ask(runner, results, language, &mut editor);
     if let Some(path) = &history {
         editor.save_history(path).with_context(|| format!("cannot write the history `{}`", path.display()))?;
     }
     ended
 }
 
-fn ask(
-    translator: &Translator<'_>,
-    results: &mut Results,
-    language: &str,
-    editor: &mut DefaultEditor,
-) -> anyhow::Result<()> {
+fn ask(runner: &Runner, results: &mut Results, language: &str, editor: &mut DefaultEditor) -> anyhow::Result<()> {
     let mut unknown = UnknownWords::default();
     for number in 1.. {
         match editor.readline(&format!("{language}> ")) {
             Ok(text) => {
                 editor.add_history_entry(text.as_str()).context("cannot keep the history")?;
-                unknown.look_at(translator.members[0].src, &text);
+                unknown.look_at(&runner.members[0].src, &text);
                 unknown.warn();
-                results.write(translator, &[Request { text, ..Request::default() }], number)?;
+                results.write(runner, &[Request { text, ..Request::default() }], number)?;
             }
             Err(ReadlineError::Eof | ReadlineError::Interrupted) => break,
             Err(error) => return Err(error).context("cannot read from the terminal"),

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use polyglow_data::alignment::Link;
 use polyglow_data::corpus::Pair;
-use polyglow_train::predict::alignment::align;
-use polyglow_train::predict::translate::{Request, Translation, Translator};
+use polyglow_train::predict::runner::Runner;
+use polyglow_train::predict::translate::{Request, Translated};
+use polyglow_train::tasks::translation::alignment::align;
 use serde::Serialize;
 
 use super::{Format, TranslateArgs};
@@ -20,7 +21,7 @@ pub(super) struct Results {
 
 /// A translation with the source word of each of its words.
 struct Aligned {
-    translation: Translation,
+    translation: Translated,
     /// Empty unless the format or `--replace-unknown` needs it.
     links: Vec<Link>,
 }
@@ -48,14 +49,9 @@ impl Results {
     }
 
     /// Translates lines, the first of which has this number, and writes the results.
-    pub(super) fn write(
-        &mut self,
-        translator: &Translator<'_>,
-        requests: &[Request],
-        first_line: usize,
-    ) -> anyhow::Result<()> {
-        let translations = translator.translate(requests, first_line)?;
-        let aligned = self.align(translator, requests, translations)?;
+    pub(super) fn write(&mut self, runner: &Runner, requests: &[Request], first_line: usize) -> anyhow::Result<()> {
+        let translations = runner.translate(requests, first_line)?;
+        let aligned = self.align(runner, requests, translations)?;
         for (index, (request, best)) in requests.iter().zip(&aligned).enumerate() {
             let line = first_line + index;
             match self.format {
@@ -70,11 +66,11 @@ impl Results {
     /// Takes the best translations of each line, aligns those that need it, and replaces unknown words if asked to.
     fn align(
         &self,
-        translator: &Translator<'_>,
+        runner: &Runner,
         requests: &[Request],
-        translations: Vec<Vec<Translation>>,
+        translations: Vec<Vec<Translated>>,
     ) -> anyhow::Result<Vec<Vec<Aligned>>> {
-        let unknown = translator.tgt.token(translator.tgt.special().unk).unwrap_or_default();
+        let unknown = runner.tgt.token(runner.tgt.special().unk).unwrap_or_default();
         let has_unknown = |text: &str| text.split_whitespace().any(|word| word == unknown);
         let plain = |translation| Aligned { translation, links: Vec::new() };
         let mut lines: Vec<Vec<Aligned>> =
@@ -89,7 +85,7 @@ impl Results {
                 }
             }
         }
-        for ((line, rank), mut layers) in places.into_iter().zip(align(translator, &pairs)?) {
+        for ((line, rank), mut layers) in places.into_iter().zip(align(runner, &pairs)?) {
             let Aligned { translation, links } = &mut lines[line][rank];
             *links = layers.pop().unwrap_or_default();
             if self.replace_unknown && has_unknown(&translation.text) {
@@ -108,14 +104,14 @@ impl Results {
     }
 
     fn write_tsv(&mut self, line: usize, best: &[Aligned]) -> io::Result<()> {
-        for (rank, Aligned { translation: Translation { text, log_prob, score }, .. }) in (1..).zip(best) {
+        for (rank, Aligned { translation: Translated { text, log_prob, score }, .. }) in (1..).zip(best) {
             writeln!(self.out, "{line}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}", text.replace('\t', " "))?;
         }
         Ok(())
     }
 
     fn write_json(&mut self, line: usize, source: &str, best: &[Aligned]) -> anyhow::Result<()> {
-        let hypotheses = best.iter().map(|Aligned { translation: Translation { text, log_prob, score }, links }| {
+        let hypotheses = best.iter().map(|Aligned { translation: Translated { text, log_prob, score }, links }| {
             HypothesisRecord { text, log_prob: *log_prob, score: *score, alignment: links }
         });
         let record = Record { line, source, hypotheses: hypotheses.collect() };

@@ -10,7 +10,7 @@ use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::{AddedToken, ModelWrapper, Tokenizer as HuggingFaceTokenizer};
 
-use super::super::config::{Kind, Normalization, TokenizerConfig};
+use super::super::config::{Kind, TokenizerConfig};
 use super::super::guard::failed;
 use super::{Progress, Stage, pipeline};
 use crate::error::DataError;
@@ -81,15 +81,7 @@ pub(super) fn of_whole_texts(tokens: impl Iterator<Item = String>) -> Result<Hug
     Ok(tokenizer)
 }
 
-/// Makes a tokenizer that encodes each character as a token; `tokens` are the characters.
-pub(super) fn of_characters(tokens: impl Iterator<Item = String>) -> Result<HuggingFaceTokenizer, DataError> {
-    let config = TokenizerConfig { kind: Kind::Char, normalization: Normalization::None, ..TokenizerConfig::default() };
-    let model = word_level(tokens).map_err(failed("bytes"))?;
-    pipeline::assemble(&config, model).map_err(failed("bytes"))
-}
-
-/// Counts the words of `lines` on all cores, the most frequent first; words with equal counts are in alphabetical
-/// order.
+/// Counts the words of `lines` on all cores; the most frequent come first, equals in the order of their characters.
 fn count_words(
     tokenizer: &HuggingFaceTokenizer,
     lines: impl Iterator<Item = Result<String, DataError>>,

@@ -1,20 +1,20 @@
-//! The scores that records hold, with their titles.
+//! The measures of scores, with their titles: all that is shown of records comes from here.
 
 use polyglow_metrics::Measure;
 use serde_json::Value;
 
 /// Fraction of right answers, 0 to 1.
-const ACCURACY: Measure = Measure { key: "accuracy", title: "accuracy", higher_is_better: true, decimals: 3 };
+pub const ACCURACY: Measure = Measure { key: "accuracy", title: "accuracy", higher_is_better: true, decimals: 3 };
 /// Fraction of tokens that the model ranks first, 0 to 1.
-const TOKEN_ACCURACY: Measure =
+pub const TOKEN_ACCURACY: Measure =
     Measure { key: "token_accuracy", title: "token accuracy", higher_is_better: true, decimals: 3 };
 /// Cross-entropy in nats per target token.
-const LOSS: Measure = Measure { key: "loss", title: "loss", higher_is_better: false, decimals: 4 };
+pub const LOSS: Measure = Measure { key: "loss", title: "loss", higher_is_better: false, decimals: 4 };
 /// `exp(loss)`.
-pub(super) const PERPLEXITY: Measure =
+pub const PERPLEXITY: Measure =
     Measure { key: "perplexity", title: "perplexity", higher_is_better: false, decimals: 2 };
 /// Cross-entropy in bits per byte of text.
-const BITS_PER_BYTE: Measure =
+pub const BITS_PER_BYTE: Measure =
     Measure { key: "bits_per_byte", title: "bits per byte", higher_is_better: false, decimals: 3 };
 
 /// Every score that a record of `metrics.jsonl` may hold, in the order in which tables and pages show them.
@@ -26,7 +26,7 @@ pub const SCORES: [Measure; 8] =
 /// The rows of [`SCORES`] that at least one of the records holds.
 ///
 /// ```
-/// use polyglow_view::report::recorded;
+/// use polyglow_train::predict::measures::recorded;
 /// use serde_json::json;
 ///
 /// let records = [json!({"step": 10, "loss": 2.5}), json!({"step": 20, "loss": 2.1, "bleu": 12.5})];
@@ -45,7 +45,7 @@ pub fn recorded<'a>(records: impl IntoIterator<Item = &'a Value>) -> impl Iterat
 
 #[cfg(test)]
 mod tests {
-    use polyglow_train::predict::evaluation::{Scores, Signatures, TranslationScores};
+    use crate::predict::evaluation::{Scores, Signatures, TranslationScores};
 
     use super::*;
 

@@ -304,6 +304,6 @@ mod tests {
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend(header);
         let error = Weights::parse(&bytes, Path::new("a.safetensors")).expect_err("it lies").to_string();
-        assert_eq!(error, "`a.safetensors` is damaged");
+        assert_eq!(error, "`a.safetensors` is damaged: incomplete metadata, file not fully covered");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io::{self, Write};
 
-use polyglow_data::corpus::Pair;
 use polyglow_data::error::DataError;
 use polyglow_data::tokenizer::Tokenizer;
 use serde::Serialize;
@@ -26,15 +25,16 @@ pub struct LabelScores {
     pub confused_with: Vec<(String, usize)>,
 }
 
-/// The scores of every label that occurs, in the order of their ids. `given` has the id that each pair was given.
+/// The scores of every label that occurs, in the order of their ids. `names` are the labels that examples have, and
+/// `given` the ids of those that they were given.
 ///
 /// # Errors
 /// A label cannot be encoded.
-pub fn of_labels(labels: &Tokenizer, pairs: &[Pair], given: &[Vec<u32>]) -> Result<Vec<LabelScores>, DataError> {
+pub fn of_labels(labels: &Tokenizer, names: &[&str], given: &[Vec<u32>]) -> Result<Vec<LabelScores>, DataError> {
     let size = labels.vocab_size();
     let mut counts = vec![vec![0_usize; size]; size];
-    for (pair, given) in pairs.iter().zip(given) {
-        if let (Some(&label), Some(&given)) = (labels.encode(&pair.tgt)?.first(), given.first()) {
+    for (name, given) in names.iter().zip(given) {
+        if let (Some(&label), Some(&given)) = (labels.encode(name)?.first(), given.first()) {
             counts[label as usize][given as usize] += 1;
         }
     }
@@ -79,9 +79,8 @@ mod tests {
         let labels = LabelSet::new(["a", "b", "c"].map(str::to_owned));
         let labels = Tokenizer::of_labels(&labels).expect("there are labels");
         let id = |label: &str| labels.encode(label).expect("it is known");
-        let pair = |label: &str| Pair { src: String::new(), tgt: label.to_owned() };
-        let pairs = ["a", "a", "a", "b", "b"].map(pair);
-        let scores = of_labels(&labels, &pairs, &["a", "a", "b", "b", "c"].map(id)).expect("they are known");
+        let names = ["a", "a", "a", "b", "b"];
+        let scores = of_labels(&labels, &names, &["a", "a", "b", "b", "c"].map(id)).expect("they are known");
         let row = |scores: &LabelScores| (scores.label.clone(), scores.examples, scores.precision, scores.recall);
         let rows: Vec<_> = scores.iter().map(row).collect();
         let expected = [

@@ -2,17 +2,17 @@
 
 use burn::tensor::Transaction;
 use polyglow_data::alignment::Link;
-use polyglow_data::batch::Batch;
 use polyglow_data::corpus::Pair;
 use polyglow_data::example::Example;
+use polyglow_data::sources::PairBatch;
+use polyglow_model::{Inspect, Pair as Inputs};
 
-use crate::device::upload;
+use crate::device::upload_rows;
 use crate::error::Result;
-use crate::predict::translate::{Member, Translator};
+use crate::predict::runner::Runner;
 
 /// A pair in ids, with the word that each of them belongs to.
 struct Tokens {
-    index: usize,
     example: Example,
     src_words: Vec<usize>,
     tgt_words: Vec<usize>,
@@ -33,33 +33,33 @@ impl Tokens {
 ///
 /// # Errors
 /// A line cannot be encoded.
-pub fn align(translator: &Translator<'_>, pairs: &[Pair]) -> Result<Vec<Vec<Vec<Link>>>> {
-    let Member { model, src } = translator.members[0];
-    let mut tokens = Vec::with_capacity(pairs.len());
-    for (index, pair) in pairs.iter().enumerate() {
-        let cut = |(ids, words): (Vec<u32>, Vec<usize>)| {
-            let len = ids.len().min(translator.longest());
-            (ids[..len].to_vec(), words[..len].to_vec())
-        };
-        let (src_ids, src_words) = cut(src.encode_words(&pair.src)?);
-        let (tgt_ids, tgt_words) = cut(translator.tgt.encode_words(&pair.tgt)?);
-        tokens.push(Tokens { index, example: Example { src: src_ids, tgt: tgt_ids }, src_words, tgt_words });
-    }
-    tokens.sort_by_key(Tokens::width);
-    let mut links = vec![Vec::new(); pairs.len()];
-    for rows in translator.forced_batches(&tokens, Tokens::width) {
+pub fn align<M: Inspect<Inputs: From<Inputs>>>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Vec<Vec<Link>>>> {
+    let (member, tgt) = (&runner.members[0], &runner.tgt);
+    let cut = |(ids, words): (Vec<u32>, Vec<usize>)| {
+        let len = ids.len().min(runner.longest);
+        (ids[..len].to_vec(), words[..len].to_vec())
+    };
+    let encode = |pair: &Pair| {
+        let (src, src_words) = cut(member.src.encode_words(&pair.src)?);
+        let (tgt, tgt_words) = cut(tgt.encode_words(&pair.tgt)?);
+        Ok(Tokens { example: Example { src, tgt }, src_words, tgt_words })
+    };
+    let tokens: Vec<Tokens> = pairs.iter().map(encode).collect::<Result<_>>()?;
+    runner.shortest_first(&tokens, Tokens::width, |rows| {
         let examples: Vec<Example> = rows.iter().map(|row| row.example.clone()).collect();
-        let batch = Batch::new(&examples, src.special(), translator.tgt.special(), translator.pad_multiple);
-        let ids = |values, len| upload(values, len, translator.device);
-        let layers = model.cross_attention(ids(batch.src, batch.src_len), ids(batch.tgt_in, batch.tgt_len));
+        let batch = PairBatch::new(&examples, member.src.special(), tgt.special(), runner.pad_multiple);
+        let (src, tgt_in) = (upload_rows(&batch.src, &runner.device), upload_rows(&batch.tgt_in, &runner.device));
+        let layers = member.model.cross_attention(Inputs { src, tgt_in }.into());
+        let mut links = vec![Vec::new(); rows.len()];
         for layer in layers.into_iter().fold(Transaction::default(), Transaction::register).execute() {
             let weights: Vec<f32> = layer.iter().collect();
-            for (row, weights) in rows.iter().zip(weights.chunks(batch.tgt_len * batch.src_len)) {
-                links[row.index].push(strongest(row, weights, batch.src_len));
+            let weights = weights.chunks(batch.tgt_in.len * batch.src.len);
+            for ((row, weights), links) in rows.iter().zip(weights).zip(&mut links) {
+                links.push(strongest(row, weights, batch.src.len));
             }
         }
-    }
-    Ok(links)
+        Ok(links)
+    })
 }
 
 /// The source word with the most attention for each target word.
@@ -103,8 +103,7 @@ mod tests {
     #[test]
     fn words_gather_the_attention_of_their_tokens() {
         // Three source tokens in two words and the end mark; three target tokens in two words.
-        let tokens =
-            Tokens { index: 0, example: Example::default(), src_words: vec![0, 1, 1], tgt_words: vec![0, 0, 1] };
+        let tokens = Tokens { example: Example::default(), src_words: vec![0, 1, 1], tgt_words: vec![0, 0, 1] };
         let weights = [0.4, 0.3, 0.2, 0.1, 0.3, 0.2, 0.2, 0.3, 0.1, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0, 1.0];
         assert_eq!(strongest(&tokens, &weights, 4), [(1, 0), (0, 1)]);
     }

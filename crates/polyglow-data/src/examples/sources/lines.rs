@@ -1,0 +1,77 @@
+//! Lines of text that has one side, each a text of its own.
+
+use std::sync::Arc;
+
+use super::{BatchSource, Cached, pairs, size_of_rows};
+use crate::batching::{BatchingConfig, EpochPlan};
+use crate::dropout::BpeDropout;
+use crate::error::DataError;
+use crate::id_cache::IdCache;
+use crate::padded::Padded;
+use crate::special::SpecialIds;
+
+/// Padded text: at each position the id before the one to predict, and that one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TextBatch {
+    /// What the model reads, `[batch, len]`.
+    pub inputs: Padded,
+    /// What it predicts, `[batch, len]`.
+    pub targets: Padded,
+}
+
+impl TextBatch {
+    /// Whole lines: `<s> t1 t2` is read, `t1 t2 </s>` predicted.
+    pub fn of_lines<R: AsRef<[u32]>>(lines: &[R], special: SpecialIds, pad_multiple: usize) -> Self {
+        let longest = lines.iter().map(|line| line.as_ref().len() + 1).max().unwrap_or(0);
+        let mut inputs = Padded::with_room(lines.len(), longest, pad_multiple);
+        for line in lines {
+            inputs.push(&[&[special.bos], line.as_ref()], special.pad);
+        }
+        Self { inputs, targets: Padded::ended(lines, special.eos, special.pad, pad_multiple) }
+    }
+}
+
+/// Batches of lines from an id cache of text that has one side.
+pub struct LineSource {
+    cached: Cached,
+    dropout: Option<BpeDropout>,
+}
+
+impl LineSource {
+    /// The lines of `cache`.
+    ///
+    /// # Errors
+    /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
+    pub fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
+        let cached = Cached { cache, config };
+        let dropout = cached.dropout()?;
+        Ok(Self { cached, dropout })
+    }
+}
+
+impl BatchSource for LineSource {
+    type Batch = TextBatch;
+    type Error = DataError;
+
+    fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
+        let Cached { cache, config } = &self.cached;
+        self.cached.plan(epoch, |example| pairs::padded(config, cache.lengths(example)))
+    }
+
+    fn batch(&self, epoch: u64, items: &[u32]) -> Result<TextBatch, DataError> {
+        let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
+        let lines: Vec<&[u32]> = examples.iter().map(|example| &*example.tgt).collect();
+        let Cached { cache, config } = &self.cached;
+        Ok(TextBatch::of_lines(&lines, cache.tokenizers().tgt.special(), config.pad_multiple))
+    }
+
+    fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
+        let Cached { cache, config } = &self.cached;
+        let padded = |item| (0, pairs::padded(config, cache.lengths(item)).1);
+        size_of_rows(items, padded, |item| (0, cache.lengths(item).1 + 1))
+    }
+
+    fn origin(&self, example: u32) -> String {
+        self.cached.origin(example)
+    }
+}

@@ -1,0 +1,215 @@
+//! What the user wrote becomes what runs: everything that a config leaves open is decided here, once.
+
+use std::num::NonZeroUsize;
+
+use burn::tensor::Device;
+#[cfg(feature = "training")]
+use polyglow_data::batching::BatchingConfig;
+use polyglow_data::config::{Content, ImageConfig};
+use polyglow_data::skip_gram::SkipGrams;
+use polyglow_model::quantization::has_int8_kernels;
+use polyglow_model::{Precision, Task as TaskKind, computes_on_host};
+
+use crate::config::{BestMetric, Config, MaxTokens};
+use crate::device;
+use crate::error::{Result, failed, usage, with_hint};
+
+/// What is learned, with the settings that only this task has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TaskPlan {
+    /// The target, given the source.
+    Translation,
+    /// The next token of a text.
+    Language {
+        /// Positions of the windows in which the text is read as a stream; line by line without it.
+        context_len: Option<NonZeroUsize>,
+    },
+    /// Which words stand beside a word.
+    Words(SkipGrams),
+    /// The label of a text.
+    Labels,
+    /// The label of an image.
+    Images(ImageConfig),
+    /// The tokens that are hidden in a text.
+    Masked,
+}
+
+impl TaskPlan {
+    /// The task that a config's model is for.
+    fn new(config: &Config) -> Self {
+        match config.model.task() {
+            TaskKind::Translation => Self::Translation,
+            TaskKind::Language => Self::Language { context_len: config.data.context_len },
+            TaskKind::Words => Self::Words(config.data.words()),
+            TaskKind::Labels => Self::Labels,
+            TaskKind::Images => Self::Images(config.data.images()),
+            TaskKind::Masked => Self::Masked,
+        }
+    }
+
+    /// The task without its settings.
+    pub fn kind(&self) -> TaskKind {
+        match self {
+            Self::Translation => TaskKind::Translation,
+            Self::Language { .. } => TaskKind::Language,
+            Self::Words(_) => TaskKind::Words,
+            Self::Labels => TaskKind::Labels,
+            Self::Images(_) => TaskKind::Images,
+            Self::Masked => TaskKind::Masked,
+        }
+    }
+}
+
+/// What runs. Nothing resolves anything later.
+///
+/// ```
+/// use polyglow_train::{Config, Plan, TaskPlan};
+///
+/// let plan = Plan::new(Config::from_text("data.corpus = 'digits'\ntrain.max_steps = 2", &[])?)?;
+/// assert_eq!((plan.task, plan.pad_multiple, plan.max_tokens()), (TaskPlan::Translation, 1, 4096));
+/// assert!(plan.config.model.d_model.is_some());
+/// # Ok::<(), polyglow_train::TrainError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The config with every key that was left open filled in; but for `train.max_tokens = "auto"`, which is found out
+    /// before the first step ([`Plan::with_max_tokens`]).
+    pub config: Config,
+    /// What is learned.
+    pub task: TaskPlan,
+    /// What the corpus is made of.
+    pub content: Content,
+    /// Where it runs, without autodiff.
+    pub device: Device,
+    /// Whether that computes in host memory.
+    pub on_host: bool,
+    /// Whether training runs the fused kernels of polyglow-kernels.
+    pub has_kernels: bool,
+    /// What padded lengths are multiples of.
+    pub pad_multiple: usize,
+}
+
+impl Plan {
+    /// Plans what a config asks for, on the device that it names.
+    ///
+    /// # Errors
+    /// The device is not there.
+    pub fn new(config: Config) -> Result<Self> {
+        let device = device::open(&config.device)?;
+        Ok(Self::on(config, device, None))
+    }
+
+    /// As [`Self::new`], on a device that is open already. `before` is the config of the run that goes on, if one does: what
+    /// that found out when it began is kept, since the order of the data depends on it.
+    pub fn on(config: Config, device: Device, before: Option<&Config>) -> Self {
+        let on_host = computes_on_host(&device);
+        let config = fill_in(config, on_host, before);
+        let train = &config.train;
+        // All fused kernels are for the same backend. Those for training are of f32, and keep what their backward pass needs.
+        let has_kernels =
+            has_int8_kernels(&device) && train.precision == Precision::F32 && !train.gradient_checkpointing;
+        let (task, content) = (TaskPlan::new(&config), config.content());
+        let pad_multiple = train.pad_multiple.unwrap_or(1);
+        Self { config, task, content, device, on_host, has_kernels, pad_multiple }
+    }
+
+    /// The plan with this size of batches, in tokens.
+    #[must_use]
+    pub fn with_max_tokens(mut self, max_tokens: usize) -> Self {
+        self.config.train.max_tokens = MaxTokens::Tokens(max_tokens);
+        self
+    }
+
+    /// The size of batches, in tokens; the default if it has yet to be found out.
+    pub fn max_tokens(&self) -> usize {
+        self.config.train.max_tokens.tokens()
+    }
+
+    /// Width of the model's hidden states, by which one of the schedules scales.
+    pub fn d_model(&self) -> usize {
+        // Filled in by `fill_in`.
+        self.config.model.d_model.unwrap_or(1)
+    }
+
+    /// How examples are put into batches.
+    #[cfg(feature = "training")]
+    pub fn batching(&self) -> BatchingConfig {
+        BatchingConfig {
+            max_tokens: self.max_tokens(),
+            pad_multiple: self.pad_multiple,
+            seed: self.config.seed,
+            dropout: self.config.tokenizer.dropout,
+        }
+    }
+
+    /// The device that a model is trained on: one that differentiates, in the way that the config asks for.
+    ///
+    /// # Errors
+    /// It does not compute in `train.precision` ([`ErrorKind::Usage`](crate::ErrorKind::Usage)).
+    pub fn training_device(&self) -> Result<Device> {
+        let train = &self.config.train;
+        if !train.precision.is_supported(&self.device) {
+            let name = &self.config.device;
+            let error = failed!("`train.precision = \"bf16\"`: the device `{name}` does not compute in bf16");
+            let advice =
+                "set `train.precision = \"f32\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere";
+            return Err(with_hint(usage(error), advice));
+        }
+        let device = self.device.clone().autodiff();
+        Ok(if train.gradient_checkpointing { device.gradient_checkpointing() } else { device })
+    }
+}
+
+/// The config with a value for every key that has one here.
+fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
+    let mut filled = Config { model: config.model.resolve(), ..config };
+    let task = filled.model.task();
+    let Config { data, train, .. } = &mut filled;
+    match task {
+        TaskKind::Words => data.words = Some(data.words()),
+        TaskKind::Images => data.images = Some(data.images()),
+        TaskKind::Translation | TaskKind::Language | TaskKind::Labels | TaskKind::Masked => {}
+    }
+    // Only translations can be scored by another measure than the loss.
+    let best_metric = if task == TaskKind::Translation { BestMetric::Bleu } else { BestMetric::Loss };
+    train.best_metric.get_or_insert(best_metric);
+    // GPU kernels are tuned and compiled for each shape, so there should be few shapes; a CPU does only what is asked.
+    let pad_multiple = before.and_then(|before| before.train.pad_multiple).unwrap_or(if on_host { 1 } else { 8 });
+    train.pad_multiple.get_or_insert(pad_multiple);
+    if let (MaxTokens::Auto, Some(before)) = (train.max_tokens, before) {
+        train.max_tokens = before.train.max_tokens;
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        Plan::new(Config::from_text(text, &[]).expect("it is a config")).expect("flex is in this build")
+    }
+
+    #[test]
+    fn a_plan_leaves_nothing_open_and_plans_to_itself() {
+        let plan_ = plan("data.corpus = 'digits'\ntrain.max_steps = 1");
+        assert_eq!((plan_.task, plan_.content, plan_.pad_multiple), (TaskPlan::Translation, Content::Pairs, 1));
+        assert!(plan_.on_host && plan_.has_kernels);
+        assert_eq!(plan_.config.train.best_metric, Some(BestMetric::Bleu));
+        assert!(plan_.config.model.d_model.is_some());
+        let text = plan_.config.to_toml().expect("it can be written");
+        assert_eq!(plan(&text).config, plan_.config);
+    }
+
+    #[test]
+    fn a_run_that_goes_on_keeps_what_it_found_out() {
+        let text = "data.corpus = 'digits'\ntrain.max_steps = 1\ntrain.max_tokens = 'auto'";
+        let config = Config::from_text(text, &[]).expect("it is a config");
+        let before = plan(text).with_max_tokens(123);
+        let mut before = before.config;
+        before.train.pad_multiple = Some(4);
+        let device = device::open("flex").expect("flex is in this build");
+        let plan = Plan::on(config, device, Some(&before));
+        assert_eq!((plan.max_tokens(), plan.pad_multiple), (123, 4));
+    }
+}

@@ -1,0 +1,384 @@
+//! What can be learned: a folder per task, with its batches, its loss, and what its models are used for.
+//!
+//! The loop in [`mod@crate::train`] knows only the trait [`Task`]. A new task is a file or folder here and a row in
+//! [`with_task`] and [`evaluate`], with a variant of [`TaskPlan`]; a task of one's own implements the trait anywhere.
+
+pub mod hidden_tokens;
+pub mod images;
+pub mod labels;
+pub mod language;
+pub mod translation;
+pub mod words;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::id_cache::IdCache;
+use polyglow_data::image_set::ImageSet;
+use polyglow_data::sources::{
+    BatchSource, ImageSource, LabelSource, LineSource, MaskedSource, SkipGramSource, WindowSource,
+};
+use polyglow_data::tokenizer::Tokenizers;
+use polyglow_metrics::Tokenizer as BleuTokenizer;
+use polyglow_model::{LossOutput, Model};
+
+use crate::error::{Result, TrainError, ensure};
+use crate::plan::{Plan, TaskPlan};
+use crate::predict::evaluation::{Evaluation, Scores};
+use crate::predict::runner::Runner;
+use crate::predict::teacher_forcing::Forced;
+use crate::workload::BatchShape;
+
+/// What a model learns: its batches, its loss, its scores.
+///
+/// A task of one's own may be made of another, here with half of its loss; `examples/custom_data.rs` makes one from nothing.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use burn::tensor::Device;
+/// use polyglow_model::Model;
+/// use polyglow_train::predict::model::model_shape;
+/// use polyglow_train::tasks::translation::Translation;
+/// use polyglow_train::tasks::{BatchOf, BatchSize, Loss};
+/// use polyglow_train::{Config, Ending, Silent, Stop, Task, Training};
+///
+/// struct Half<T>(T);
+///
+/// impl<T: Task> Task for Half<T> {
+///     type Model = T::Model;
+///     type Source = T::Source;
+///     type Inputs = T::Inputs;
+///
+///     fn source(&self) -> &Arc<T::Source> {
+///         self.0.source()
+///     }
+///
+///     fn size(&self, batch: &BatchOf<Self>) -> BatchSize {
+///         self.0.size(batch)
+///     }
+///
+///     fn upload(&self, batch: &BatchOf<Self>, device: &Device) -> T::Inputs {
+///         self.0.upload(batch, device)
+///     }
+///
+///     fn loss(&self, model: &T::Model, inputs: T::Inputs) -> Loss {
+///         let loss = self.0.loss(model, inputs);
+///         Loss { minimized: loss.minimized * 0.5, ..loss }
+///     }
+/// }
+///
+/// let text = "data.corpus = 'digits'
+///     tokenizer.kind = 'word'
+///     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
+///     train = { max_steps = 2, max_tokens = 200 }";
+/// let dir = tempfile::tempdir()?;
+/// let training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut Silent)?;
+/// let task = Half(Translation::<Model>::new(training.setting()?, Arc::clone(training.data.text()?))?);
+/// let shape = model_shape(&training.plan, &training.tokenizers)?;
+/// let (ending, _) = training.run_with(&task, |device| shape.init(1, device), &Stop::default(), &mut Silent)?;
+/// assert_eq!(ending, Ending::Done);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Task: Send + Sync + 'static {
+    /// The model that learns.
+    type Model: Module;
+    /// Where its batches come from.
+    type Source: BatchSource<Error: Into<TrainError>>;
+    /// A batch on the device.
+    type Inputs;
+
+    /// Where batches come from.
+    fn source(&self) -> &Arc<Self::Source>;
+
+    /// How large a batch is.
+    fn size(&self, batch: &BatchOf<Self>) -> BatchSize;
+
+    /// Brings a batch to the device.
+    fn upload(&self, batch: &BatchOf<Self>, device: &Device) -> Self::Inputs;
+
+    /// The loss of a batch, as sums over its targets.
+    fn loss(&self, model: &Self::Model, inputs: Self::Inputs) -> Loss;
+
+    /// Scores held-out data; `None` if there is none. `model` is on a device that does not differentiate.
+    ///
+    /// # Errors
+    /// The data cannot be scored.
+    fn validate(&self, _model: Self::Model) -> Result<Option<Validation>> {
+        Ok(None)
+    }
+}
+
+/// A batch of a task, in host memory.
+pub type BatchOf<T> = <<T as Task>::Source as BatchSource>::Batch;
+
+/// How large a batch is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BatchSize {
+    /// Its shape, with padding.
+    pub shape: BatchShape,
+    /// Input and target positions that are no padding.
+    pub real_positions: usize,
+    /// Targets that count in the loss, which is divided by their number.
+    pub targets: usize,
+    /// Bytes that go to the device.
+    pub bytes: usize,
+}
+
+/// Bytes of an id on the device.
+pub(crate) const ID_BYTES: usize = size_of::<i32>();
+
+/// The loss of a batch, as sums in nats, `[1]` each.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    /// What is differentiated.
+    pub minimized: Tensor<1>,
+    /// Smoothed cross-entropy.
+    pub loss_sum: Tensor<1>,
+    /// Cross-entropy without smoothing.
+    pub nll_sum: Tensor<1>,
+}
+
+impl From<LossOutput> for Loss {
+    fn from(LossOutput { loss_sum, nll_sum }: LossOutput) -> Self {
+        Self { minimized: loss_sum.clone(), loss_sum, nll_sum }
+    }
+}
+
+impl Loss {
+    /// A loss that is one sum, such as that of a task of one's own.
+    pub fn new(sum: Tensor<1>) -> Self {
+        Self { minimized: sum.clone(), loss_sum: sum.clone(), nll_sum: sum }
+    }
+}
+
+/// What a validation found.
+#[derive(Clone, Debug)]
+pub struct Validation {
+    /// The scores.
+    pub scores: Scores,
+    /// What the model wrote, one line per example; empty if it writes nothing.
+    pub outputs: Vec<String>,
+    /// Some examples to look at: input, reference, and what the model wrote.
+    pub samples: Vec<[String; 3]>,
+}
+
+/// Translations that are shown after each validation.
+const SAMPLES: usize = 3;
+
+impl Validation {
+    /// Of translations.
+    fn new(evaluation: Evaluation, pairs: &[Pair]) -> Self {
+        let Evaluation { scores, hypotheses: outputs, .. } = evaluation;
+        let sample = |(pair, output): (&Pair, &String)| [pair.src.clone(), pair.tgt.clone(), output.clone()];
+        let samples = pairs.iter().zip(&outputs).take(SAMPLES).map(sample).collect();
+        Self { scores, outputs, samples }
+    }
+}
+
+/// Data that is not trained on.
+#[derive(Clone, Debug)]
+pub enum HeldOut {
+    /// Text: pairs, lines, or texts with labels.
+    Text(Vec<Pair>),
+    /// Images with labels.
+    Images(Arc<ImageSet>),
+}
+
+impl Default for HeldOut {
+    fn default() -> Self {
+        Self::Text(Vec::new())
+    }
+}
+
+impl HeldOut {
+    /// Reads a corpus as a whole.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(corpus: &Corpus) -> Result<Self> {
+        match corpus.images() {
+            Some(sets) => Ok(Self::Images(ImageSet::join(&sets))),
+            None => Ok(Self::Text(corpus.pairs().collect::<Result<_, _>>()?)),
+        }
+    }
+
+    /// Number of examples.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Text(pairs) => pairs.len(),
+            Self::Images(images) => images.len(),
+        }
+    }
+
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The pairs; none of images.
+    pub fn pairs(&self) -> &[Pair] {
+        match self {
+            Self::Text(pairs) => pairs,
+            Self::Images(_) => &[],
+        }
+    }
+
+    /// The label of each example, if it is labeled: the target of each pair.
+    pub fn labels(&self) -> Vec<&str> {
+        match self {
+            Self::Text(pairs) => pairs.iter().map(|pair| pair.tgt.as_str()).collect(),
+            Self::Images(images) => {
+                images.label_ids.iter().map(|&id| images.labels.names()[id as usize].as_str()).collect()
+            }
+        }
+    }
+}
+
+/// Scores the models of a runner on held-out data.
+///
+/// # Errors
+/// A line cannot be encoded or decoded; the set is empty, or not what the models were trained for.
+pub fn evaluate(runner: &Runner, held_out: &HeldOut, tokenize: BleuTokenizer) -> Result<Evaluation> {
+    ensure!(!held_out.is_empty(), "there is nothing to evaluate: the set is empty");
+    match (runner.task, held_out) {
+        (TaskPlan::Translation, HeldOut::Text(pairs)) => translation::evaluate(runner, pairs, tokenize),
+        (TaskPlan::Language { context_len }, HeldOut::Text(pairs)) => language::evaluate(runner, pairs, context_len),
+        (TaskPlan::Words(config), HeldOut::Text(pairs)) => words::evaluate(runner, pairs, config),
+        (TaskPlan::Labels, HeldOut::Text(pairs)) => labels::evaluate(runner, pairs),
+        (TaskPlan::Images(_), HeldOut::Images(images)) => images::evaluate(runner, images),
+        (TaskPlan::Masked, HeldOut::Text(pairs)) => hidden_tokens::evaluate(runner, pairs),
+        (TaskPlan::Images(_), HeldOut::Text(_)) | (_, HeldOut::Images(_)) => {
+            Err(TrainError::new("the models of images are scored on images, all others on text"))
+        }
+    }
+}
+
+/// How probable the models find the target of each pair, given its source and the tokens before.
+///
+/// # Errors
+/// A line cannot be encoded; the models do not write text.
+pub fn teacher_forced(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
+    match runner.task {
+        TaskPlan::Translation => runner.teacher_forced(pairs),
+        TaskPlan::Language { context_len } => language::teacher_forced(runner, pairs, context_len),
+        TaskPlan::Words(_) | TaskPlan::Labels | TaskPlan::Images(_) | TaskPlan::Masked => {
+            Err(TrainError::new("only models that write text are scored token by token"))
+        }
+    }
+}
+
+/// Something to do with a task, whichever it is.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// Its own.
+    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<Self::Output>;
+}
+
+/// What a built-in task takes from the plan and from the prepared data.
+#[derive(Clone)]
+pub struct Setting {
+    /// What runs.
+    pub plan: Plan,
+    /// Both sides' tokenizers.
+    pub tokenizers: Tokenizers,
+    /// What training is watched on.
+    pub valid: Arc<HeldOut>,
+    /// The most tokens of a side, without the end mark.
+    pub longest: usize,
+}
+
+/// What is trained on.
+#[derive(Clone)]
+pub enum TrainingData {
+    /// The ids of a text, on disk.
+    Text(Arc<IdCache>),
+    /// Images, in memory.
+    Images {
+        /// All of them.
+        images: Arc<ImageSet>,
+        /// The id of each one's label.
+        labels: Arc<[i32]>,
+        /// Which of them belong to each corpus, and how often an epoch holds each of these.
+        parts: Vec<(Range<u32>, f64)>,
+    },
+}
+
+impl TrainingData {
+    /// The ids of a text.
+    ///
+    /// # Errors
+    /// These are images.
+    pub fn text(&self) -> Result<&Arc<IdCache>> {
+        match self {
+            Self::Text(cache) => Ok(cache),
+            Self::Images { .. } => Err(TrainError::new("the training data are images, which have no ids")),
+        }
+    }
+}
+
+impl Setting {
+    /// What uses a model in a validation: greedy search.
+    pub(crate) fn runner<M>(&self, model: M) -> Runner<M> {
+        let Self { plan, tokenizers, longest, .. } = self;
+        Runner::new(model, plan, tokenizers, plan.config.search.greedy(), *longest)
+    }
+
+    /// Scores the validation set with a built-in model.
+    fn validate(&self, model: Model) -> Result<Option<Validation>> {
+        if self.valid.is_empty() {
+            return Ok(None);
+        }
+        let evaluation = evaluate(&self.runner(model), &self.valid, self.plan.config.train.tokenize)?;
+        Ok(Some(Validation::new(evaluation, self.valid.pairs())))
+    }
+}
+
+/// Hands the planned task to a visitor: the list of the built-in tasks.
+///
+/// # Errors
+/// The data does not suit the task; and those of the visitor.
+pub fn with_task<V: Visitor>(setting: Setting, data: &TrainingData, visitor: V) -> Result<V::Output> {
+    let batching = setting.plan.batching();
+    match (setting.plan.task, data) {
+        (TaskPlan::Translation, TrainingData::Text(cache)) => {
+            visitor.visit(translation::Translation::new(setting, Arc::clone(cache))?)
+        }
+        (TaskPlan::Language { context_len: None }, TrainingData::Text(cache)) => {
+            let source = LineSource::new(Arc::clone(cache), batching)?;
+            visitor.visit(language::Language::new(setting, source))
+        }
+        (TaskPlan::Language { context_len: Some(context_len) }, TrainingData::Text(cache)) => {
+            let source = WindowSource::new(Arc::clone(cache), batching, context_len)?;
+            visitor.visit(language::Language::new(setting, source))
+        }
+        (TaskPlan::Words(config), TrainingData::Text(cache)) => {
+            let source = SkipGramSource::new(Arc::clone(cache), batching, config)?;
+            visitor.visit(words::WordVectors::new(setting, source))
+        }
+        (TaskPlan::Labels, TrainingData::Text(cache)) => {
+            let source = LabelSource::new(Arc::clone(cache), batching)?;
+            visitor.visit(labels::Labels::new(setting, source))
+        }
+        (TaskPlan::Masked, TrainingData::Text(cache)) => {
+            let source = MaskedSource::new(Arc::clone(cache), batching)?;
+            visitor.visit(hidden_tokens::HiddenTokens::new(setting, source))
+        }
+        (TaskPlan::Images(config), TrainingData::Images { images, labels, parts }) => {
+            let (images, labels) = (Arc::clone(images), Arc::clone(labels));
+            let source = ImageSource::new(images, labels, parts.clone(), batching, config.augment);
+            visitor.visit(images::Images::new(setting, source))
+        }
+        (TaskPlan::Images(_), TrainingData::Text(_)) | (_, TrainingData::Images { .. }) => {
+            Err(TrainError::new("models of images learn from images, all others from text"))
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Hidden tokens: which token stood where a text shows a mask (Devlin et al., 2019).
+
+use std::sync::Arc;
+
+use burn::tensor::{Device, Int, Tensor};
+use polyglow_data::corpus::Pair;
+use polyglow_data::masking::Masked;
+use polyglow_data::sources::{MaskedBatch, MaskedSource};
+use polyglow_model::{Model, Predict, Text};
+
+use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
+use crate::device::{upload, upload_rows};
+use crate::error::{Context, Result};
+use crate::predict::evaluation::Evaluation;
+use crate::predict::runner::{Runner, at_targets};
+use crate::predict::teacher_forcing::Forced;
+use crate::workload::BatchShape;
+
+/// Learning to find hidden tokens.
+pub struct HiddenTokens {
+    source: Arc<MaskedSource>,
+    setting: Setting,
+    pad_id: u32,
+}
+
+impl HiddenTokens {
+    /// Learns from the texts of `source`.
+    pub fn new(setting: Setting, source: MaskedSource) -> Self {
+        let pad_id = setting.tokenizers.tgt.special().pad;
+        Self { source: Arc::new(source), setting, pad_id }
+    }
+}
+
+impl Task for HiddenTokens {
+    type Model = Model;
+    type Source = MaskedSource;
+    type Inputs = (Text, Tensor<1, Int>);
+
+    fn source(&self) -> &Arc<MaskedSource> {
+        &self.source
+    }
+
+    fn size(&self, batch: &MaskedBatch) -> BatchSize {
+        let MaskedBatch { shown, asked, num_asked, .. } = batch;
+        let bytes = ID_BYTES * (shown.ids.len() + asked.len());
+        let shape = BatchShape { rows: shown.num_rows(), src_len: shown.len, tgt_len: shown.len };
+        BatchSize { shape, real_positions: shown.num_real() + num_asked, targets: *num_asked, bytes }
+    }
+
+    fn upload(&self, batch: &MaskedBatch, device: &Device) -> Self::Inputs {
+        let targets = upload(batch.asked.clone(), batch.shown.len, device).flatten(0, 1);
+        (Text { ids: upload_rows(&batch.shown, device) }, targets)
+    }
+
+    fn loss(&self, model: &Model, (text, targets): Self::Inputs) -> Loss {
+        let smoothing = self.setting.plan.config.train.label_smoothing;
+        Predict::<Text>::predict(model, text).loss(targets, smoothing, self.pad_id).into()
+    }
+
+    fn validate(&self, model: Model) -> Result<Option<Validation>> {
+        self.setting.validate(model)
+    }
+}
+
+/// Hides tokens of each text, the same in every call, and scores how they are found. A text that is longer than the models
+/// is cut, with a warning.
+///
+/// # Errors
+/// A text cannot be encoded.
+pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
+    let texts: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
+    let longest = runner.longest;
+    let mut rows: Vec<(u64, Vec<u32>)> =
+        (0..).zip(runner.tgt.encode_batch(&texts).context("encoding the text")?).collect();
+    let too_long = rows.iter().filter(|(_, ids)| ids.len() > longest).count();
+    if too_long > 0 {
+        tracing::warn!("{too_long} texts are longer than the model's {longest} tokens: only their beginning is scored");
+    }
+    for (_, ids) in &mut rows {
+        ids.truncate(longest);
+    }
+    let (special, vocab_size) = (runner.tgt.special(), runner.tgt.vocab_size());
+    let forced = runner.shortest_first(
+        &rows,
+        |(_, ids)| ids.len() + 1,
+        |rows| {
+            let hide = |&&(key, ref ids): &&(u64, Vec<u32>)| Masked::new(ids, special, vocab_size, key);
+            let texts: Vec<Masked> = rows.iter().map(hide).collect();
+            let MaskedBatch { shown, asked, .. } = MaskedBatch::new(&texts, special, runner.pad_multiple);
+            let ids = upload_rows(&shown, &runner.device);
+            let log_probs = runner
+                .log_probs(|_, member| Predict::<Text>::predict(&member.model, Text { ids: ids.clone() }).logits());
+            let found = at_targets(&log_probs, asked, shown.len, Some(special.pad));
+            Ok(found.iter().map(|row| Forced::new(row)).collect())
+        },
+    )?;
+    Ok(Evaluation::of_forced(forced))
+}

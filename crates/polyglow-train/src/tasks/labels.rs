@@ -1,0 +1,167 @@
+//! Labels of texts.
+
+pub mod confusion;
+
+use std::sync::Arc;
+
+use burn::tensor::{Device, Int, Tensor};
+use polyglow_data::corpus::Pair;
+use polyglow_data::padded::Padded;
+use polyglow_data::sources::{LabelBatch, LabelSource};
+use polyglow_data::tokenizer::Tokenizer;
+use polyglow_model::{Model, Predict, Text};
+
+use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
+use crate::device::{upload, upload_rows};
+use crate::error::{Context, Result, failed, with_hint};
+use crate::predict::evaluation::Evaluation;
+use crate::predict::runner::{Runner, at_targets, most_probable};
+use crate::predict::teacher_forcing::Forced;
+use crate::workload::BatchShape;
+
+/// Labels that are listed in a message.
+const SHOWN_LABELS: usize = 50;
+
+/// Learning what texts are.
+pub struct Labels {
+    source: Arc<LabelSource>,
+    setting: Setting,
+}
+
+impl Labels {
+    /// Learns from the texts of `source`.
+    pub fn new(setting: Setting, source: LabelSource) -> Self {
+        Self { source: Arc::new(source), setting }
+    }
+}
+
+impl Task for Labels {
+    type Model = Model;
+    type Source = LabelSource;
+    type Inputs = (Text, Tensor<1, Int>);
+
+    fn source(&self) -> &Arc<LabelSource> {
+        &self.source
+    }
+
+    fn size(&self, batch: &LabelBatch) -> BatchSize {
+        let rows = batch.labels.len();
+        let bytes = ID_BYTES * (batch.texts.ids.len() + rows);
+        let shape = BatchShape { rows, src_len: batch.texts.len, tgt_len: 1 };
+        BatchSize { shape, real_positions: batch.texts.num_real() + rows, targets: rows, bytes }
+    }
+
+    fn upload(&self, batch: &LabelBatch, device: &Device) -> Self::Inputs {
+        let labels = upload(batch.labels.clone(), 1, device).flatten(0, 1);
+        (Text { ids: upload_rows(&batch.texts, device) }, labels)
+    }
+
+    fn loss(&self, model: &Model, (text, labels): Self::Inputs) -> Loss {
+        let smoothing = self.setting.plan.config.train.label_smoothing;
+        Predict::<Text>::predict(model, text).loss(labels, smoothing, self.setting.tokenizers.tgt.special().pad).into()
+    }
+
+    fn validate(&self, model: Model) -> Result<Option<Validation>> {
+        self.setting.validate(model)
+    }
+}
+
+/// What something probably is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Guess {
+    /// The most probable label.
+    pub label: String,
+    /// Its probability, 0 to 1.
+    pub probability: f64,
+}
+
+/// Scores the labels of texts under the models. A text that is longer than the models is cut, with a warning.
+///
+/// # Errors
+/// The models do not know a label, or a text cannot be encoded.
+pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
+    let names: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
+    check_labels(&names, &runner.tgt)?;
+    let texts: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
+    let rows: Vec<(Vec<Vec<u32>>, i32)> =
+        encode(runner, &texts)?.into_iter().zip(label_ids(&names, &runner.tgt)?).collect();
+    let forced = runner.shortest_first(
+        &rows,
+        |(ids, _)| width(ids).max(2),
+        |rows| {
+            let texts: Vec<&Vec<Vec<u32>>> = rows.iter().map(|(ids, _)| ids).collect();
+            let labels = rows.iter().map(|(_, label)| *label).collect();
+            let found = at_targets(&log_probs(runner, &texts), labels, 1, None);
+            Ok(found.iter().map(|row| Forced::new(row)).collect())
+        },
+    )?;
+    Ok(Evaluation::of_forced(forced).with_accuracy())
+}
+
+/// The most probable label of every text. One that is longer than the models is cut, with a warning.
+///
+/// # Errors
+/// A text cannot be encoded.
+pub fn classify(runner: &Runner, texts: &[&str]) -> Result<Vec<Guess>> {
+    let rows = encode(runner, texts)?;
+    runner.shortest_first(&rows, |ids| width(ids), |rows| guesses(log_probs(runner, rows), &runner.tgt))
+}
+
+/// Makes sure that a model knows all of these labels.
+///
+/// # Errors
+/// The first one that it does not, with its number in the set.
+pub fn check_labels(names: &[&str], labels: &Tokenizer) -> Result<()> {
+    let special = labels.special();
+    let is_label = |id: &u32| !special.is_silent(*id) && *id != special.unk;
+    for (number, name) in (1..).zip(names) {
+        if !labels.encode(name)?.first().is_some_and(is_label) {
+            let known = (0..labels.vocab_size() as u32).filter(is_label).filter_map(|id| labels.token(id));
+            let known: Vec<String> = known.take(SHOWN_LABELS).map(|label| format!("`{label}`")).collect();
+            let error = failed!("number {number} of the set has the label `{name}`, which the model does not know");
+            return Err(with_hint(error, format!("it was trained for {}", known.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+/// The ids of labels; that of the unknown word for one that is not known.
+pub(crate) fn label_ids(names: &[&str], labels: &Tokenizer) -> Result<Vec<i32>> {
+    let id = |name: &&str| Ok(labels.encode(name)?.first().map_or(labels.special().unk, |&id| id) as i32);
+    names.iter().map(id).collect()
+}
+
+/// The most probable label of each row.
+pub(super) fn guesses(log_probs: Tensor<2>, labels: &Tokenizer) -> Result<Vec<Guess>> {
+    let found = most_probable(log_probs, labels.special()).into_iter().map(|best| {
+        let (id, probability) = best.context("there is no label")?;
+        Ok(Guess { label: labels.decode(&[id])?, probability })
+    });
+    found.collect()
+}
+
+/// Texts in ids, once for each member, none longer than the models.
+fn encode(runner: &Runner, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
+    let mut rows = runner.encode(texts).map_err(|error| error.context("encoding the text"))?;
+    let longest = runner.longest;
+    let too_long = rows.iter().filter(|ids| width(ids) > longest + 1).count();
+    if too_long > 0 {
+        tracing::warn!("{too_long} texts are longer than the model's {longest} tokens: only their beginning is read");
+    }
+    rows.iter_mut().flatten().for_each(|ids| ids.truncate(longest));
+    Ok(rows)
+}
+
+/// Positions of a text, with its end mark.
+fn width(ids: &[Vec<u32>]) -> usize {
+    ids.iter().map(Vec::len).max().unwrap_or(0) + 1
+}
+
+fn log_probs(runner: &Runner, rows: &[&Vec<Vec<u32>>]) -> Tensor<2> {
+    runner.log_probs(|index, member| {
+        let special = member.src.special();
+        let texts: Vec<&[u32]> = rows.iter().map(|ids| &*ids[index]).collect();
+        let texts = Padded::ended(&texts, special.eos, special.pad, runner.pad_multiple);
+        Predict::<Text>::predict(&member.model, Text { ids: upload_rows(&texts, &runner.device) }).logits()
+    })
+}

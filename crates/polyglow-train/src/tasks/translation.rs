@@ -1,0 +1,189 @@
+//! Translation: the target, given the source.
+
+pub mod alignment;
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use polyglow_data::corpus::Pair;
+use polyglow_data::example::Example;
+use polyglow_data::id_cache::IdCache;
+use polyglow_data::sources::{BatchSource, PairBatch, PairSource};
+use polyglow_metrics::Tokenizer as BleuTokenizer;
+use polyglow_model::{Generate, Pair as Inputs, Predict, alignment_loss};
+
+use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
+use crate::device::upload_rows;
+use crate::error::{Context, Result, TrainError};
+use crate::predict::evaluation::{Evaluation, TranslationScores};
+use crate::predict::runner::{Runner, at_targets};
+use crate::predict::teacher_forcing::Forced;
+use crate::workload::BatchShape;
+
+/// Learning to translate, with any model that predicts pairs and can be searched, and from any source of pairs.
+pub struct Translation<M = polyglow_model::Model, S = PairSource> {
+    source: Arc<S>,
+    setting: Setting,
+    pad_id: u32,
+    model: PhantomData<fn() -> M>,
+}
+
+impl<M> Translation<M> {
+    /// Translation of the pairs in `cache`.
+    ///
+    /// # Errors
+    /// The config asks for BPE dropout with a tokenizer that is not plain BPE.
+    pub fn new(setting: Setting, cache: Arc<IdCache>) -> Result<Self> {
+        let links = setting.plan.config.train.alignment_weight > 0.0;
+        let source = PairSource::new(cache, setting.plan.batching(), links)?;
+        Ok(Self::from_source(setting, source))
+    }
+}
+
+impl<M, S> Translation<M, S> {
+    /// Translation of the pairs of a source.
+    pub fn from_source(setting: Setting, source: S) -> Self {
+        let pad_id = setting.tokenizers.tgt.special().pad;
+        Self { source: Arc::new(source), setting, pad_id, model: PhantomData }
+    }
+}
+
+/// A batch of pairs on the device.
+pub struct Pairs {
+    inputs: Inputs,
+    /// What is predicted, `[batch * tgt_len]`.
+    targets: Tensor<1, Int>,
+    /// Where each target position should look, `[batch, tgt_len, src_len]`.
+    gold_attention: Option<Tensor<3>>,
+}
+
+impl<M, S> Task for Translation<M, S>
+where
+    M: Predict<Inputs> + Generate + 'static,
+    S: BatchSource<Batch = PairBatch, Error: Into<TrainError>>,
+{
+    type Model = M;
+    type Source = S;
+    type Inputs = Pairs;
+
+    fn source(&self) -> &Arc<S> {
+        &self.source
+    }
+
+    fn size(&self, batch: &PairBatch) -> BatchSize {
+        let PairBatch { src, tgt_in, tgt_out, gold_attention } = batch;
+        let num_values = src.ids.len() + tgt_in.ids.len() + tgt_out.ids.len();
+        let bytes = ID_BYTES * (num_values + gold_attention.as_ref().map_or(0, Vec::len));
+        let targets = tgt_out.num_real();
+        let shape = BatchShape { rows: src.num_rows(), src_len: src.len, tgt_len: tgt_out.len };
+        BatchSize { shape, real_positions: src.num_real() + targets, targets, bytes }
+    }
+
+    fn upload(&self, batch: &PairBatch, device: &Device) -> Pairs {
+        let PairBatch { src, tgt_in, tgt_out, gold_attention } = batch;
+        let shape = [src.num_rows(), tgt_out.len, src.len];
+        let gold_attention =
+            gold_attention.as_ref().map(|gold| Tensor::from_data(TensorData::new(gold.clone(), shape), device));
+        let inputs = Inputs { src: upload_rows(src, device), tgt_in: upload_rows(tgt_in, device) };
+        Pairs { inputs, targets: upload_rows(tgt_out, device).flatten(0, 1), gold_attention }
+    }
+
+    fn loss(&self, model: &M, batch: Pairs) -> Loss {
+        let Pairs { inputs, targets, gold_attention } = batch;
+        let train = &self.setting.plan.config.train;
+        let Some(gold) = gold_attention else {
+            return model.predict(inputs).loss(targets, train.label_smoothing, self.pad_id).into();
+        };
+        let (prediction, attention) = model.predict_aligned(inputs);
+        let loss = Loss::from(prediction.loss(targets, train.label_smoothing, self.pad_id));
+        match attention.map(|attention| alignment_loss(attention, gold) * train.alignment_weight) {
+            Some(guided) => Loss { minimized: loss.minimized + guided, ..loss },
+            None => loss,
+        }
+    }
+
+    fn validate(&self, model: M) -> Result<Option<Validation>> {
+        let pairs = self.setting.valid.pairs();
+        if pairs.is_empty() {
+            return Ok(None);
+        }
+        let evaluation = evaluate(&self.setting.runner(model), pairs, self.setting.plan.config.train.tokenize)?;
+        Ok(Some(Validation::new(evaluation, pairs)))
+    }
+}
+
+/// Translates the sources and scores the result, and scores the targets under the models.
+///
+/// # Errors
+/// A line cannot be encoded or decoded.
+pub fn evaluate<M: Predict<Inputs> + Generate>(
+    runner: &Runner<M>,
+    pairs: &[Pair],
+    tokenize: BleuTokenizer,
+) -> Result<Evaluation> {
+    let sources: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
+    let hypotheses = runner.best(&sources)?;
+    let scores = TranslationScores::of(&hypotheses, pairs, tokenize)?;
+    let forced = runner.teacher_forced(pairs)?;
+    Ok(Evaluation::of_forced(forced).with_translations(hypotheses, scores))
+}
+
+impl<M: Predict<Inputs>> Runner<M> {
+    /// How probable the models find the target of each pair, given its source and all targets before (teacher forcing). A
+    /// side that is longer than the models is cut, with a warning.
+    ///
+    /// # Errors
+    /// A line cannot be encoded.
+    pub fn teacher_forced(&self, pairs: &[Pair]) -> Result<Vec<Forced>> {
+        let mut rows = self.encode_pairs(pairs)?;
+        let too_long = rows.iter().filter(|row| row.width() > self.longest + 1).count();
+        if too_long > 0 {
+            let longest = self.longest;
+            tracing::warn!(
+                "{too_long} pairs are longer than the model's {longest} tokens: only their beginning is scored"
+            );
+        }
+        for Row { src, tgt } in &mut rows {
+            src.iter_mut().chain([tgt]).for_each(|side| side.truncate(self.longest));
+        }
+        let tgt_special = self.tgt.special();
+        self.shortest_first(&rows, Row::width, |rows| {
+            let batch = |member: usize| {
+                let example = |row: &&Row| Example { src: row.src[member].clone(), tgt: row.tgt.clone() };
+                let examples: Vec<Example> = rows.iter().map(example).collect();
+                PairBatch::new(&examples, self.members[member].src.special(), tgt_special, self.pad_multiple)
+            };
+            let log_probs = self.log_probs(|index, member| {
+                let PairBatch { src, tgt_in, .. } = batch(index);
+                let inputs =
+                    Inputs { src: upload_rows(&src, &self.device), tgt_in: upload_rows(&tgt_in, &self.device) };
+                member.model.predict(inputs).logits()
+            });
+            let targets = batch(0).tgt_out;
+            let found = at_targets(&log_probs, targets.ids, targets.len, Some(tgt_special.pad));
+            Ok(found.iter().map(|row| Forced::new(row)).collect())
+        })
+    }
+}
+
+impl<M> Runner<M> {
+    fn encode_pairs(&self, pairs: &[Pair]) -> Result<Vec<Row>> {
+        let texts = |side: fn(&Pair) -> &str| pairs.iter().map(side).collect::<Vec<_>>();
+        let tgt = self.tgt.encode_batch(&texts(|pair| &pair.tgt)).context("encoding the target")?;
+        let src = self.encode(&texts(|pair| &pair.src)).map_err(|error| error.context("encoding the source"))?;
+        Ok(src.into_iter().zip(tgt).map(|(src, tgt)| Row { src, tgt }).collect())
+    }
+}
+
+/// A pair in ids, its source once for each member.
+struct Row {
+    src: Vec<Vec<u32>>,
+    tgt: Vec<u32>,
+}
+
+impl Row {
+    fn width(&self) -> usize {
+        self.src.iter().map(Vec::len).max().unwrap_or(0).max(self.tgt.len()) + 1
+    }
+}
