@@ -8,7 +8,7 @@
 It needs Python alone, no network, and of this repository `scripts` and `configs`, beside the program and the text;
 PyTorch runs with `--python PROGRAM`, the interpreter that has it with CUDA. What is measured: the warm-up with an empty
 cache of kernels and with a full one; steps of `base` and `big` on 25 000 tokens in f32 and bf16, ours and PyTorch's in
-turns; both ways to look up embeddings; the Multi30k recipe, which is stopped in time. Each result is in `--out` as soon
+turns; the Multi30k recipe, which is stopped in time. Each result is in `--out` as soon
 as it is there, and what fails is in it with its message. `--smoke` tries everything in small on `wgpu:cpu`.
 """
 
@@ -150,19 +150,6 @@ class Bench:
             found |= json.loads((self.work / "pytorch.json").read_text())["pytorch"]
         self.keep(f"pytorch {preset} {precision}{' compiled' if extra else ''}", without_text(found))
 
-    def embedding(self) -> None:
-        options = self.options
-        shape, vocab = ("4x8x8", 100) if options.smoke else ("1000x25x25", 37000)
-        command = [
-            options.program, "bench", "embedding", "--json", "--device", options.device, "--vocab-size", vocab,
-            "--shape", shape, "--set", f"model.d_model={32 if options.smoke else 512}",
-        ]
-        found = self.run(command, 60)
-        if "error" not in found:
-            lookups = json.loads(found["stdout"])["lookups"]
-            found |= {times["lookup"]: times["time"]["median"] for times in lookups}
-        self.keep("embedding", without_text(found))
-
     def recipe(self, precision: str) -> None:
         overrides = [f"train.precision={precision}", "train.validate_every=1000", "train.save_every=1000"]
         if self.options.smoke:
@@ -242,7 +229,6 @@ def main() -> None:
     for preset in ("base", "big"):
         for precision in ("f32", "bf16"):
             bench.step(preset, precision)
-    bench.embedding()
     if options.python and not options.smoke:
         bench.pytorch("base", "bf16", 1000, 25, 37000, ["--compile"])
     if options.data or options.smoke:

@@ -49,8 +49,8 @@ CASES = {
     "text_class_rotary": Config("encoder", "class", activation="swiglu", norm="pre", position="rotary"),
     "masked_tokens": Config("encoder", "mean", "masked_lm", tgt_vocab=11),
     "masked_tokens_class": Config("encoder", "class", "masked_lm", norm="pre", position="learned", tgt_vocab=11),
-    "image_mean": Config("vit", "mean", activation="gelu", norm="pre", src_vocab=260),
-    "image_class": Config("vit", "class", channels=1, src_vocab=260),
+    "image_mean": Config("vit", "mean", activation="gelu", norm="pre"),
+    "image_class": Config("vit", "class", channels=1),
 }
 
 
@@ -114,7 +114,7 @@ class ImageEncoder(nn.Module):
 
     def forward(self, src: Tensor, _tgt_in: Tensor) -> tuple[Tensor, Tensor]:
         config = self.config
-        images = (src - FIRST_WORD).double().view(-1, config.height, config.width, config.channels) / 127.5 - 1
+        images = src.double().view(-1, config.height, config.width, config.channels) / 127.5 - 1
         grid = self.patch(images.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
         grid = grid + self.row_position.weight[:, None] + self.column_position.weight[None]
         x = grid.flatten(1, 2)
@@ -133,7 +133,7 @@ def our_parameters(name: str, value: Tensor) -> dict[str, Tensor]:
 def encoder_case(name: str, config: Config, seed: int) -> dict:
     generator = torch.Generator().manual_seed(seed + 1)
     if config.arch == "vit":
-        src = torch.randint(FIRST_WORD, 260, (2, config.height * config.width * config.channels), generator=generator)
+        src = torch.randint(0, 256, (2, config.height * config.width * config.channels), generator=generator)
     else:
         src = padded([row + [EOS] for row in sentences([4, 2], config.src_vocab, generator)])
     if config.head == "masked_lm":
