@@ -127,10 +127,7 @@ impl Model {
 
     /// The side that it reads before it predicts anything, or as it predicts if there is only one.
     pub fn reading_side(&self) -> Side {
-        match self.task() {
-            Task::Translation | Task::Labels | Task::Images => Side::Src,
-            Task::Language | Task::Words | Task::Masked => Side::Tgt,
-        }
+        self.task().reading_side()
     }
 
     /// The vectors of a side's tokens; the same for both sides if the model has one.

@@ -60,6 +60,16 @@ impl TaskPlan {
     }
 }
 
+/// What a corpus is made of, for a task.
+pub(crate) fn content(task: TaskKind) -> Content {
+    match task {
+        TaskKind::Translation => Content::Pairs,
+        TaskKind::Language | TaskKind::Words | TaskKind::Masked => Content::Text,
+        TaskKind::Labels => Content::LabeledText,
+        TaskKind::Images => Content::Images,
+    }
+}
+
 /// What runs. Nothing resolves anything later.
 ///
 /// ```
@@ -108,7 +118,8 @@ impl Plan {
         // All fused kernels are for the same backend. Those for training are of f32, and keep what their backward pass needs.
         let has_kernels =
             has_int8_kernels(&device) && train.precision == Precision::F32 && !train.gradient_checkpointing;
-        let (task, content) = (TaskPlan::new(&config), config.content());
+        let task = TaskPlan::new(&config);
+        let content = content(task.kind());
         let pad_multiple = train.pad_multiple.unwrap_or(1);
         Self { config, task, content, device, on_host, has_kernels, pad_multiple }
     }

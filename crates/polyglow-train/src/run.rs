@@ -22,7 +22,7 @@ use crate::predict::weights::Weights;
 pub(crate) use checkpoint::hexadecimal;
 pub use checkpoint::{Best, Checkpoint, Checkpoints, Content, TextHashes, TrainState};
 pub use lock::Lock;
-pub use model::{TrainedModel, check_attends, check_task, check_translates, runner};
+pub use model::{TrainedModel, runner};
 
 /// A run directory.
 ///

@@ -19,6 +19,7 @@ pub(crate) mod report;
 pub(crate) mod score;
 pub(crate) mod train;
 pub(crate) mod translate;
+mod uses;
 
 use clap::builder::RangedU64ValueParser;
 

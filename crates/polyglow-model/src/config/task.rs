@@ -1,5 +1,7 @@
 //! What models are for.
 
+use crate::side::Side;
+
 /// What an architecture is trained for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
@@ -27,6 +29,14 @@ impl Task {
             Self::Labels => "labels of texts",
             Self::Images => "labels of images",
             Self::Masked => "hidden tokens",
+        }
+    }
+
+    /// The side that a model reads before it predicts anything, or as it predicts if there is only one.
+    pub fn reading_side(self) -> Side {
+        match self {
+            Self::Translation | Self::Labels | Self::Images => Side::Src,
+            Self::Language | Self::Words | Self::Masked => Side::Tgt,
         }
     }
 

@@ -3,12 +3,10 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use burn::tensor::activation::log_softmax;
-use burn::tensor::{Device, Int, Tensor, Transaction};
-use polyglow_data::special::SpecialIds;
+use burn::tensor::Device;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_model::search::SearchConfig;
-use polyglow_model::{Model, Task, mean_of_probabilities};
+use polyglow_model::{Model, Task};
 
 use crate::error::Result;
 use crate::plan::{Plan, TaskPlan};
@@ -65,16 +63,6 @@ pub struct Member<M = Model> {
     pub src: Arc<Tokenizer>,
 }
 
-/// Something that a model finds at a position.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg(feature = "training")]
-pub(crate) struct Predicted {
-    pub(crate) log_prob: f32,
-    pub(crate) first: u32,
-    /// Whether the token that stands there is ranked first.
-    pub(crate) correct: bool,
-}
-
 impl<M> Runner<M> {
     /// One model that reads `longest` tokens at most.
     pub(crate) fn new(model: M, plan: &Plan, tokenizers: &Tokenizers, search: SearchConfig, longest: usize) -> Self {
@@ -95,26 +83,9 @@ impl<M> Runner<M> {
         self.task.kind()
     }
 
-    /// Runs rows in batches, the shortest first, each of at most `max_tokens` padded positions, and returns what `run` gives
-    /// for each row, in the order of `rows`.
-    ///
-    /// # Errors
-    /// The first error of `run`.
-    #[cfg(feature = "training")]
-    pub(crate) fn shortest_first<R, T>(
-        &self,
-        rows: &[R],
-        width: impl Fn(&R) -> usize,
-        run: impl FnMut(&[&R]) -> Result<Vec<T>>,
-    ) -> Result<Vec<T>> {
-        let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_by_key(|&row| width(&rows[row]));
-        let cost = |batch: &[usize]| batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])));
-        self.in_batches(rows, &order, cost, run)
-    }
-
-    /// As [`Self::shortest_first`], the longest first: the first batch shows whether the memory suffices. `width` is in
-    /// positions of a batch of searches, each of which takes up as many as hypotheses are kept.
+    /// Runs rows in batches, the longest first, so that the first batch shows whether the memory suffices, and returns what
+    /// `run` gives for each row, in the order of `rows`. `width` is in positions of a search, which takes up as many as
+    /// hypotheses are kept.
     ///
     /// # Errors
     /// The first error of `run`.
@@ -131,7 +102,7 @@ impl<M> Runner<M> {
         self.in_batches(rows, &order, cost, run)
     }
 
-    fn in_batches<R, T>(
+    pub(super) fn in_batches<R, T>(
         &self,
         rows: &[R],
         order: &[usize],
@@ -152,7 +123,7 @@ impl<M> Runner<M> {
         Ok(found.into_iter().map(|(_, found)| found).collect())
     }
 
-    fn padded(&self, len: usize) -> usize {
+    pub(super) fn padded(&self, len: usize) -> usize {
         len.next_multiple_of(self.pad_multiple.max(1))
     }
 
@@ -169,57 +140,6 @@ impl<M> Runner<M> {
         }
         Ok(encoded)
     }
-
-    /// Log-probabilities by which the members decide together. `logits` gives the scores of a member, by its number.
-    ///
-    /// # Shapes
-    /// - output: `[rows, classes]`
-    #[cfg(feature = "training")]
-    pub(crate) fn log_probs(&self, mut logits: impl FnMut(usize, &Member<M>) -> Tensor<2>) -> Tensor<2> {
-        mean_of_probabilities(
-            self.members.iter().enumerate().map(|(index, member)| log_softmax(logits(index, member), 1)),
-        )
-    }
-}
-
-/// What is found at every position that has a target, row by row. Targets that are `ignored`, such as padding, are none.
-///
-/// # Shapes
-/// - `log_probs`: `[rows * len, classes]`; `targets`: `[rows, len]` row by row
-#[cfg(feature = "training")]
-pub(crate) fn at_targets(
-    log_probs: &Tensor<2>,
-    targets: Vec<i32>,
-    len: usize,
-    ignored: Option<u32>,
-) -> Vec<Vec<Predicted>> {
-    let wanted: Vec<i64> = targets.iter().map(|&target| i64::from(target)).collect();
-    let device = log_probs.device();
-    let targets: Tensor<2, Int> = crate::device::upload(targets, 1, &device);
-    let ranked_first = log_probs.clone().argmax(1);
-    let read = Transaction::default().register(log_probs.clone().gather(1, targets)).register(ranked_first).execute();
-    let found = read[0].iter::<f32>().zip(read[1].iter::<i64>()).zip(wanted);
-    let ignored = ignored.map(i64::from);
-    let predicted: Vec<Option<Predicted>> = found
-        .map(|((log_prob, first), target)| {
-            (Some(target) != ignored).then_some(Predicted { log_prob, first: first as u32, correct: first == target })
-        })
-        .collect();
-    predicted.chunks(len.max(1)).map(|row| row.iter().copied().flatten().collect()).collect()
-}
-
-/// The label in each row of log-probabilities that is the most probable, and its probability. Only ids that stand for text
-/// are labels.
-#[cfg(feature = "training")]
-pub(crate) fn most_probable(log_probs: Tensor<2>, special: SpecialIds) -> Vec<Option<(u32, f64)>> {
-    let [_, size] = log_probs.dims();
-    let log_probs: Vec<f32> = log_probs.into_data().iter().collect();
-    let is_label = |id: u32| !special.is_silent(id) && id != special.unk;
-    let best = |row: &[f32]| {
-        let labels = (0..).zip(row).filter(|(id, _)| is_label(*id));
-        labels.max_by(|left, right| left.1.total_cmp(right.1)).map(|(id, log_prob)| (id, f64::from(*log_prob).exp()))
-    };
-    log_probs.chunks(size).map(best).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,12 @@
 //! What models find at the targets that are given to them.
 
-use super::runner::Predicted;
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{Int, Tensor, Transaction};
+use polyglow_model::mean_of_probabilities;
+
+use super::runner::{Member, Runner};
+use crate::device::upload;
+use crate::error::Result;
 
 /// How probable models find the targets of an example, each given what stands before it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,4 +36,67 @@ impl Forced {
     pub fn log_prob(&self) -> f64 {
         self.log_probs.iter().copied().map(f64::from).sum()
     }
+}
+
+/// Something that a model finds at a position.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Predicted {
+    pub(crate) log_prob: f32,
+    pub(crate) first: u32,
+    /// Whether the token that stands there is ranked first.
+    pub(crate) correct: bool,
+}
+
+impl<M> Runner<M> {
+    /// Runs rows in batches, the shortest first, each of at most `max_tokens` padded positions, and returns what `run` gives
+    /// for each row, in the order of `rows`.
+    ///
+    /// # Errors
+    /// The first error of `run`.
+    pub(crate) fn shortest_first<R, T>(
+        &self,
+        rows: &[R],
+        width: impl Fn(&R) -> usize,
+        run: impl FnMut(&[&R]) -> Result<Vec<T>>,
+    ) -> Result<Vec<T>> {
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by_key(|&row| width(&rows[row]));
+        let cost = |batch: &[usize]| batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])));
+        self.in_batches(rows, &order, cost, run)
+    }
+
+    /// Log-probabilities by which the members decide together. `logits` gives the scores of a member, by its number.
+    ///
+    /// # Shapes
+    /// - output: `[rows, classes]`
+    pub(crate) fn log_probs(&self, mut logits: impl FnMut(usize, &Member<M>) -> Tensor<2>) -> Tensor<2> {
+        mean_of_probabilities(
+            self.members.iter().enumerate().map(|(index, member)| log_softmax(logits(index, member), 1)),
+        )
+    }
+}
+
+/// What is found at every position that has a target, row by row. Targets that are `ignored`, such as padding, are none.
+///
+/// # Shapes
+/// - `log_probs`: `[rows * len, classes]`; `targets`: `[rows, len]` row by row
+pub(crate) fn at_targets(
+    log_probs: &Tensor<2>,
+    targets: Vec<i32>,
+    len: usize,
+    ignored: Option<u32>,
+) -> Vec<Vec<Predicted>> {
+    let wanted: Vec<i64> = targets.iter().map(|&target| i64::from(target)).collect();
+    let device = log_probs.device();
+    let targets: Tensor<2, Int> = upload(targets, 1, &device);
+    let ranked_first = log_probs.clone().argmax(1);
+    let read = Transaction::default().register(log_probs.clone().gather(1, targets)).register(ranked_first).execute();
+    let found = read[0].iter::<f32>().zip(read[1].iter::<i64>()).zip(wanted);
+    let ignored = ignored.map(i64::from);
+    let predicted: Vec<Option<Predicted>> = found
+        .map(|((log_prob, first), target)| {
+            (Some(target) != ignored).then_some(Predicted { log_prob, first: first as u32, correct: first == target })
+        })
+        .collect();
+    predicted.chunks(len.max(1)).map(|row| row.iter().copied().flatten().collect()).collect()
 }

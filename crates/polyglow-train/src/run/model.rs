@@ -6,11 +6,10 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::attention::AttentionKind;
-use polyglow_model::{Model, Task};
+use polyglow_model::Model;
 
 use super::RunDirectory;
-use crate::error::{Context, Result, ensure, failed, usage, with_hint};
+use crate::error::{Context, Result, ensure};
 use crate::plan::Plan;
 use crate::predict::model::{check_beam, load_weights, model_shape};
 use crate::predict::runner::{Member, Runner};
@@ -109,52 +108,4 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
         pad_multiple: plan.pad_multiple,
         longest,
     })
-}
-
-/// Checks that models translate.
-///
-/// # Errors
-/// They do not (exit code 2).
-pub fn check_translates(models: &[TrainedModel]) -> Result<()> {
-    models.iter().try_for_each(|model| check_task(model, |task| task == Task::Translation))
-}
-
-/// Checks that a model is for a wanted task.
-///
-/// # Errors
-/// It is not (exit code 2); what it can do is said.
-pub fn check_task(model: &TrainedModel, wanted: fn(Task) -> bool) -> Result<()> {
-    let task = model.model.task();
-    if wanted(task) {
-        return Ok(());
-    }
-    let (is, advice) = match task {
-        Task::Translation => ("translates", "`polyglow translate` is for it, and `polyglow evaluate` scores it"),
-        Task::Language => ("has no source", "`polyglow generate` writes text with it, `polyglow evaluate` scores it"),
-        Task::Words => ("has no source", "`polyglow embeddings` explores its vectors, `polyglow evaluate` scores it"),
-        Task::Labels | Task::Images => {
-            ("gives labels", "`polyglow classify` says what something is, `polyglow evaluate` scores it")
-        }
-        Task::Masked => (
-            "finds hidden tokens",
-            "`polyglow evaluate` scores it, and `polyglow train CONFIG --run RUN --fork NEW_RUN` teaches it labels",
-        ),
-    };
-    let (path, arch) = (model.checkpoint.path.display(), model.plan.config.model.arch.name());
-    Err(with_hint(usage(failed!("`{path}` has `model.arch = \"{arch}\"`, which {is}")), advice))
-}
-
-/// Checks that a model shows where in the source it looks.
-///
-/// # Errors
-/// It has no attention to the source (exit code 2).
-pub fn check_attends(model: &TrainedModel) -> Result<()> {
-    let (num_layers, _) = model.model.shape().attention(AttentionKind::Cross);
-    if num_layers == 0 {
-        let path = model.checkpoint.path.display();
-        return Err(usage(failed!(
-            "`{path}` has no attention to the source, so it does not tell which word is from which"
-        )));
-    }
-    Ok(())
 }

@@ -12,8 +12,8 @@ use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
 use crate::device::upload;
 use crate::error::{Result, ensure};
 use crate::predict::evaluation::Evaluation;
-use crate::predict::runner::{Runner, at_targets};
-use crate::predict::teacher_forcing::Forced;
+use crate::predict::runner::Runner;
+use crate::predict::teacher_forcing::{Forced, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning what images are.

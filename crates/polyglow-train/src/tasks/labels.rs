@@ -8,6 +8,7 @@ use burn::tensor::{Device, Int, Tensor};
 use polyglow_data::corpus::Pair;
 use polyglow_data::padded::Padded;
 use polyglow_data::sources::{LabelBatch, LabelSource};
+use polyglow_data::special::SpecialIds;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Predict, Text};
 
@@ -15,8 +16,8 @@ use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
 use crate::device::{upload, upload_rows};
 use crate::error::{Context, Result, failed, with_hint};
 use crate::predict::evaluation::Evaluation;
-use crate::predict::runner::{Runner, at_targets, most_probable};
-use crate::predict::teacher_forcing::Forced;
+use crate::predict::runner::Runner;
+use crate::predict::teacher_forcing::{Forced, at_targets};
 use crate::workload::BatchShape;
 
 /// Labels that are listed in a message.
@@ -129,6 +130,19 @@ pub fn check_labels(names: &[&str], labels: &Tokenizer) -> Result<()> {
 pub(crate) fn label_ids(names: &[&str], labels: &Tokenizer) -> Result<Vec<i32>> {
     let id = |name: &&str| Ok(labels.encode(name)?.first().map_or(labels.special().unk, |&id| id) as i32);
     names.iter().map(id).collect()
+}
+
+/// The label in each row of log-probabilities that is the most probable, and its probability. Only ids that stand for text
+/// are labels.
+fn most_probable(log_probs: Tensor<2>, special: SpecialIds) -> Vec<Option<(u32, f64)>> {
+    let [_, size] = log_probs.dims();
+    let log_probs: Vec<f32> = log_probs.into_data().iter().collect();
+    let is_label = |id: u32| !special.is_silent(id) && id != special.unk;
+    let best = |row: &[f32]| {
+        let labels = (0..).zip(row).filter(|(id, _)| is_label(*id));
+        labels.max_by(|left, right| left.1.total_cmp(right.1)).map(|(id, log_prob)| (id, f64::from(*log_prob).exp()))
+    };
+    log_probs.chunks(size).map(best).collect()
 }
 
 /// The most probable label of each row.

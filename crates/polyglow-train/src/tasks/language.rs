@@ -14,8 +14,8 @@ use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError};
 use crate::predict::evaluation::{Evaluation, bits_per_byte};
-use crate::predict::runner::{Predicted, Runner, at_targets};
-use crate::predict::teacher_forcing::Forced;
+use crate::predict::runner::Runner;
+use crate::predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning what comes next in a text, line by line or in windows, as its source of batches has it.

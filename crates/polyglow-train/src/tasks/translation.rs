@@ -17,8 +17,8 @@ use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError};
 use crate::predict::evaluation::{Evaluation, TranslationScores};
-use crate::predict::runner::{Runner, at_targets};
-use crate::predict::teacher_forcing::Forced;
+use crate::predict::runner::Runner;
+use crate::predict::teacher_forcing::{Forced, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning to translate, with any model that predicts pairs and can be searched, and from any source of pairs.

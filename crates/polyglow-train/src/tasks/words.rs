@@ -13,8 +13,8 @@ use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
 use crate::device::upload;
 use crate::error::{Context, Result, TrainError, bail};
 use crate::predict::evaluation::Evaluation;
-use crate::predict::runner::{Predicted, Runner, at_targets};
-use crate::predict::teacher_forcing::Forced;
+use crate::predict::runner::Runner;
+use crate::predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning word vectors.

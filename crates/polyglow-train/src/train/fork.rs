@@ -20,7 +20,7 @@ use crate::predict::weights::Weights;
 use crate::run::RunDirectory;
 use crate::run::{Checkpoint, Content};
 use crate::run::{TextHashes, TrainState};
-use crate::train::Optimizer;
+use crate::train::{Optimizer, UpdateRule};
 use polyglow_data::file;
 
 /// What a model and its ids depend on, in the beginnings of keys.
@@ -153,6 +153,7 @@ impl Origin {
         plan: &Plan,
         tokenizers: &Tokenizers,
         text: &TextHashes,
+        rule: Box<dyn UpdateRule>,
     ) -> Result<()> {
         let Self { found, mut weights, new_head, .. } = self;
         let config = &plan.config;
@@ -168,7 +169,7 @@ impl Origin {
         } else {
             load_weights(fresh, weights)?
         };
-        let optimizer = Optimizer::new(&config.train, &model);
+        let optimizer = Optimizer::with_rule(rule, &config.train, &model);
         let content =
             Content { model: parameter::read(&model), optimizer: optimizer.state(), average: optimizer.average() };
         let state = TrainState { text: Some(text.clone()), ..TrainState::default() };

@@ -23,11 +23,11 @@ const NORM_EPSILON: f64 = 1e-6;
 /// How one parameter moves: what is an optimizer of its own in the literature.
 ///
 /// To add one: a file in this folder, a variant of [`OptimizerKind`], and a line in [`rule`]. One that is not part of this
-/// library goes to [`Optimizer::with_rule`].
+/// library goes to [`Training::with_rule`](super::Training::with_rule).
 pub trait UpdateRule: Debug + Send {
-    /// What is kept of a parameter of this shape from step to step: for each part its name in checkpoints, and how many
-    /// values it has. All are 0 before the first step.
-    fn state(&self, shape: &[usize]) -> Vec<(&'static str, usize)>;
+    /// What is kept of a parameter of this name and shape from step to step: for each part its name in checkpoints, and how
+    /// many values it has. All are 0 before the first step.
+    fn state(&self, name: &str, shape: &[usize]) -> Vec<(&'static str, usize)>;
 
     /// The new values of a parameter and of the parts of its state, in their order. `gradient` is a sum, to be multiplied by
     /// [`ParameterStep::scale`].
@@ -48,6 +48,8 @@ pub trait UpdateRule: Debug + Send {
 /// What an update of one parameter depends on beside its tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct ParameterStep<'a> {
+    /// The parameter's name, as in `decoder.layers.0.feed_forward.inner.weight`.
+    pub name: &'a str,
     /// The parameter's shape, before it was made flat.
     pub shape: &'a [usize],
     /// What makes the gradient the mean over all tokens, clipped, `[1]`.
@@ -74,9 +76,13 @@ pub fn rule(config: &TrainConfig) -> Box<dyn UpdateRule> {
 /// How many values the configured optimizer keeps for a model, beside its weights and their moving average.
 pub(super) fn state_len(config: &TrainConfig, model: &impl Module) -> usize {
     let rule = rule(config);
-    let len = |(_, shape, _): &(String, Vec<usize>, _)| rule.state(shape).iter().map(|(_, len)| len).sum::<usize>();
+    let len =
+        |(name, shape, _): &(String, Vec<usize>, _)| rule.state(name, shape).iter().map(|(_, len)| len).sum::<usize>();
     parameters(model).iter().map(len).sum()
 }
+
+/// What makes the update rule of a training from its config.
+pub(crate) type MakeRule = Box<dyn Fn(&TrainConfig) -> Box<dyn UpdateRule> + Send + Sync>;
 
 /// An update rule with its state for every parameter, and the moving average of the weights if one is asked for.
 #[derive(Debug)]
@@ -111,7 +117,7 @@ impl Optimizer {
         let averages = config.ema_decay > 0.0;
         let slot = |(name, shape, value): (String, Vec<usize>, Tensor<1>)| {
             let zeros = |(_, len): (&str, usize)| Tensor::zeros([len], &value.device());
-            let state = rule.state(&shape).into_iter().map(zeros).collect();
+            let state = rule.state(&name, &shape).into_iter().map(zeros).collect();
             Slot { name, shape, state, average: averages.then_some(value) }
         };
         let slots: Vec<Slot> = parameters(model).into_iter().map(slot).collect();
@@ -153,7 +159,7 @@ impl Optimizer {
     /// The state by name, for a checkpoint: `<part>.<parameter>`, as in `mean.encoder.norm.gamma`, in the parameters' order.
     pub fn state(&self) -> Vec<(String, TensorData)> {
         let of = |slot: &Slot| {
-            let parts = self.rule.state(&slot.shape).into_iter().zip(&slot.state);
+            let parts = self.rule.state(&slot.name, &slot.shape).into_iter().zip(&slot.state);
             parts.map(|((part, _), value)| (slot.part(part), value.clone().into_data())).collect::<Vec<_>>()
         };
         self.slots.iter().flat_map(of).collect()
@@ -179,7 +185,7 @@ impl Optimizer {
     ) -> Result<(), E> {
         for slot in &mut self.slots {
             let read = |(part, len)| Ok(Tensor::from_data(state(&slot.part(part), &[len])?, device));
-            slot.state = self.rule.state(&slot.shape).into_iter().map(read).collect::<Result<_, E>>()?;
+            slot.state = self.rule.state(&slot.name, &slot.shape).into_iter().map(read).collect::<Result<_, E>>()?;
         }
         Ok(())
     }

@@ -12,9 +12,10 @@ use polyglow_data::tokenizer::{Stage, Tokenizers};
 use polyglow_model::{Model, Task as TaskKind};
 
 use super::fork::{self, Origin};
+use super::optimizer::{MakeRule, UpdateRule, rule};
 use super::resume::{check_same_config, check_same_text, text_hashes};
 use super::{Ending, Stop, find_max_tokens, fit};
-use crate::config::{Config, MaxTokens};
+use crate::config::{Config, MaxTokens, TrainConfig};
 use crate::device;
 use crate::error::{Context, Result, ensure, failed, usage, with_hint};
 use crate::observer::Observer;
@@ -102,6 +103,8 @@ pub struct Training {
     /// What the texts and tokenizers are, for checkpoints to remember.
     pub(super) hashes: TextHashes,
     origin: Option<Origin>,
+    /// What moves the weights.
+    pub(super) rule: MakeRule,
 }
 
 impl Training {
@@ -186,7 +189,8 @@ impl Training {
             plan = plan.with_max_tokens(found);
         }
         run.create(&plan.config)?;
-        Ok(Self { plan, run, text, tokenizers, data, lock, hashes, origin })
+        let rule: MakeRule = Box::new(rule);
+        Ok(Self { plan, run, text, tokenizers, data, lock, hashes, origin, rule })
     }
 
     /// Whether no step has been made in the directory.
@@ -195,6 +199,13 @@ impl Training {
     /// The directory cannot be read.
     pub fn is_new(&self) -> Result<bool> {
         Ok(self.run.checkpoints(1).steps()?.is_empty())
+    }
+
+    /// With an optimizer of one's own in place of `train.optimizer`. Whoever resumes the run gives the same again.
+    #[must_use]
+    pub fn with_rule(mut self, rule: impl Fn(&TrainConfig) -> Box<dyn UpdateRule> + Send + Sync + 'static) -> Self {
+        self.rule = Box::new(rule);
+        self
     }
 
     /// What the built-in tasks take from this training.
@@ -211,7 +222,13 @@ impl Training {
     /// Too many losses or gradients in a row are not finite; the device or the disk fails.
     pub fn run(&mut self, stop: &Stop, observer: &mut dyn Observer) -> Result<(Ending, TrainState)> {
         if let Some(origin) = self.origin.take() {
-            origin.copy_weights(&self.run, &self.plan, &self.tokenizers, &self.hashes)?;
+            origin.copy_weights(
+                &self.run,
+                &self.plan,
+                &self.tokenizers,
+                &self.hashes,
+                (self.rule)(&self.plan.config.train),
+            )?;
         }
         let model =
             model_shape(&self.plan, &self.tokenizers)?.init(self.plan.config.seed, &self.plan.training_device()?);

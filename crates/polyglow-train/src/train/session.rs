@@ -64,7 +64,7 @@ impl<'a, T: Task> Session<'a, T> {
         let device = training.plan.training_device()?;
         let checkpoints = training.run.checkpoints(config.train.keep_last);
         checkpoints.tidy(|name| name.starts_with("step-"))?;
-        let mut optimizer = Optimizer::new(&config.train, &model);
+        let mut optimizer = Optimizer::with_rule((training.rule)(&config.train), &config.train, &model);
         let (mut state, mut saved) = (TrainState::default(), None);
         if let Some(checkpoint) = checkpoints.newest()? {
             model = load_weights(model, checkpoint.model()?)?;

@@ -1,6 +1,8 @@
 //! The library, as a program that depends on it meets it.
 
 mod config;
+mod optimizer;
+mod runner;
 mod skipped_steps;
 mod step;
 mod together;

@@ -13,13 +13,14 @@ use polyglow_model::Task;
 use polyglow_model::attention::AttentionKind;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::unknown_words::UnknownWords;
-use polyglow_train::run::{check_task, check_translates, runner};
+use polyglow_train::run::runner;
 use polyglow_train::tasks::translation::alignment::align;
 use polyglow_train::tasks::{images, labels};
 use polyglow_view::attention::{ImageAttention, PairAttention, PictureFormat, Selection, draw, render};
 
 use super::counts;
 use super::model::ModelArgs;
+use super::uses::{check_task, check_translates};
 use crate::failure::usage;
 
 /// What `polyglow attention` is asked to do.

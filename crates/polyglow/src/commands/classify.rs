@@ -11,11 +11,12 @@ use polyglow_data::lines::Lines;
 use polyglow_model::Task;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::unknown_words::UnknownWords;
-use polyglow_train::run::{check_task, runner};
+use polyglow_train::run::runner;
 use polyglow_train::tasks::labels::Guess;
 use polyglow_train::tasks::{images, labels};
 
 use super::model::ModelArgs;
+use super::uses::check_task;
 use crate::failure::{usage, with_hint};
 
 /// Texts or images that are read, then classified together.

@@ -15,12 +15,13 @@ use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
 use polyglow_model::{Side, Task};
-use polyglow_train::run::{TrainedModel, check_task};
+use polyglow_train::run::TrainedModel;
 use polyglow_train::{Plan, device};
 use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Reader, project};
 use serde::Serialize;
 
 use super::model::ModelArgs;
+use super::uses::check_task;
 use crate::failure::{usage, with_hint};
 use args::{Action, PlotArgs};
 use sentences::sentences;

@@ -16,7 +16,7 @@ use polyglow_train::Plan;
 use polyglow_train::config::Config;
 use polyglow_train::predict::evaluation::{Evaluation, Scores, TranslationScores, bits_per_byte};
 use polyglow_train::predict::runner::Runner;
-use polyglow_train::run::{check_attends, runner};
+use polyglow_train::run::runner;
 use polyglow_train::suggestion::nearest;
 use polyglow_train::tasks::labels::confusion::{LabelScores, of_labels, write_labels};
 use polyglow_train::tasks::translation::alignment::{align, error_rate};
@@ -24,6 +24,7 @@ use polyglow_train::tasks::{HeldOut, evaluate};
 use serde::Serialize;
 
 use super::model::ModelArgs;
+use super::uses::check_attends;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 

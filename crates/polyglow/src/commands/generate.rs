@@ -12,7 +12,8 @@ use polyglow_train::device::upload;
 
 use super::counts;
 use super::model::ModelArgs;
-use crate::failure::{usage, with_hint};
+use super::uses::check_plan;
+use crate::failure::usage;
 
 /// What `polyglow generate` is asked to do.
 #[derive(Args)]
@@ -66,16 +67,7 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     };
     search_config.validate().map_err(usage)?;
     let plan = model_args.open()?;
-    if plan.task.kind() != Task::Language {
-        let error = anyhow!("`{}` has `model.arch = \"{}\"`", args.run.display(), plan.config.model.arch.name());
-        let advice = match plan.task.kind() {
-            Task::Words => "`polyglow embeddings` is for word vectors",
-            Task::Labels | Task::Images => "`polyglow classify` is for classifiers",
-            Task::Masked => "`polyglow evaluate` is for models that find hidden tokens",
-            Task::Translation | Task::Language => "`polyglow translate` is for models with a source",
-        };
-        return Err(with_hint(usage(error), advice));
-    }
+    check_plan(&args.run, &plan, |task| task == Task::Language)?;
     let trained = model_args.load(&plan)?.swap_remove(0);
     let tokenizer = &trained.tokenizers.tgt;
     let sentence = sentence(args, &trained.model, tokenizer)?;

@@ -9,10 +9,11 @@ use polyglow_data::corpus::Pair;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_train::predict::teacher_forcing::Forced;
-use polyglow_train::run::{check_translates, runner};
+use polyglow_train::run::runner;
 use serde::Serialize;
 
 use super::model::ModelArgs;
+use super::uses::check_translates;
 use crate::activity::Activity;
 use crate::failure::with_hint;
 

@@ -13,10 +13,11 @@ use polyglow_data::lines::Lines;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::Request;
 use polyglow_train::predict::unknown_words::UnknownWords;
-use polyglow_train::run::{TrainedModel, check_attends, check_translates, runner};
+use polyglow_train::run::{TrainedModel, runner};
 
 use super::counts;
 use super::model::ModelArgs;
+use super::uses::{check_attends, check_translates};
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 use output::Output;

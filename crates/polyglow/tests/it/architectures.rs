@@ -59,7 +59,7 @@ fn a_recurrent_model_translates_and_shows_where_it_looks() {
     let message = place.fail(2, &["quantize", "run"]);
     assert!(message.contains("`model.arch = \"rnn\"`"), "{message}");
     let message = place.fail(2, &["generate", "run"]);
-    assert!(message.contains("`polyglow translate` is for models with a source"), "{message}");
+    assert!(message.contains("which translates") && message.contains("`polyglow translate` is for it"), "{message}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ const CLIP_THRESHOLD: f64 = 1.0;
 pub(super) struct Adafactor;
 
 impl UpdateRule for Adafactor {
-    fn state(&self, shape: &[usize]) -> Vec<(&'static str, usize)> {
+    fn state(&self, _: &str, shape: &[usize]) -> Vec<(&'static str, usize)> {
         match matrices(shape) {
             Some([count, rows, columns]) => vec![("row", count * rows), ("column", count * columns)],
             None => vec![("square", shape.iter().product())],

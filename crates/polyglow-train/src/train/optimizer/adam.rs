@@ -25,7 +25,7 @@ pub(super) struct Adam {
 }
 
 impl UpdateRule for Adam {
-    fn state(&self, shape: &[usize]) -> Vec<(&'static str, usize)> {
+    fn state(&self, _: &str, shape: &[usize]) -> Vec<(&'static str, usize)> {
         let len = shape.iter().product();
         vec![("mean", len), ("square", len)]
     }

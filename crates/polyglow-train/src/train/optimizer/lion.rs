@@ -15,7 +15,7 @@ pub(super) struct Lion {
 }
 
 impl UpdateRule for Lion {
-    fn state(&self, shape: &[usize]) -> Vec<(&'static str, usize)> {
+    fn state(&self, _: &str, shape: &[usize]) -> Vec<(&'static str, usize)> {
         vec![("mean", shape.iter().product())]
     }
 

@@ -45,7 +45,7 @@ impl Update<'_> {
         let gradient = std::mem::replace(&mut self.gradients[index], Tensor::empty([0], &weight.device()));
         let old = skipped.map(|skipped| (skipped, weight.clone(), old_state.clone()));
         let weight_decay = if decays(name, shape.len()) { *weight_decay } else { 0.0 };
-        let step = ParameterStep { shape, scale: &self.scale, lr: self.lr, step: self.step, weight_decay };
+        let step = ParameterStep { name, shape, scale: &self.scale, lr: self.lr, step: self.step, weight_decay };
         let (mut weight, mut new_state) = rule.update(weight, old_state, gradient, &step);
         if let Some((skipped, old_weight, old_state)) = old {
             weight = choose(skipped, old_weight, weight);

@@ -15,6 +15,7 @@ use polyglow_train::run::{RunDirectory, runner};
 use polyglow_train::tasks::{HeldOut, evaluate};
 
 use crate::activity::Activity;
+use crate::commands::uses::{Use, of_task};
 
 /// Translations that are shown at the end.
 const SAMPLES: usize = 5;
@@ -74,14 +75,9 @@ fn write_samples(out: &mut impl Write, pairs: &[Pair], hypotheses: &[String]) ->
 /// Commands that can be typed next.
 fn write_next(out: &mut impl Write, run: &RunDirectory, config: &Config, task: Task) -> io::Result<()> {
     let (program, root) = (program(), run.root().display());
-    let (command, note) = match task {
-        Task::Translation => (format!("translate {root}"), "      then type sentences, one per line"),
-        Task::Language => (format!("generate {root}"), ""),
-        Task::Words => (format!("embeddings {root} plot --out words.html"), ""),
-        Task::Labels => (format!("classify {root}"), "      then type sentences, one per line"),
-        Task::Images => (format!("classify {root} IMAGE.png"), ""),
-        Task::Masked => (format!("train CONFIG --run {root} --fork NEW_RUN"), "      to teach it labels"),
-    };
+    let Use { command, note, .. } = of_task(task);
+    let command = command.replace("{run}", &root.to_string());
+    let note = if note.is_empty() { String::new() } else { format!("      {note}") };
     writeln!(out, "\nnext:\n  {program} {command}{note}")?;
     let wider = if task == Task::Translation { " --beam-size 8" } else { "" };
     match config.data.test_names().first() {

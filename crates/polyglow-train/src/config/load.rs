@@ -1,0 +1,146 @@
+//! A config from a file, with overrides, and every check of its values.
+
+use std::fs;
+use std::path::Path;
+
+use polyglow_data::config::{Content, DataConfig};
+use polyglow_model::{Precision, Task};
+
+use super::{BestMetric, Config, overrides};
+use crate::error::{Context, Result, ensure, usage};
+
+impl Config {
+    /// Reads a config file, applies overrides (`train.lr=3e-4`), and checks every value. What it leaves open stays open, until
+    /// a [`Plan`](crate::plan::Plan) fills it in.
+    ///
+    /// # Errors
+    /// Everything that is wrong is the user's to correct (exit code 2): a file that cannot be read, an unknown key or
+    /// a value of the wrong type with its line and a caret, an override that does not fit, a value out of range.
+    pub fn load(path: &Path, overrides: &[String]) -> Result<Self> {
+        Self::load_checked(path, overrides, Self::validate)
+    }
+
+    /// As [`Self::load`], of the copy that a run keeps: it names no data if that was given in memory.
+    pub(crate) fn load_copy(path: &Path, overrides: &[String]) -> Result<Self> {
+        let check =
+            |config: &Self| if config.data.has_source() { config.validate() } else { config.validate_for_memory() };
+        Self::load_checked(path, overrides, check)
+    }
+
+    fn load_checked(path: &Path, overrides: &[String], check: fn(&Self) -> Result<()>) -> Result<Self> {
+        let file = path.display();
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read the config `{file}`"));
+        let text = text.map_err(usage)?;
+        let config = Self::parse(&text).with_context(|| format!("in the config `{file}`"))?;
+        let config = if overrides.is_empty() { config } else { overrides::apply(&text, overrides)? };
+        // A value that is out of range may come from an override.
+        let place = if overrides.is_empty() { "in the config" } else { "with `--set`, in the config" };
+        check(&config).with_context(|| format!("{place} `{file}`")).map_err(usage)?;
+        Ok(config)
+    }
+
+    /// As [`Self::load`], of a text that is in no file.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn from_text(text: &str, overrides: &[String]) -> Result<Self> {
+        let config = overrides::apply(text, overrides)?;
+        config.validate().map_err(usage)?;
+        Ok(config)
+    }
+
+    /// Checks every section's values.
+    ///
+    /// # Errors
+    /// The message names the key, its value and what is allowed.
+    pub fn validate(&self) -> Result<()> {
+        self.data.validate(self.content())?;
+        self.validate_values()
+    }
+
+    /// As [`Self::validate`], for data that is given in memory.
+    ///
+    /// # Errors
+    /// As [`Self::validate`]; the config names data as well.
+    pub(crate) fn validate_for_memory(&self) -> Result<()> {
+        let named = self.data.has_source() || self.data.has_valid();
+        ensure!(!named, "`[data]` names data, and other data is given in memory");
+        ensure!(
+            self.data.max_examples.is_none(),
+            "`data.max_examples`: all of the data that is given in memory is used"
+        );
+        self.data.validate_reading(self.content())?;
+        self.validate_values()
+    }
+
+    fn validate_values(&self) -> Result<()> {
+        // TOML's integers end here, and the seed is written into the run's own config.
+        ensure!(i64::try_from(self.seed).is_ok(), "`seed = {}`: must be at most {}", self.seed, i64::MAX);
+        let (content, task) = (self.content(), self.model.task());
+        self.tokenizer.validate()?;
+        self.model.validate()?;
+        self.train.validate()?;
+        self.search.validate()?;
+        if content == Content::Text {
+            let arch = self.model.arch.name();
+            let shared = self.tokenizer.shared;
+            ensure!(shared, "`tokenizer.shared = false`: `model.arch = \"{arch}\"` reads text of one side");
+        }
+        self.validate_words()?;
+        ensure!(
+            self.data.context_len.is_none() || task == Task::Language,
+            "`data.context_len` belongs to language models, which read text of one side"
+        );
+        if task == Task::Images {
+            let (key, default) = (self.data.max_len, DataConfig::default().max_len);
+            ensure!(key == default, "`data.max_len = {key}`: images have one size, `data.images.size`; leave it out");
+            ensure!(self.tokenizer.dropout == 0.0, "`tokenizer.dropout`: images have no words to segment; set it to 0");
+        }
+        if let Some(metric) = self.train.best_metric.filter(|metric| *metric != BestMetric::Loss) {
+            let name = metric.name();
+            let arch = self.model.arch.name();
+            ensure!(
+                task == Task::Translation,
+                "`train.best_metric = \"{name}\"`: `model.arch = \"{arch}\"` translates nothing; leave it out, or set it to `\"loss\"`"
+            );
+        }
+        ensure!(
+            self.data.context_len.is_none() || self.tokenizer.dropout == 0.0,
+            "`tokenizer.dropout`: the windows of `data.context_len` are cut before words are segmented; set it to 0"
+        );
+        let weight = self.train.alignment_weight;
+        if weight > 0.0 {
+            let key = format!("`train.alignment_weight = {weight}`");
+            ensure!(self.model.has_attention(), "{key}: this model has no attention to a source");
+            ensure!(self.data.is_aligned(), "{key}: there are no `data.alignments` to learn from");
+            ensure!(
+                self.tokenizer.dropout == 0.0,
+                "{key}: alignments do not know the tokens that `tokenizer.dropout` makes; set that to 0"
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks the keys of word vectors, and those that these leave no meaning.
+    fn validate_words(&self) -> Result<()> {
+        let Self { data, model, .. } = self;
+        if model.arch.task() == Task::Words {
+            let smoothing = self.train.label_smoothing;
+            ensure!(
+                smoothing == 0.0,
+                "`train.label_smoothing = {smoothing}`: a word stands beside another or does not; set it to 0, which is not the default"
+            );
+            ensure!(
+                self.tokenizer.dropout == 0.0,
+                "`tokenizer.dropout`: word vectors are learned of whole words; set it to 0"
+            );
+            ensure!(
+                self.train.precision == Precision::F32,
+                "`train.precision`: word vectors have no matrix products to round; set it to `\"f32\"`"
+            );
+            return Ok(());
+        }
+        ensure!(data.words.is_none(), "`[data.words]` belongs to word vectors, `model.arch = \"skipgram\"`");
+        Ok(())
+    }
+}
