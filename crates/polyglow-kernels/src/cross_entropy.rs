@@ -2,6 +2,7 @@
 
 #[cfg(feature = "flex")]
 mod flex;
+pub(crate) mod projected;
 
 use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 

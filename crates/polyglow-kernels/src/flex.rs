@@ -1,5 +1,10 @@
 //! Between Burn's tensors and the slices that kernels work on, and between kernels and the autodiff graph.
 
+pub(crate) mod matrix;
+pub(crate) mod row;
+pub(crate) mod softmax;
+pub(crate) mod vector;
+
 use std::fmt::Debug;
 use std::marker::PhantomData;
 

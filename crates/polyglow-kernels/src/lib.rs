@@ -23,8 +23,8 @@
 //!
 //! # Where things are
 //! `x.rs` has the duty, the formulas and the plain version of an operation; `x/flex.rs` its kernel and backward pass.
-//! Kernels share `flex` (tensors as slices, nodes of the graph), `matrix` (products by the crate `gemm`), `vector` (loops
-//! that compile to SIMD instructions), `row` (sums over rows) and `softmax`. Unit tests compare every kernel with its
+//! Kernels share what is in `flex`: tensors as slices and nodes of the graph, `matrix` (products by the crate `gemm`),
+//! `vector` (loops that compile to SIMD instructions), `row` (sums over rows) and `softmax`. Unit tests compare every kernel with its
 //! plain version; `tests/` compares every gradient with differences of the forward pass.
 //!
 //! # Reproducibility
@@ -61,25 +61,17 @@ mod int8;
 mod layer_norm;
 mod linear;
 mod log_sum_exp;
-mod projected_cross_entropy;
 mod recurrent;
 mod tanh;
 
 #[cfg(feature = "flex")]
 mod flex;
-#[cfg(feature = "flex")]
-mod matrix;
-#[cfg(feature = "flex")]
-mod row;
-#[cfg(feature = "flex")]
-mod softmax;
-#[cfg(feature = "flex")]
-mod vector;
 
 pub use activation::{Activation, activated_linear, gated};
 pub use adam::{AdamState, AdamStep, WeightDecay, adam};
 pub use additive::additive_weights;
 pub use attention::{FORBIDDEN, cached_attention, caches_side_by_side, cross_attention, self_attention};
+pub use cross_entropy::projected::{MOST_ROWS, projected_cross_entropy};
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped};
 pub use embedding::embedding;
@@ -89,6 +81,5 @@ pub use int8::{
 pub use layer_norm::layer_norm;
 pub use linear::{Layout, linear, linear_transposed};
 pub use log_sum_exp::log_sum_exp;
-pub use projected_cross_entropy::{MOST_ROWS, projected_cross_entropy};
 pub use recurrent::{Cell, Direction, recurrent_layer, recurrent_step};
 pub use tanh::tanh;

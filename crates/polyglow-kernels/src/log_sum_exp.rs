@@ -3,7 +3,7 @@
 /// `log(sum(exp(values)))`, computed from the largest value so that nothing overflows.
 #[cfg(feature = "flex")]
 pub fn log_sum_exp(values: &[f32]) -> f32 {
-    use crate::vector::{Kernel, LANES, exp, max, sum, vectorized};
+    use crate::flex::vector::{Kernel, LANES, exp, max, sum, vectorized};
 
     struct LogSumExp<'a>(&'a [f32]);
 

@@ -1,16 +1,18 @@
 //! BLEU: how many n-grams of the hypothesis a reference contains (Papineni et al., 2002; Post, 2018).
 
+pub(crate) mod smoothing;
+
 use std::fmt;
 
-use crate::arithmetic::{Arithmetic, ResampledScore};
+use self::smoothing::Smoothing;
 use crate::error::MetricError;
 use crate::measure::Measure;
 use crate::metric::Metric;
 use crate::ngram::{Vocabulary, check_orders, clipped_matches, num_ngrams};
 use crate::python;
+use crate::python::arithmetic::{Arithmetic, ResampledScore};
 use crate::score::{Score, write_score};
 use crate::signature::{Signature, case_value, switch_value};
-use crate::smoothing::Smoothing;
 use crate::tokenizer::Tokenizer;
 
 /// What sacreBLEU's `my_log` returns for a precision of zero; its exponential is zero, so BLEU is zero too.

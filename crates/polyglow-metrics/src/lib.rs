@@ -68,7 +68,6 @@
 //! Scores differ from sacreBLEU's by less than 1e-11, p-values not at all. Quirks of sacreBLEU are imitated, and a
 //! comment at each says so.
 
-mod arithmetic;
 mod bleu;
 mod chrf;
 mod error;
@@ -80,22 +79,21 @@ mod python;
 mod score;
 mod signature;
 pub mod significance;
-mod smoothing;
 mod statistics;
 mod ter;
 mod tokenizer;
 
-pub use arithmetic::{Arithmetic, ResampledScore};
+pub use bleu::smoothing::Smoothing;
 pub use bleu::{BleuOptions, BleuScore};
 pub use chrf::{ChrfOptions, ChrfScore};
 pub use error::MetricError;
 pub use exact_match::exact_match;
 pub use measure::Measure;
 pub use metric::{Metric, corpus_score, segment_statistics, sentence_scores};
+pub use python::arithmetic::{Arithmetic, ResampledScore};
 pub use python::lines;
 pub use score::Score;
 pub use signature::Signature;
-pub use smoothing::Smoothing;
 pub use statistics::Statistics;
 pub use ter::{TerOptions, TerScore};
 pub use tokenizer::Tokenizer;

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use crate::arithmetic::{Arithmetic, ResampledScore};
 use crate::error::MetricError;
+use crate::python::arithmetic::{Arithmetic, ResampledScore};
 use crate::score::Score;
 use crate::signature::Signature;
 use crate::statistics::Statistics;

@@ -3,6 +3,8 @@
 //! Rust's `str::to_lowercase` is Python's `str.lower`, the final sigma included. Both follow Unicode, so a letter that
 //! Unicode added after a Python was released has a lower case here and none there.
 
+pub(crate) mod arithmetic;
+
 /// Splits a file into the lines that sacreBLEU's command reads from it.
 ///
 /// Only `\n` ends a line, and the whitespace at its end is removed, a `\r` too. A byte-order mark is a character of the

@@ -32,9 +32,9 @@
 //! # Ok::<(), polyglow_metrics::MetricError>(())
 //! ```
 
-use crate::arithmetic::Arithmetic;
 use crate::error::MetricError;
 use crate::metric::Metric;
+use crate::python::arithmetic::Arithmetic;
 use crate::score::Score;
 use crate::statistics::Statistics;
 

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use crate::arithmetic::{Arithmetic, ResampledScore};
 use crate::error::MetricError;
 use crate::measure::Measure;
 use crate::metric::Metric;
 use crate::ngram::Vocabulary;
 use crate::python;
+use crate::python::arithmetic::{Arithmetic, ResampledScore};
 use crate::score::{Score, write_score};
 use crate::signature::{Signature, case_value, switch_value};
 

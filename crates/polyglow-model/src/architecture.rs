@@ -58,7 +58,7 @@ use burn::tensor::{Device, Int, Tensor};
 
 use crate::attention::AttentionMaps;
 use crate::embedding::Embedding;
-use crate::prediction::Prediction;
+use crate::loss::prediction::Prediction;
 use crate::side::Side;
 
 /// What a model must offer to be trained on inputs of one kind.

@@ -31,14 +31,11 @@ mod config;
 mod ensemble;
 mod error;
 mod host;
-pub mod init;
 mod inputs;
 mod layers;
 pub mod loss;
 mod model;
 pub mod parameter;
-mod prediction;
-pub mod quantization;
 pub mod random;
 pub mod search;
 mod side;
@@ -56,10 +53,12 @@ use layers::precision;
 pub use layers::{
     attention, dropout, embedding, feed_forward, layer_norm, linear, mask, pooling, position, residual, weight,
 };
+pub use loss::prediction::{Prediction, Projection};
 pub use loss::{LossOutput, alignment_loss, cross_entropy};
 pub use model::{Cache, Model};
+pub use parameter::{init, quantization};
 pub use precision::Precision;
-pub use prediction::{Prediction, Projection};
+
 pub use side::Side;
 pub use stacks::{cache, decoder, encoder, recurrent};
 

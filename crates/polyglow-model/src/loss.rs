@@ -1,6 +1,8 @@
 //! What training minimizes, as sums over a batch: label-smoothed cross-entropy (Szegedy et al., 2016, section 7) and
 //! guided alignment (Chen et al., 2016).
 
+pub(crate) mod prediction;
+
 use burn::tensor::Tensor;
 
 pub use polyglow_kernels::{LossOutput, cross_entropy};

@@ -15,7 +15,7 @@ use crate::cache::DecoderCache;
 use crate::config::{ModelShape, Task, Vocabulary};
 use crate::embedding::Embedding;
 use crate::host::computes_on_host;
-use crate::init::ParamInit;
+use crate::parameter::init::ParamInit;
 use crate::side::Side;
 use crate::weight::Weight;
 

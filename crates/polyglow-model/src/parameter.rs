@@ -15,6 +15,9 @@
 //! # Ok::<(), String>(())
 //! ```
 
+pub mod init;
+pub mod quantization;
+
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Tensor, TensorData};
 

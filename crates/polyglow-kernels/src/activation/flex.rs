@@ -10,13 +10,13 @@ pub(super) use gate::gated;
 use super::Activation;
 use crate::Dropped;
 use crate::dropout::mask::Mask;
+use crate::flex::matrix::product;
+use crate::flex::row::rows_per_task;
+use crate::flex::vector::{Kernel, erf, exp, vectorized};
 use crate::flex::{
     BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read, record, values_of,
 };
 use crate::linear::{Layout, LinearState, Sizes};
-use crate::matrix::product;
-use crate::row::rows_per_task;
-use crate::vector::{Kernel, erf, exp, vectorized};
 
 /// [`super::activated_linear`] on flex.
 pub(super) fn activated_linear(

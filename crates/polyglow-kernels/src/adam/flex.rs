@@ -5,8 +5,8 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::{AdamState, AdamStep, WeightDecay};
+use crate::flex::vector::{Kernel, vectorized};
 use crate::flex::{close, from_data, into_data, open_untracked};
-use crate::vector::{Kernel, vectorized};
 
 /// Elements in a task: 256 KiB of the four arrays, enough to be worth waking a thread.
 const PART: usize = 1 << 14;

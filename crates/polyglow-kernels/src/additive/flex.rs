@@ -4,10 +4,10 @@
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
+use crate::flex::row::{Part, total_of_blocks};
+use crate::flex::softmax::{Softmax, SoftmaxBack};
+use crate::flex::vector::{Kernel, LANES, sum, tanh, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record, values_of};
-use crate::row::{Part, total_of_blocks};
-use crate::softmax::{Softmax, SoftmaxBack};
-use crate::vector::{Kernel, LANES, sum, tanh, vectorized};
 
 /// Tangents below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 15;

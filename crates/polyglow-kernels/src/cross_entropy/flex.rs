@@ -5,8 +5,8 @@ use burn::tensor::{Device, Int, Tensor};
 use rayon::prelude::*;
 
 use super::LossOutput;
+use crate::flex::vector::{Kernel, LANES, exp, max, sum, vectorized};
 use crate::flex::{BackwardPass, FlexTensor, from_data, from_values, into_data, open, record};
-use crate::vector::{Kernel, LANES, exp, max, sum, vectorized};
 
 /// [`super::cross_entropy`] on flex with autodiff.
 pub(super) fn cross_entropy(

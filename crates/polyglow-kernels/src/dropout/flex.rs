@@ -5,8 +5,8 @@ use rayon::prelude::*;
 
 use super::Dropped;
 use super::mask::{MASK_PART, Mask};
+use crate::flex::vector::{Kernel, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record};
-use crate::vector::{Kernel, vectorized};
 
 /// [`super::add_dropped`] on flex with autodiff.
 pub(super) fn add_dropped(residual: &Tensor<3>, input: &Tensor<3>, dropped: Dropped) -> Option<Tensor<3>> {

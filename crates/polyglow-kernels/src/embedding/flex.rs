@@ -4,9 +4,9 @@
 use burn::tensor::{Int, Tensor};
 use rayon::prelude::*;
 
+use crate::flex::row::rows_per_task;
+use crate::flex::vector::{Kernel, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
-use crate::row::rows_per_task;
-use crate::vector::{Kernel, vectorized};
 
 /// [`super::embedding`] on flex.
 pub(super) fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>, scale: f32) -> Tensor<3> {

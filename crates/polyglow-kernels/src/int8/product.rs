@@ -7,8 +7,8 @@ use burn::tensor::{Device, Tensor};
 use rayon::prelude::*;
 
 use super::{GROUP, Group, Int8Matrix, PANEL, simd};
+use crate::flex::vector::{Kernel, LANES, vectorized};
 use crate::flex::{Contiguous, close, from_values, open_untracked};
-use crate::vector::{Kernel, LANES, vectorized};
 
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 20;

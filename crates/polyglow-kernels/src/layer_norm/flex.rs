@@ -3,9 +3,9 @@
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
+use crate::flex::row::{BLOCK, total_of_blocks};
+use crate::flex::vector::{Kernel, dot, total, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
-use crate::row::{BLOCK, total_of_blocks};
-use crate::vector::{Kernel, dot, total, vectorized};
 
 /// [`super::layer_norm`] on flex with autodiff.
 pub(super) fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<3> {

@@ -4,10 +4,10 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::Layout;
+use crate::flex::matrix::{Matrix, product};
+use crate::flex::row::{add_to_rows, sum_of_rows};
+use crate::flex::vector::{Kernel, dot, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, read, record};
-use crate::matrix::{Matrix, product};
-use crate::row::{add_to_rows, sum_of_rows};
-use crate::vector::{Kernel, dot, vectorized};
 
 /// Up to so many rows, a beam's, are multiplied by dot products; with more the blocked product is faster.
 const FEW: usize = 8;

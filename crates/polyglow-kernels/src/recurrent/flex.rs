@@ -11,9 +11,9 @@ pub(super) use layer::recurrent_layer;
 use row::{Rows, RowsMut, Step, StepBack};
 
 use super::Cell;
+use crate::flex::row::Part;
+use crate::flex::vector::vectorized;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record, values_of};
-use crate::row::Part;
-use crate::vector::vectorized;
 
 /// Elements of states that are worth a task.
 const PART: usize = 1 << 13;

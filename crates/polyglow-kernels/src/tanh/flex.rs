@@ -3,9 +3,9 @@
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
+use crate::flex::row::rows_per_task;
+use crate::flex::vector::{Kernel, tanh as tanh_of, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, open, record, values_of};
-use crate::row::rows_per_task;
-use crate::vector::{Kernel, tanh as tanh_of, vectorized};
 
 /// [`super::tanh`] on flex.
 pub(super) fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::arithmetic::{Arithmetic, ResampledScore};
+use crate::python::arithmetic::{Arithmetic, ResampledScore};
 
 /// Where the scores of resampled corpora lie.
 #[derive(Debug, Clone, Copy, PartialEq)]

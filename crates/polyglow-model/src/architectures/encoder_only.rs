@@ -9,13 +9,13 @@ use crate::config::{EncoderShape, Head};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::encoder::Encoder;
-use crate::init::ParamInit;
 use crate::inputs::Text;
 use crate::linear::Linear;
+use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::{padding_mask, padding_mask_behind};
+use crate::parameter::init::ParamInit;
 use crate::pooling::Pool;
 use crate::position::{PositionEmbedding, Rotation};
-use crate::prediction::{Prediction, Projection};
 use crate::side::Side;
 
 /// An encoder of text with a head.

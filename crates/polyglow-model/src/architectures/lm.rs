@@ -10,12 +10,12 @@ use crate::config::{LmShape, TieEmbeddings};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::encoder::Encoder;
-use crate::init::ParamInit;
 use crate::inputs::Text;
 use crate::linear::Linear;
+use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::causal_padding_mask;
+use crate::parameter::init::ParamInit;
 use crate::position::{PositionEmbedding, Rotation};
-use crate::prediction::{Prediction, Projection};
 use crate::side::Side;
 
 /// A language model: layers of causal self-attention.

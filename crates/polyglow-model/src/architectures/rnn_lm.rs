@@ -8,10 +8,10 @@ use crate::cache::indices;
 use crate::config::{RnnLmShape, RnnShape, TieEmbeddings};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
-use crate::init::ParamInit;
 use crate::inputs::Text;
 use crate::linear::Linear;
-use crate::prediction::{Prediction, Projection};
+use crate::loss::prediction::{Prediction, Projection};
+use crate::parameter::init::ParamInit;
 use crate::recurrent::{Direction, Recurrent, State};
 use crate::side::Side;
 

@@ -7,9 +7,9 @@ use burn::tensor::Tensor;
 use crate::architecture::{Inspect, Predict};
 use crate::config::SkipGramShape;
 use crate::embedding::Embedding;
-use crate::init::ParamInit;
 use crate::inputs::Words;
-use crate::prediction::Prediction;
+use crate::loss::prediction::Prediction;
+use crate::parameter::init::ParamInit;
 use crate::side::Side;
 
 /// Two vectors per word: one as the center, one as a neighbor.

@@ -11,12 +11,12 @@ use crate::decoder::{Decoder, DecoderInput};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::encoder::Encoder;
-use crate::init::ParamInit;
 use crate::inputs::Pair;
 use crate::linear::Linear;
+use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::{causal_padding_mask, padding_mask};
+use crate::parameter::init::ParamInit;
 use crate::position::{PositionEmbedding, Rotation};
-use crate::prediction::{Prediction, Projection};
 use crate::side::Side;
 
 /// The encoder-decoder Transformer (Vaswani et al., 2017, figure 1).

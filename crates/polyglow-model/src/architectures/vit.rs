@@ -8,13 +8,13 @@ use crate::attention::{AttentionMaps, Watch};
 use crate::config::{ImageShape, VitShape};
 use crate::dropout::Dropout;
 use crate::encoder::Encoder;
-use crate::init::ParamInit;
 use crate::inputs::Image;
 use crate::linear::Linear;
+use crate::loss::prediction::Prediction;
 use crate::mask::no_mask;
+use crate::parameter::init::ParamInit;
 use crate::pooling::Pool;
 use crate::position::LearnedPositions;
-use crate::prediction::Prediction;
 
 /// Initial standard deviation of positions: small, so that the content of a patch outweighs its place.
 const STD: f64 = 0.02;

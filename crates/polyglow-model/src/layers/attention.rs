@@ -9,8 +9,8 @@ use polyglow_kernels::FORBIDDEN;
 
 use crate::config::TransformerShape;
 use crate::dropout::Dropout;
-use crate::init::ParamInit;
 use crate::linear::Linear;
+use crate::parameter::init::ParamInit;
 use crate::position::Rotation;
 use crate::precision::Precision;
 

@@ -5,7 +5,7 @@ use burn::tensor::{Int, Tensor};
 use polyglow_kernels::{embedding, int8_embedding, int8_linear};
 
 use crate::host::computes_on_host;
-use crate::init::ParamInit;
+use crate::parameter::init::ParamInit;
 use crate::precision::Precision;
 use crate::weight::Weight;
 

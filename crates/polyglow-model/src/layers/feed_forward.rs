@@ -5,8 +5,8 @@ use burn::tensor::{Tensor, activation};
 
 use crate::config::{Activation, TransformerShape};
 use crate::dropout::Dropout;
-use crate::init::ParamInit;
 use crate::linear::Linear;
+use crate::parameter::init::ParamInit;
 
 /// `outer(activation(inner(x)))`, or with SwiGLU `outer(silu(gate(x)) * inner(x))`, the same at every position.
 #[derive(Module, Debug)]

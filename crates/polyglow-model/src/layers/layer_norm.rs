@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use polyglow_kernels::layer_norm;
 
-use crate::init::ParamInit;
+use crate::parameter::init::ParamInit;
 
 /// Added to the variance before the square root; PyTorch's default.
 const EPSILON: f64 = 1e-5;

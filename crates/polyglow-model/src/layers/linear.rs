@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use polyglow_kernels::{Activation, Dropped, activated_linear, int8_linear, int8_linear_relu};
 
-use crate::init::ParamInit;
+use crate::parameter::init::ParamInit;
 use crate::precision::Precision;
 use crate::weight::Weight;
 

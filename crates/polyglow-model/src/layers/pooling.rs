@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::{Bool, Tensor, s};
 
 use crate::config::Pooling;
-use crate::init::ParamInit;
+use crate::parameter::init::ParamInit;
 use crate::position::LearnedPositions;
 
 /// Initial standard deviation of the class vector.

@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData, s};
 
 use crate::config::{Position, TransformerShape};
-use crate::init::ParamInit;
+use crate::parameter::init::ParamInit;
 
 /// Base of the geometric series of wavelengths, in both papers.
 const WAVELENGTHS: f64 = 10_000.0;

@@ -5,8 +5,8 @@ use burn::tensor::Tensor;
 
 use crate::config::{Norm, TransformerShape};
 use crate::dropout::Dropout;
-use crate::init::ParamInit;
 use crate::layer_norm::LayerNorm;
+use crate::parameter::init::ParamInit;
 
 /// `norm(x + dropout(sublayer(x)))`, or with pre-norm `x + dropout(sublayer(norm(x)))`.
 #[derive(Module, Debug)]

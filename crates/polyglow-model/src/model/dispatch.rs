@@ -8,7 +8,7 @@ use crate::architectures::{LanguageModel, RecurrentLanguageModel, Rnn, Transform
 use crate::attention::AttentionMaps;
 use crate::embedding::Embedding;
 use crate::inputs::Inputs;
-use crate::prediction::Prediction;
+use crate::loss::prediction::Prediction;
 use crate::side::Side;
 
 impl<I: Into<Inputs>> Predict<I> for Model {

@@ -7,8 +7,8 @@ use crate::attention::{AttentionKind, CrossAttention, SelfAttention, Watch, rebo
 use crate::cache::{DecoderCache, LayerCache};
 use crate::config::{Norm, TransformerShape};
 use crate::feed_forward::FeedForward;
-use crate::init::ParamInit;
 use crate::layer_norm::LayerNorm;
+use crate::parameter::init::ParamInit;
 use crate::position::Rotation;
 use crate::residual::Residual;
 

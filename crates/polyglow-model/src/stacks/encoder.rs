@@ -6,8 +6,8 @@ use burn::tensor::{Bool, Tensor};
 use crate::attention::{AttentionKind, KeyValue, SelfAttention, Watch, reborrow};
 use crate::config::{Norm, TransformerShape};
 use crate::feed_forward::FeedForward;
-use crate::init::ParamInit;
 use crate::layer_norm::LayerNorm;
+use crate::parameter::init::ParamInit;
 use crate::position::Rotation;
 use crate::residual::Residual;
 

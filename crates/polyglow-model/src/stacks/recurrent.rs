@@ -11,8 +11,8 @@ pub use polyglow_kernels::Direction;
 use polyglow_kernels::{recurrent_layer, recurrent_step};
 
 pub use crate::config::recurrent::Cell;
-use crate::init::ParamInit;
 use crate::linear::Linear;
+use crate::parameter::init::ParamInit;
 
 /// The state of a layer after some positions.
 #[derive(Clone, Debug)]

@@ -5,8 +5,8 @@ use rayon::prelude::*;
 
 use crate::Dropped;
 use crate::dropout::mask::{MASK_PART, Mask};
+use crate::flex::vector::{Kernel, sigmoid, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record, values_of};
-use crate::vector::{Kernel, sigmoid, vectorized};
 
 /// [`super::gated`] on flex with autodiff.
 pub(crate) fn gated(gate: &Tensor<3>, inner: &Tensor<3>, dropped: Option<Dropped>) -> Option<Tensor<3>> {

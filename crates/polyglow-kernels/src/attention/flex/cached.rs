@@ -4,9 +4,9 @@
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
+use crate::flex::softmax::Softmax;
+use crate::flex::vector::{Kernel, dot, vectorized};
 use crate::flex::{Mode, close, from_values, mode, mode_of_both, read};
-use crate::softmax::Softmax;
-use crate::vector::{Kernel, dot, vectorized};
 
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;

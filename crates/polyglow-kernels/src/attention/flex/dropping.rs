@@ -1,7 +1,7 @@
 //! Dropout of attention weights into a second array, since the softmax's gradient needs them as they were before it.
 
 use crate::dropout::mask::Mask;
-use crate::vector::Kernel;
+use crate::flex::vector::Kernel;
 
 /// `output = input * mask`.
 pub(super) struct Dropping<'a> {

@@ -7,9 +7,9 @@ use rayon::prelude::*;
 use super::dropping::Dropping;
 use crate::Dropped;
 use crate::dropout::mask::Mask;
-use crate::matrix::{Matrix, MatrixMut, Old, product_into};
-use crate::softmax::{Softmax, SoftmaxBack};
-use crate::vector::vectorized;
+use crate::flex::matrix::{Matrix, MatrixMut, Old, product_into};
+use crate::flex::softmax::{Softmax, SoftmaxBack};
+use crate::flex::vector::vectorized;
 
 /// Where queries, keys or values lie in a batch row: at `len` positions, `width` elements apart, from `start` on.
 #[derive(Clone, Copy, Debug)]

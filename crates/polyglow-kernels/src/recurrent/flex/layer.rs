@@ -5,10 +5,10 @@ use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
 use super::row::{Rows, RowsMut, Step, StepBack};
+use crate::flex::matrix::{Matrix, MatrixMut, Old, product, product_into};
+use crate::flex::row::{Part, sum_of_rows};
+use crate::flex::vector::vectorized;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record};
-use crate::matrix::{Matrix, MatrixMut, Old, product, product_into};
-use crate::row::{Part, sum_of_rows};
-use crate::vector::vectorized;
 use crate::{Cell, Direction};
 
 /// The most parts of a batch: more cores than that gain nothing.

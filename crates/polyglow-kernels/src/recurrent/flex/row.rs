@@ -1,7 +1,7 @@
 //! One position of one row, forwards and backwards.
 
 use crate::Cell;
-use crate::vector::{Kernel, LANES, sigmoid, tanh};
+use crate::flex::vector::{Kernel, LANES, sigmoid, tanh};
 
 /// Rows in a slice: the first begins at its start, and each `stride` elements after the one before.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,8 @@
 use crate::config::recurrent::{Cell, Score};
 use crate::config::{DEEPEST, ModelConfig, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout, check_size};
 use crate::error::ModelError;
+use crate::loss::prediction::loss_numbers;
 use crate::precision::Precision;
-use crate::prediction::loss_numbers;
 
 /// The complete shape of a [`crate::Rnn`].
 #[derive(Clone, Debug, PartialEq)]

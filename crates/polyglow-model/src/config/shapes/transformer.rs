@@ -5,8 +5,8 @@ use crate::config::{
     check_size,
 };
 use crate::error::ModelError;
+use crate::loss::prediction::loss_numbers;
 use crate::precision::Precision;
-use crate::prediction::loss_numbers;
 
 /// The complete shape of a [`crate::Transformer`], and of all models that are made of its layers.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,8 +7,8 @@ use burn::tensor::{Bool, Int, Tensor};
 use polyglow_kernels::{FORBIDDEN, additive_weights, tanh};
 
 pub use crate::config::recurrent::Score;
-use crate::init::ParamInit;
 use crate::linear::Linear;
+use crate::parameter::init::ParamInit;
 use crate::precision::Precision;
 
 /// Attention from states to source positions, with one head.

@@ -8,8 +8,8 @@ use super::attention::{Source, SourceAttention};
 use super::{Cell, Direction, Recurrent, State, unstack};
 use crate::config::RnnShape;
 use crate::dropout::Dropout;
-use crate::init::ParamInit;
 use crate::linear::Linear;
+use crate::parameter::init::ParamInit;
 
 /// A stack of layers, what they look at, and what comes out.
 #[derive(Module, Debug)]

@@ -6,7 +6,7 @@ use burn::tensor::{Bool, Tensor};
 use super::{Direction, Recurrent};
 use crate::config::RnnShape;
 use crate::dropout::Dropout;
-use crate::init::ParamInit;
+use crate::parameter::init::ParamInit;
 
 /// A stack of bidirectional layers.
 #[derive(Module, Debug)]

@@ -6,9 +6,9 @@ use burn::tensor::{Int, Tensor};
 use super::MOST_ROWS;
 use crate::LossOutput;
 use crate::cross_entropy::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
+use crate::flex::matrix::{Matrix, add_product, product};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
 use crate::linear::{Layout, Sizes};
-use crate::matrix::{Matrix, add_product, product};
 
 /// [`super::projected_cross_entropy`] on flex with autodiff.
 pub(super) fn projected_cross_entropy(

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::vector::{Kernel, vectorized};
+use crate::flex::vector::{Kernel, vectorized};
 
 /// Rows that are summed together: the sums of such blocks are then added in their order. Results depend on it, and not on
 /// the number of threads.

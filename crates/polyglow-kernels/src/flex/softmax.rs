@@ -2,7 +2,7 @@
 
 use crate::attention::FORBIDDEN;
 use crate::dropout::mask::Mask;
-use crate::vector::{Kernel, LANES, dot, exp, max, sum};
+use crate::flex::vector::{Kernel, LANES, dot, exp, max, sum};
 
 /// Scores become weights.
 pub(crate) struct Softmax<'a> {
