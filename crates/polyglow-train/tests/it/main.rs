@@ -5,4 +5,3 @@ mod optimizer;
 mod runner;
 mod skipped_steps;
 mod step;
-mod together;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::program::{fail, polyglow, succeed};
 
@@ -38,22 +38,55 @@ fn help_lists_every_command_on_stdout() {
     assert!(success(&["--version"]).starts_with("polyglow "));
 }
 
-#[test]
-fn options_in_the_readme_and_in_the_book_exist() {
+/// README.md, the documents, and the chapters of the book.
+fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let chapters = fs::read_dir(root.join("docs/book/src")).expect("the book is there");
-    let paths = chapters.map(|entry| entry.expect("it can be listed").path()).chain([root.join("README.md")]);
-    let text: String = paths.filter(|path| path.is_file()).map(|path| fs::read_to_string(path).unwrap()).collect();
+    let mut documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "crates/README.md", "scripts/README.md"]
+        .map(|name| root.join(name))
+        .to_vec();
+    for folder in ["docs", "docs/book/src"] {
+        let entries = fs::read_dir(root.join(folder)).expect("it can be listed");
+        let paths = entries.map(|entry| entry.expect("it can be listed").path());
+        documents.extend(paths.filter(|path| path.extension().is_some_and(|ending| ending == "md")));
+    }
+    documents
+}
+
+fn read(document: &Path) -> String {
+    fs::read_to_string(document).unwrap_or_else(|error| panic!("{}: {error}", document.display()))
+}
+
+#[test]
+fn options_in_the_documents_exist() {
     let mut names = HashSet::new();
-    // A command ends with its line, or where code ends.
-    for command in text.split("polyglow ").skip(1).filter_map(|rest| rest.split(['\n', '`']).next()) {
-        let words: Vec<&str> = command.split_whitespace().collect();
-        for option in words.iter().skip(1).filter(|word| word.starts_with("--")) {
-            assert!(help_words(&words).contains(*option), "`polyglow {command}`: there is no {option}");
-            names.insert(words[0]);
+    for document in documents() {
+        let text = read(&document);
+        // A command ends with its line, or where code ends.
+        for command in text.split("polyglow ").skip(1).filter_map(|rest| rest.split(['\n', '`']).next()) {
+            let words: Vec<&str> = command.split_whitespace().collect();
+            for option in words.iter().skip(1).filter(|word| word.starts_with("--")) {
+                let known = help_words(&words).contains(*option);
+                assert!(known, "`polyglow {command}` in {}: there is no {option}", document.display());
+                names.insert(words[0].to_owned());
+            }
         }
     }
     assert!(names.len() > 4, "{names:?}");
+}
+
+#[test]
+fn links_between_the_documents_lead_somewhere() {
+    let mut number = 0;
+    for document in documents() {
+        let text = read(&document);
+        let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#', ' ']).next());
+        for target in targets.filter(|target| !target.is_empty() && !target.contains("://")) {
+            let folder = document.parent().expect("a file is in a folder");
+            assert!(folder.join(target).exists(), "{} links to {target}", document.display());
+            number += 1;
+        }
+    }
+    assert!(number > 40, "{number} links");
 }
 
 /// What stands in the help of a command, or of its subcommand where one of its words is one.

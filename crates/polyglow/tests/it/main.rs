@@ -21,5 +21,6 @@ mod program;
 mod progress;
 mod quantize;
 mod report;
+mod together;
 mod train;
 mod translate;
