@@ -29,7 +29,8 @@ fn trainings_in_threads_end_in_the_bytes_of_processes() {
     let place = Workplace::with(DIGITS);
     let run = |name: &str, seed: u64| place.path().join(format!("{name}-{seed}"));
     for seed in SEEDS {
-        let overrides = [&OVERRIDES[..], &[&format!("seed={seed}")]].concat();
+        let seed_key = format!("seed={seed}");
+        let overrides = [&OVERRIDES[..], &[seed_key.as_str()]].concat();
         place.train(&format!("process-{seed}"), &overrides);
     }
     let barrier = Barrier::new(SEEDS.len());
