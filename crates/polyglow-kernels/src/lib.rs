@@ -71,7 +71,7 @@ pub use activation::{Activation, activated_linear, gated};
 pub use adam::{AdamState, AdamStep, WeightDecay, adam};
 pub use additive::additive_weights;
 pub use attention::{FORBIDDEN, cached_attention, caches_side_by_side, cross_attention, self_attention};
-pub use cross_entropy::projected::{MOST_ROWS, projected_cross_entropy};
+pub use cross_entropy::projected::{ROWS_PER_CHUNK, projected_cross_entropy};
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped};
 pub use embedding::embedding;

@@ -22,7 +22,7 @@ use crate::plan::content;
 pub use max_tokens::MaxTokens;
 pub use train::{BestMetric, OptimizerKind, ScheduleKind, TrainConfig};
 
-/// All that a run depends on; `configs/reference.toml` explains every key.
+/// All that a run depends on; `configs/reference.toml` and `polyglow help config` explain every key.
 ///
 /// ```
 /// use polyglow_train::Config;

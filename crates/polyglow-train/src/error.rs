@@ -221,7 +221,7 @@ pub fn hint_of_system(error: &io::Error) -> &'static str {
         Kind::IsADirectory => "a file is wanted here, not a directory",
         Kind::NotADirectory => "a part of the path is a file, not a directory",
         Kind::AlreadyExists => "give another name, or remove what is there",
-        Kind::StorageFull | Kind::QuotaExceeded => "make room on the disk, and give the same command again",
+        Kind::StorageFull | Kind::QuotaExceeded => "make room on the disk",
         Kind::FileTooLarge => "files may only be so large here: `ulimit -f` shows the limit",
         Kind::ReadOnlyFilesystem => "choose a place that can be written to",
         Kind::InvalidFilename => "the name is too long, or no name of a file",

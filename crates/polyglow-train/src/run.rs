@@ -49,11 +49,16 @@ impl RunDirectory {
         if run.config_path().is_file() {
             return Ok(run);
         }
-        let error = failed!("no run in `{}`: it has no `config.toml`", root.display());
-        Err(with_hint(
-            error,
-            "a run is the directory that `polyglow train` names at its start, such as `runs/quickstart`",
-        ))
+        let name = root.display();
+        if root.is_file() && root.extension().is_some_and(|ending| ending == "toml") {
+            let error = failed!("no run in `{name}`: that is a config, from which a run is trained");
+            let run = Path::new("runs").join(root.file_stem().unwrap_or_default());
+            let advice = format!("`polyglow train {name}` trains it; the run is then `{}`", run.display());
+            return Err(with_hint(usage(error), advice));
+        }
+        let why = if root.is_dir() { "it has no `config.toml`" } else { "there is no such directory" };
+        let advice = "a run is the directory that `polyglow train` names at its start, such as `runs/quickstart`";
+        Err(with_hint(failed!("no run in `{name}`: {why}"), advice))
     }
 
     /// The directory itself.
@@ -190,7 +195,7 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Loads the model of a checkpoint: `best`, `last`, `step-N`, `average`, `ema` (the moving average in the last
+    /// Loads the model of a checkpoint: `best`, `last`, `step-N`, `average`, `ema` (the exponential moving average in the last
     /// checkpoint), the name of another, or a path. A run without validation has no `best`; its last checkpoint stands in.
     ///
     /// # Errors
@@ -208,12 +213,19 @@ impl RunDirectory {
     /// Makes sure that a checkpoint was trained with these tokenizers.
     fn check_tokenizers(&self, checkpoint: &Checkpoint, tokenizers: &Tokenizers) -> Result<()> {
         let text = checkpoint.state.text.as_ref();
-        if text.is_some_and(|text| hash(tokenizers).is_ok_and(|hash| hash != text.tokenizers)) {
-            let error =
-                failed!("the tokenizer in `{}` is not the one that its model was trained with", self.root.display());
-            return Err(with_hint(error, "bring the old `tokenizer.json` back"));
+        if text.is_none_or(|text| hash(tokenizers).is_ok_and(|hash| hash == text.tokenizers)) {
+            return Ok(());
         }
-        Ok(())
+        let (root, path) = (self.root.display(), checkpoint.path.display());
+        // Of a checkpoint in its run, `checkpoints/` and the run are above it.
+        let other = checkpoint.path.parent().and_then(Path::parent).filter(|other| !is_same(other, &self.root));
+        if let Some(other) = other {
+            let error = failed!("`{path}` belongs to another run than `{root}`, which has another tokenizer");
+            let advice = format!("name that run in place of this one: `{}`", other.display());
+            return Err(with_hint(usage(error), advice));
+        }
+        let error = failed!("the tokenizer in `{root}` is not the one that its model was trained with");
+        Err(with_hint(error, "bring the old `tokenizer.json` back"))
     }
 
     /// The weights of a checkpoint, named as for [`Self::load`].
@@ -227,9 +239,14 @@ impl RunDirectory {
             "best" if !checkpoints.has("best") => checkpoints.find("last")?,
             name => checkpoints.find(name)?,
         };
-        let weights = if checkpoint == "ema" { found.average()? } else { found.model()? };
+        let weights = if checkpoint == "ema" { found.ema()? } else { found.model()? };
         Ok((found, weights))
     }
+}
+
+/// Whether two paths are the same directory.
+fn is_same(left: &Path, right: &Path) -> bool {
+    left == right || left.canonicalize().is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
 }
 
 /// SHA-256 of the tokenizers of both sides, in hexadecimal digits.

@@ -97,14 +97,14 @@ fn steps<T: Task>(
         session.step(batches, observer)?;
         let number = session.state.step;
         observer.step(number);
-        heed(stop, observer)?;
+        heed(stop, observer, || session.what_is_left())?;
         let due = |every: u64| number.is_multiple_of(every) || session.is_last();
         let (log, validate, save) = (due(config.log_every), due(config.validate_every), due(config.save_every));
         if log {
             session.report(records, observer)?;
         }
         let improved = validate && session.validate(records, observer)?;
-        heed(stop, observer)?;
+        heed(stop, observer, || session.what_is_left())?;
         let asked = stop.asked();
         let ends = asked || session.ending().is_some();
         if save || improved || ends {
@@ -121,8 +121,8 @@ fn steps<T: Task>(
     }
 }
 
-/// Does what the observer wants.
-fn heed(stop: &Stop, observer: &dyn Observer) -> Result<()> {
+/// Does what the observer wants. `left` says what an end without a checkpoint leaves.
+fn heed(stop: &Stop, observer: &dyn Observer, left: impl FnOnce() -> String) -> Result<()> {
     match observer.wish() {
         Wish::GoOn => Ok(()),
         Wish::Stop => {
@@ -131,7 +131,7 @@ fn heed(stop: &Stop, observer: &dyn Observer) -> Result<()> {
         }
         Wish::Abort => {
             let error = failed!("ended at once, as asked, without a checkpoint of the last steps");
-            Err(with_hint(error.of_kind(ErrorKind::Aborted), "the same command goes on from the last checkpoint"))
+            Err(with_hint(error.of_kind(ErrorKind::Aborted), left()))
         }
     }
 }
@@ -142,7 +142,7 @@ fn broken<T: Task>(session: &Session<'_, T>, training: &Training, panic: &TrainE
     let (device, step) = (&training.plan.device, session.state.step);
     let error = failed!("training failed on {device:?} after step {step}: {panic}{batch}").of_kind(ErrorKind::Device);
     let advice = "if the device ran out of memory, lower `train.max_tokens`; if not, please report this";
-    with_hint(error, format!("{}, and the same command goes on from it; {advice}", session.last_good()))
+    with_hint(error, format!("{advice}; {}", session.what_is_left()))
 }
 
 /// The step that training ends with: `max_steps`, or where `max_epochs` epochs of `epoch_len` batches end if that is

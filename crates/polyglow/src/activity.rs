@@ -1,4 +1,5 @@
-//! The progress of long work other than training, on stderr: a spinner in a terminal, otherwise an occasional line.
+//! The progress of long work other than training, on stderr: a spinner in a terminal, otherwise an occasional line; and how
+//! long any work will take.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -39,6 +40,35 @@ impl Drop for Activity {
     fn drop(&mut self) {
         if let Some((spinner, _)) = &self.spinner {
             spinner.finish_and_clear();
+        }
+    }
+}
+
+/// How fast counted work goes on.
+pub(crate) struct Pace {
+    started: Instant,
+    done_before: u64,
+}
+
+impl Pace {
+    /// Work that begins now, `done_before` of which was done earlier.
+    pub(crate) fn from(done_before: u64) -> Self {
+        Self { started: Instant::now(), done_before }
+    }
+
+    /// What has been done per second.
+    pub(crate) fn per_second(&self, done: u64) -> f64 {
+        (done - self.done_before) as f64 / self.started.elapsed().as_secs_f64().max(1e-3)
+    }
+
+    /// The time that the rest will take at the pace so far: `4m10s`.
+    pub(crate) fn time_left(&self, done: u64, all: u64) -> String {
+        let each = self.started.elapsed().as_secs_f64() / (done - self.done_before).max(1) as f64;
+        let seconds = (each * all.saturating_sub(done) as f64).round() as u64;
+        match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+            (0, 0, seconds) => format!("{seconds}s"),
+            (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+            (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
         }
     }
 }

@@ -68,11 +68,11 @@ fn out_of_memory(size: usize) -> ! {
     let advice = match current_batch() {
         Some(batch) => {
             let _ = write!(rest, "; the batch: {batch}");
-            "lower `train.max_tokens`, or free memory"
+            "lower `train.max_tokens`, or free memory; the same command resumes from the newest checkpoint, if there is one"
         }
         None => "free memory, or raise the limit",
     };
-    let _ = writeln!(rest, "\nhint: {advice}; checkpoints are whole, and the same command goes on from the last");
+    let _ = writeln!(rest, "\nhint: {advice}");
     let free = rest.len();
     let _ = std::io::stderr().write_all(&text[..text.len() - free]);
     signal_hook::low_level::exit(1)

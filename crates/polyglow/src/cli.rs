@@ -1,19 +1,30 @@
 //! The command line: the list of commands, and the function that runs each. Arguments are defined beside their command.
 
+mod unknown_option;
+
+use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use polyglow_train::device;
 
+use crate::commands::help::HelpArgs;
 use crate::commands::{
-    attention, average, bench, check, classify, corpus, devices, embeddings, evaluate, generate, info, metrics,
+    attention, average, bench, check, classify, corpus, devices, embeddings, evaluate, generate, help, info, metrics,
     quantize, report, score, train, translate,
 };
 use crate::{kernel_cache, logging};
 
+/// The version, the commit that it was built from where that is known, and the features of the build.
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| version(option_env!("POLYGLOW_COMMIT"), &device::compiled_in(), cfg!(feature = "plain")));
+
 /// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
 #[derive(Parser)]
-#[command(name = "polyglow", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "polyglow", version = VERSION.as_str(), propagate_version = true, arg_required_else_help = true)]
+#[command(disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -64,12 +75,14 @@ enum Command {
     Corpus(corpus::CorpusArgs),
     /// List the backends of this build and the devices found
     Devices(devices::DevicesArgs),
-    /// Print a completion script for a shell
+    /// Print the help of a command, or explain the keys of a config: `help train`, `help config train.lr`
+    Help(HelpArgs),
+    /// Print a completion script for a shell, as in `polyglow completions bash > ~/.local/share/bash-completion/completions/polyglow`
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the man page
+    /// Print the man page, as in `polyglow man | man -l -`
     Man,
 }
 
@@ -80,21 +93,33 @@ enum Command {
 /// # Errors
 /// Whatever stops the command.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    let cli = match Cli::try_parse() {
+    run_with(&std::env::args_os().collect::<Vec<_>>())
+}
+
+fn run_with(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(message) => {
+            let message = unknown_option::explain(message, arguments, &Cli::command());
             message.print()?;
             return Ok(ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(1)));
         }
     };
     logging::init(i16::from(cli.verbose) - i16::from(cli.quiet));
     kernel_cache::locate();
-    dispatch(cli.command)?;
-    Ok(ExitCode::SUCCESS)
+    dispatch(cli.command)
 }
 
-fn dispatch(command: Command) -> anyhow::Result<()> {
-    match command {
+/// `0.1.0 (1a2b3c4d5e6f), with flex and cuda`.
+fn version(commit: Option<&str>, backends: &[&str], is_plain: bool) -> String {
+    let commit = commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
+    let features: Vec<&str> = backends.iter().copied().chain(is_plain.then_some("plain")).collect();
+    let features = if features.is_empty() { "no backend".to_owned() } else { features.join(", ") };
+    format!("{}{commit}, with {features}", env!("CARGO_PKG_VERSION"))
+}
+
+fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    let done = match command {
         Command::Check(args) => check::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
@@ -112,8 +137,21 @@ fn dispatch(command: Command) -> anyhow::Result<()> {
         Command::Bench(args) => bench::run(&args),
         Command::Corpus(args) => corpus::run(&args),
         Command::Devices(args) => devices::run(&args),
+        Command::Help(HelpArgs { topics }) => return print_help(&topics),
         Command::Completions { shell } => print_completions(shell),
         Command::Man => print_man_page(),
+    };
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+/// `help train` is `train --help`; `help config` is of its own.
+fn print_help(topics: &[String]) -> anyhow::Result<ExitCode> {
+    match topics.split_first() {
+        Some((first, keys)) if first == "config" => help::explain(keys).map(|()| ExitCode::SUCCESS),
+        _ => {
+            let words = ["polyglow"].into_iter().chain(topics.iter().map(String::as_str)).chain(["--help"]);
+            run_with(&words.map(OsString::from).collect::<Vec<_>>())
+        }
     }
 }
 
@@ -135,5 +173,13 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_version_names_the_commit_where_it_is_known_and_the_features() {
+        let number = env!("CARGO_PKG_VERSION");
+        assert_eq!(version(Some("1a2b3c"), &["flex", "cuda"], false), format!("{number} (1a2b3c), with flex, cuda"));
+        assert_eq!(version(None, &["flex"], true), format!("{number}, with flex, plain"));
+        assert_eq!(version(None, &[], false), format!("{number}, with no backend"));
     }
 }

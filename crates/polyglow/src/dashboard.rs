@@ -1,165 +1,147 @@
-//! burn-train's dashboard in the terminal, fed with the records that go to `metrics.jsonl`.
+//! The dashboard in the terminal: a training on the whole screen, fed with the records that go to `metrics.jsonl`, and the
+//! keys that end it.
 //!
-//! burn-train counts epochs of items. We show the whole training as one epoch with one item per remaining step, so that
-//! its bars and its estimate of the time left are also right for a resumed training; the step itself and the epoch of
-//! the data are shown as text.
+//! burn-train has such a screen, but what its quit key says and does cannot be chosen, and it never gives up reading a
+//! terminal that was closed.
 
-use std::io::{self, IsTerminal};
-use std::mem;
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
+mod board;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, IsTerminal, Read};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use burn::train::Interrupter;
-use burn::train::metric::{
-    MetricAttributes, MetricDefinition, MetricEntry, MetricId, NumericAttributes, NumericEntry, SerializedEntry,
-};
-use burn::train::renderer::tui::TuiMetricsRendererWrapper;
-use burn::train::renderer::{MetricState, MetricsRenderer};
-use polyglow_metrics::Measure;
 use polyglow_train::Wish;
-use polyglow_train::predict::measures::{LOSS, PERPLEXITY, SCORES};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use serde_json::Value;
 
-use crate::failure::{take_panic, usage, with_hint};
+use crate::failure::{usage, with_hint};
+use board::Board;
 
-/// Numbers of a training that are plotted beside its scores.
-const TRAINING: [Measure; 3] = [
-    Measure { key: "lr", title: "learning rate", higher_is_better: true, decimals: 6 },
-    Measure { key: "tokens_per_second", title: "target tokens per second", higher_is_better: true, decimals: 0 },
-    Measure { key: "grad_norm", title: "gradient norm", higher_is_better: false, decimals: 3 },
-];
+/// Steps may be much shorter; the screen is drawn no more often than this.
+const BETWEEN_FRAMES: Duration = Duration::from_millis(100);
 
-/// Everything that is plotted, in the order of the tabs: what every model has first.
-fn plots() -> impl Iterator<Item = (Measure, String)> {
-    let first = [LOSS, PERPLEXITY];
-    let rest = SCORES.into_iter().filter(move |measure| !first.contains(measure));
-    first.into_iter().chain(rest).chain(TRAINING).map(|measure| (measure, capitalized(measure.title)))
-}
-
-/// `Learning rate`, of `learning rate`.
-fn capitalized(title: &str) -> String {
-    let mut letters = title.chars();
-    // chrF is written so wherever it stands.
-    let first = letters.next().filter(|_| title != Measure::CHRF.title);
-    first.map_or_else(|| title.to_owned(), |first| first.to_uppercase().chain(letters).collect())
-}
-
-/// Name of the text with the step and the epoch.
-const STEP: &str = "Step";
+/// Draws a board; false where it cannot be drawn any more, as after the terminal was closed.
+type Draw = Box<dyn FnMut(&Board) -> bool + Send>;
 
 /// A dashboard that is open until it is dropped.
-pub struct Dashboard {
-    renderer: Option<Box<dyn MetricsRenderer>>,
-    interrupter: Interrupter,
-    start_step: u64,
-    last_step: u64,
+pub(crate) struct Dashboard {
+    screen: Arc<Mutex<Screen>>,
+    /// Whether the terminal has to be given back.
+    in_terminal: bool,
+}
+
+/// What is shown, and how it is drawn.
+struct Screen {
+    board: Board,
+    draw: Option<Draw>,
+    drawn: Option<Instant>,
 }
 
 impl Dashboard {
     /// Opens the dashboard on stdout, under the name `label`, for a training that continues after `step`.
-    pub(crate) fn open(label: &str, step: u64, last_step: u64) -> Self {
-        let interrupter = Interrupter::new();
-        let renderer = Box::new(TuiMetricsRendererWrapper::new(interrupter.clone(), None));
-        Self::new(renderer, interrupter, label, step, last_step)
+    ///
+    /// # Errors
+    /// The terminal refuses.
+    pub(crate) fn open(label: &str, step: u64, last_step: u64) -> io::Result<Self> {
+        enable_raw_mode()?;
+        let mut dashboard = Self::new(Box::new(|_| true), label, step, last_step);
+        dashboard.in_terminal = true;
+        execute!(io::stdout(), EnterAlternateScreen)?;
+        let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        terminal.clear()?;
+        dashboard.screen().draw = Some(Box::new(move |board| terminal.draw(|frame| board.draw(frame)).is_ok()));
+        let screen = Arc::downgrade(&dashboard.screen);
+        thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&screen))?;
+        Ok(dashboard)
     }
 
-    /// Shows a training on `renderer`, whose user asks for its end through `interrupter`.
-    pub fn new(
-        renderer: Box<dyn MetricsRenderer>,
-        interrupter: Interrupter,
-        label: &str,
-        step: u64,
-        last_step: u64,
-    ) -> Self {
-        let mut dashboard = Self { renderer: Some(renderer), interrupter, start_step: step, last_step };
-        let items = dashboard.items();
-        dashboard.tell(|renderer| {
-            renderer.register_metric(definition(STEP, MetricAttributes::None));
-            for (Measure { higher_is_better, .. }, name) in plots() {
-                let attributes = NumericAttributes { unit: None, higher_is_better };
-                renderer.register_metric(definition(&name, attributes.into()));
-            }
-            renderer.start(1, 1, Some(items), Some(label));
-            renderer.start_split("train", items);
-        });
-        dashboard
+    /// A dashboard that is drawn by `draw`.
+    fn new(draw: Draw, label: &str, step: u64, last_step: u64) -> Self {
+        let screen = Screen { board: Board::new(label, step, last_step), draw: Some(draw), drawn: None };
+        Self { screen: Arc::new(Mutex::new(screen)), in_terminal: false }
     }
 
     /// Shows that a step is done.
-    pub(crate) fn advance(&mut self, step: u64) {
-        self.split("train", step);
+    pub(crate) fn advance(&self, step: u64) {
+        self.screen().change(|board| board.advance(step));
     }
 
     /// Shows that validation has begun; the next step ends it.
-    pub(crate) fn validating(&mut self, step: u64) {
-        self.split("valid", step);
+    pub(crate) fn validating(&self) {
+        self.screen().change_now(Board::validating);
     }
 
     /// Plots a record of `metrics.jsonl` of the kind `train` or `valid`; others are not shown.
-    pub(crate) fn show(&mut self, record: &Value) {
-        let last_step = self.last_step;
-        self.tell(|renderer| {
-            let update: &mut dyn FnMut(MetricState) = match record["kind"].as_str() {
-                Some("train") => &mut |state| renderer.update_train(state),
-                Some("valid") => &mut |state| renderer.update_valid(state),
-                _ => return,
-            };
-            update(MetricState::Generic(entry(STEP, position(record, last_step))));
-            for (Measure { key, .. }, name) in plots() {
-                // JSON has no infinity, and the plot could not show it.
-                if let Some(value) = record[key].as_f64() {
-                    update(MetricState::Numeric(entry(&name, words(value)), Some(NumericEntry::Value(value))));
-                }
-            }
-        });
+    pub(crate) fn show(&self, record: &Value) {
+        self.screen().change(|board| board.show(record));
     }
 
-    /// What the user has asked for: to stop after this step (the quit key), or to abort immediately.
+    /// What the user has asked for with keys.
     pub(crate) fn wish(&self) -> Wish {
-        match &self.renderer {
-            None => Wish::Abort,
-            Some(_) if self.interrupter.should_stop() => Wish::Stop,
-            Some(_) => Wish::GoOn,
-        }
+        self.screen().board.wish()
     }
 
-    /// Shows the position. Validation gets as many items as training, because burn-train scales plots by their ratio.
-    fn split(&mut self, name: &str, step: u64) {
-        let (items, done) = (self.items(), step.saturating_sub(self.start_step) as usize);
-        self.tell(|renderer| {
-            renderer.start_split(name, items);
-            renderer.update_split(done);
-        });
-    }
-
-    /// The number of remaining steps, at least 1.
-    fn items(&self) -> usize {
-        self.last_step.saturating_sub(self.start_step).max(1) as usize
-    }
-
-    /// Calls the renderer, which panics after the user has chosen to kill the training.
-    fn tell(&mut self, say: impl FnOnce(&mut dyn MetricsRenderer)) {
-        let Some(renderer) = &mut self.renderer else { return };
-        if panic::catch_unwind(AssertUnwindSafe(|| say(renderer.as_mut()))).is_err() {
-            // Its destructor calls the closed dashboard, and would panic again.
-            mem::forget(self.renderer.take());
-            take_panic();
-        }
+    fn screen(&self) -> MutexGuard<'_, Screen> {
+        lock(&self.screen)
     }
 }
 
 impl Drop for Dashboard {
     fn drop(&mut self) {
-        if thread::panicking() {
-            // The renderer's destructor does nothing during a panic, so its thread would draw over the message.
-            self.interrupter.stop(None);
-            self.tell(|renderer| renderer.manual_close());
+        self.screen().draw = None;
+        if self.in_terminal {
+            // If the terminal is gone, there is nothing to give back.
+            let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
+            let _ = disable_raw_mode();
         }
-        let renderer = self.renderer.take();
-        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(renderer)));
     }
+}
+
+impl Screen {
+    /// Changes the board, and draws it unless that was done a moment ago.
+    fn change(&mut self, change: impl FnOnce(&mut Board)) {
+        change(&mut self.board);
+        if self.drawn.is_none_or(|drawn| drawn.elapsed() >= BETWEEN_FRAMES) {
+            self.draw();
+        }
+    }
+
+    /// Changes the board, and draws it.
+    fn change_now(&mut self, change: impl FnOnce(&mut Board)) {
+        change(&mut self.board);
+        self.draw();
+    }
+
+    fn draw(&mut self) {
+        self.drawn = Some(Instant::now());
+        if self.draw.as_mut().is_some_and(|draw| !draw(&self.board)) {
+            self.draw = None;
+        }
+    }
+}
+
+/// Hands keys to the board until the dashboard or the terminal is closed.
+///
+/// They are read from stdin as bytes: crossterm's reader never returns from a terminal that was closed.
+fn read_keys(screen: &Weak<Mutex<Screen>>) {
+    let mut keys = [0; 64];
+    while let Ok(count @ 1..) = io::stdin().read(&mut keys) {
+        let Some(screen) = screen.upgrade() else { return };
+        lock(&screen).change_now(|board| board.press(&keys[..count]));
+    }
+}
+
+/// Ignores poisoning: what is shown is not damaged by a panic in another thread.
+fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
+    screen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Checks that there is a terminal for a dashboard.
@@ -174,31 +156,4 @@ pub(crate) fn require_terminal() -> anyhow::Result<()> {
     };
     let error = anyhow!("`--tui` needs a terminal, but {missing} is not one");
     Err(with_hint(usage(error), "leave out `--tui` to have progress written to stderr in plain lines"))
-}
-
-fn definition(name: &str, attributes: MetricAttributes) -> MetricDefinition {
-    let name = Arc::new(name.to_owned());
-    MetricDefinition { metric_id: MetricId::new(Arc::clone(&name)), name, description: None, attributes }
-}
-
-fn entry(name: &str, words: String) -> MetricEntry {
-    MetricEntry::new(MetricId::new(Arc::new(name.to_owned())), SerializedEntry::new(words.clone(), words))
-}
-
-/// The position of a record: `150 of 2000, epoch 3`.
-fn position(record: &Value, last_step: u64) -> String {
-    let step = &record["step"];
-    match record["epoch"].as_u64() {
-        Some(epoch) => format!("{step} of {last_step}, epoch {epoch}"),
-        None => format!("{step} of {last_step}"),
-    }
-}
-
-/// A number with about four digits.
-fn words(value: f64) -> String {
-    match value.abs() {
-        size if size >= 1000.0 => format!("{value:.0}"),
-        size if size >= 0.01 || size == 0.0 => format!("{value:.3}"),
-        _ => format!("{value:.2e}"),
-    }
 }

@@ -13,6 +13,8 @@ use polyglow_model::ModelError;
 use polyglow_train::error::hint_of_system;
 use polyglow_train::{ErrorKind, TrainError};
 
+use crate::reference::named_in;
+
 /// Exit code of a command that was understood and failed.
 const FAILED: u8 = 1;
 /// Exit code for wrong usage or a wrong configuration.
@@ -158,8 +160,9 @@ fn advice(error: &anyhow::Error) -> Advice {
     let of_system = || causes.chain().find_map(|cause| cause.downcast_ref::<io::Error>().map(hint_of_system));
     advice.hint = advice.hint.or_else(|| of_system().map(str::to_owned));
     if advice.exit_code == USAGE {
-        advice.hint.get_or_insert_with(|| {
-            "`configs/reference.toml` explains every key, `polyglow help` every option".to_owned()
+        advice.hint.get_or_insert_with(|| match named_in(&format!("{error:#}")) {
+            Some(key) => format!("`polyglow help config {key}` explains it"),
+            None => "`polyglow help config` explains every key, `polyglow help COMMAND` every option".to_owned(),
         });
     }
     advice

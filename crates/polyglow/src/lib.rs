@@ -7,12 +7,13 @@ pub mod allocator;
 mod bench;
 mod cli;
 mod commands;
-pub mod dashboard;
+mod dashboard;
 mod failure;
 mod inspection;
 mod kernel_cache;
 mod logging;
-pub mod progress;
+mod progress;
+mod reference;
 mod signals;
 
 use std::panic::{self, AssertUnwindSafe};

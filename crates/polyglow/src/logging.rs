@@ -109,16 +109,17 @@ impl Write for Terminal {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let printer = lock(&PRINTER).clone();
         match printer {
-            Some(printer) => {
-                printer(String::from_utf8_lossy(bytes).trim_end_matches('\n'));
-                Ok(bytes.len())
+            Some(printer) => printer(String::from_utf8_lossy(bytes).trim_end_matches('\n')),
+            None => {
+                // If that fails, as after the terminal was closed, there is no other place to say so.
+                let _ = io::stderr().write_all(bytes);
             }
-            None => io::stderr().write(bytes),
         }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        io::stderr().flush()
+        Ok(())
     }
 }
 

@@ -1,7 +1,6 @@
 //! What a training shows while it runs: a bar, plain lines or a dashboard.
 
 use std::io::IsTerminal;
-use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use polyglow_train::predict::evaluation::Scores;
@@ -11,7 +10,7 @@ use polyglow_train::workload::BatchShape;
 use polyglow_train::{Observer, Result, Wish};
 use serde_json::Value;
 
-use crate::activity::{Activity, print_above};
+use crate::activity::{Activity, Pace, print_above};
 use crate::allocator;
 use crate::dashboard::{Dashboard, require_terminal};
 use crate::logging::{self, Redirect};
@@ -22,7 +21,7 @@ pub(crate) enum Screen {
     /// On stderr: a bar if that is a terminal, plain lines otherwise.
     #[default]
     Lines,
-    /// In burn-train's dashboard, which takes the whole terminal.
+    /// In a dashboard, which takes the whole terminal.
     Dashboard,
 }
 
@@ -38,7 +37,7 @@ impl Screen {
 }
 
 /// The display of one training.
-pub struct Progress {
+pub(crate) struct Progress {
     screen: Screen,
     activity: Option<Activity>,
     view: View,
@@ -46,12 +45,12 @@ pub struct Progress {
     redirect: Option<Redirect>,
     /// The text of the newest report, which a bar shows again after a validation.
     words: String,
-    start_step: u64,
+    pace: Pace,
     last_step: u64,
-    started: Option<Instant>,
 }
 
-enum View {
+/// What is on the screen.
+pub(crate) enum View {
     Lines,
     Bar(ProgressBar),
     Dashboard(Dashboard),
@@ -60,50 +59,22 @@ enum View {
 impl Progress {
     /// A display that shows nothing yet.
     pub(crate) fn new(screen: Screen) -> Self {
-        Self {
-            screen,
-            activity: None,
-            view: View::Lines,
-            redirect: None,
-            words: String::new(),
-            start_step: 0,
-            last_step: 0,
-            started: None,
-        }
+        let (activity, view, redirect) = (None, View::Lines, None);
+        Self { screen, activity, view, redirect, words: String::new(), pace: Pace::from(0), last_step: 0 }
     }
 
-    /// Shows the records of a run so far and those to come, on a dashboard that is already open.
+    /// Shows the records of a run so far and those to come.
     ///
     /// # Errors
     /// The records cannot be read.
-    pub fn on_dashboard(run: &RunDirectory, step: u64, last_step: u64, dashboard: Dashboard) -> Result<Self> {
-        let mut progress = Self::new(Screen::Dashboard);
-        progress.show_on(View::Dashboard(dashboard), run, step, last_step)?;
-        Ok(progress)
-    }
-
-    fn show_on(&mut self, mut view: View, run: &RunDirectory, start_step: u64, last_step: u64) -> Result<()> {
-        if let View::Dashboard(dashboard) = &mut view {
+    pub(crate) fn show_on(&mut self, view: View, run: &RunDirectory, step: u64, last_step: u64) -> Result<()> {
+        if let View::Dashboard(dashboard) = &view {
             for record in records::read(&run.metrics_path())? {
                 dashboard.show(&record);
             }
         }
-        (self.view, self.start_step, self.last_step, self.started) =
-            (view, start_step, last_step, Some(Instant::now()));
+        (self.view, self.pace, self.last_step) = (view, Pace::from(step), last_step);
         Ok(())
-    }
-
-    /// The time that the remaining steps will take at the pace so far: `4m10s`.
-    fn time_left(&self, step: u64) -> String {
-        let done = (step - self.start_step).max(1) as f64;
-        let elapsed = self.started.map_or(0.0, |started| started.elapsed().as_secs_f64());
-        let left = elapsed / done * (self.last_step.saturating_sub(step)) as f64;
-        let seconds = left.round() as u64;
-        match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-            (0, 0, seconds) => format!("{seconds}s"),
-            (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
-            (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
-        }
     }
 }
 
@@ -128,7 +99,7 @@ impl Observer for Progress {
         let view = match self.screen {
             Screen::Dashboard => {
                 self.redirect = Some(logging::redirect(|_| {}));
-                View::Dashboard(Dashboard::open(&run.root().display().to_string(), step, last_step))
+                View::Dashboard(Dashboard::open(&run.root().display().to_string(), step, last_step)?)
             }
             Screen::Lines if std::io::stderr().is_terminal() => {
                 let bar = bar(step, last_step);
@@ -157,7 +128,7 @@ impl Observer for Progress {
         let (loss, perplexity, rate) = (interval.loss(), interval.perplexity(), report.tokens_per_second());
         let skipped = if interval.skipped > 0 { format!("  skipped {}", interval.skipped) } else { String::new() };
         self.words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {rate:.0} tok/s{skipped}");
-        let (words, last, left) = (&self.words, self.last_step, self.time_left(*step));
+        let (words, last, left) = (&self.words, self.last_step, self.pace.time_left(*step, self.last_step));
         let line = format!("step {step}/{last}  epoch {epoch}  {words}  left {left}");
         match &mut self.view {
             View::Lines => tracing::info!("{line}"),
@@ -178,7 +149,7 @@ impl Observer for Progress {
         match &mut self.view {
             View::Lines => {}
             View::Bar(bar) => bar.set_message("validating"),
-            View::Dashboard(dashboard) => dashboard.validating(step),
+            View::Dashboard(dashboard) => dashboard.validating(),
         }
     }
 

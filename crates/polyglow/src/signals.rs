@@ -1,26 +1,81 @@
-//! Ctrl-C and SIGTERM: the first ends training after the step, a second one ends the process.
+//! Ctrl-C, SIGTERM and SIGHUP, the signal of a terminal that was closed: training saves and ends after the step.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use polyglow_train::train::Stop;
+#[cfg(unix)]
+use signal_hook::consts::SIGHUP;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// The exit code after a signal is this plus the signal's number, as in shells.
 const KILLED: i32 = 128;
 
-/// Installs handlers of Ctrl-C and SIGTERM that set the returned flag.
-///
-/// # Errors
-/// The handlers cannot be installed.
-pub(crate) fn stop_on_signals() -> anyhow::Result<Stop> {
-    let stop = Stop::default();
-    for signal in [SIGINT, SIGTERM] {
-        // The order matters: the first signal finds the flag unset, so it does not exit, and sets it.
-        flag::register_conditional_shutdown(signal, KILLED + signal, stop.flag())
-            .and_then(|_| flag::register(signal, Arc::clone(&stop.flag())))
-            .context("cannot handle signals")?;
+/// What signals ask of a training.
+pub(crate) struct Signals {
+    /// Set by the first of them.
+    pub(crate) stop: Stop,
+    /// Set by the first Ctrl-C or SIGTERM: the next one ends the process.
+    asked: Arc<AtomicBool>,
+    /// Set when there is nothing left to save: any signal ends the process.
+    done: Arc<AtomicBool>,
+    hung_up: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Installs the handlers.
+    ///
+    /// A second Ctrl-C or SIGTERM ends the process. SIGHUP never does before the training is saved: a closed terminal may
+    /// send it more than once, and a service manager sends SIGTERM with it. Under `nohup`, which ignores it, it stays ignored.
+    ///
+    /// # Errors
+    /// The handlers cannot be installed.
+    pub(crate) fn install() -> anyhow::Result<Self> {
+        let signals =
+            Self { stop: Stop::default(), asked: Arc::default(), done: Arc::default(), hung_up: Arc::default() };
+        for signal in [SIGINT, SIGTERM] {
+            // The order matters: the first signal finds the flag unset, so it does not exit, and sets it.
+            signals.register(signal, &signals.asked, &signals.asked)?;
+        }
+        #[cfg(unix)]
+        if !is_ignored(SIGHUP) {
+            signals.register(SIGHUP, &signals.done, &signals.hung_up)?;
+        }
+        Ok(signals)
     }
-    Ok(stop)
+
+    /// Lets a signal end the process if `ends` is set, and else set `noted` and ask for the end of the training.
+    fn register(&self, signal: i32, ends: &Arc<AtomicBool>, noted: &Arc<AtomicBool>) -> anyhow::Result<()> {
+        flag::register_conditional_shutdown(signal, KILLED + signal, Arc::clone(ends))
+            .and_then(|_| flag::register(signal, Arc::clone(noted)))
+            .and_then(|_| flag::register(signal, self.stop.flag()))
+            .map(drop)
+            .context("cannot handle signals")
+    }
+
+    /// Lets the next signal, whichever it is, end the process.
+    pub(crate) fn end_process_from_now_on(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+        self.done.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the terminal was closed.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        self.hung_up.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether the process was started with a signal ignored.
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "the standard library cannot ask how a signal is handled")]
+fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action `sigaction` changes nothing and writes the present one to `action`; where it returns 0,
+    // it has.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
 }

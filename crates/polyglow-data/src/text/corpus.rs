@@ -57,6 +57,15 @@ pub struct Corpus {
     max_examples: Option<u64>,
 }
 
+/// SHA-256 hashes of a corpus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CorpusHashes {
+    /// Of the text of every part.
+    pub whole: [u8; 32],
+    /// Of the bytes of each file, in the order of the parts; images are not listed.
+    pub files: Vec<(PathBuf, [u8; 32])>,
+}
+
 impl Corpus {
     /// Finds the files of `split`, or generates an embedded corpus.
     ///
@@ -155,14 +164,22 @@ impl Corpus {
     /// # Errors
     /// [`DataError::Io`] if a file cannot be read.
     pub fn content_hash(&self) -> Result<[u8; 32], DataError> {
-        let mut hash = Sha256::new();
+        Ok(self.hashes()?.whole)
+    }
+
+    /// The hash of [`Self::content_hash`], and one of each file, which tells the file that has changed.
+    ///
+    /// # Errors
+    /// As [`Self::content_hash`].
+    pub fn hashes(&self) -> Result<CorpusHashes, DataError> {
+        let (mut hash, mut files) = (Sha256::new(), Vec::new());
         if let Some(max_examples) = self.max_examples {
             hash.update(format!("the first {max_examples}"));
         }
         for part in &self.parts {
-            part.add_to(&mut hash)?;
+            part.add_to(&mut hash, &mut files)?;
         }
-        Ok(hash.finalize().into())
+        Ok(CorpusHashes { whole: hash.finalize().into(), files })
     }
 }
 

@@ -9,12 +9,12 @@ use crate::{Layout, LossOutput, cross_entropy, linear, linear_transposed};
 
 /// The most rows of logits that the kernel holds at once. With fewer it would read the weights and add to their gradient
 /// more often.
-pub const MOST_ROWS: usize = 512;
+pub const ROWS_PER_CHUNK: usize = 512;
 
 /// [`cross_entropy()`] of the logits `x W`, without ever holding `[rows, vocab_size]` of them if there is a kernel.
 ///
 /// With `s` the gradient of the logits, as [`cross_entropy()`] has it, the gradients are `s Wᵀ` of `x` and `xᵀ s` of `W`.
-/// The kernel computes both with the loss, [`MOST_ROWS`] rows at a time and without rows of padding, so that `s` need not
+/// The kernel computes both with the loss, [`ROWS_PER_CHUNK`] rows at a time and without rows of padding, so that `s` need not
 /// be kept; the backward pass multiplies them by the slope of the sum, unless that is 1.
 ///
 /// # Shapes

@@ -1,7 +1,7 @@
 //! The last step of every model: from hidden states to scores, or straight to the loss.
 
 use burn::tensor::{Int, Tensor};
-use polyglow_kernels::{Layout, LossOutput, MOST_ROWS, cross_entropy, projected_cross_entropy};
+use polyglow_kernels::{Layout, LossOutput, ROWS_PER_CHUNK, cross_entropy, projected_cross_entropy};
 
 use crate::embedding::Embedding;
 use crate::linear::Linear;
@@ -88,6 +88,6 @@ impl Prediction<'_> {
 
 /// Values that the loss over `rows` positions keeps for the backward pass, or holds while it computes that pass.
 pub(crate) fn loss_numbers(rows: u64, vocab_size: usize, kernels: bool) -> u64 {
-    let rows = if kernels { rows.min(MOST_ROWS as u64) } else { 3 * rows };
+    let rows = if kernels { rows.min(ROWS_PER_CHUNK as u64) } else { 3 * rows };
     rows * vocab_size as u64
 }

@@ -116,9 +116,9 @@ pub fn search(
             let ended = &mut ended[group[0].sentence * num_groups + group[0].group];
             let grown = extend(group, &choices, ended, sentence, config, marks);
             if grown.is_empty() && ended.is_empty() {
-                surrender(group.iter(), ended, sentence, config);
+                end_unfinished(group.iter(), ended, sentence, config);
             } else if group[0].ids.len() + 1 >= sentence.max_len {
-                surrender(grown.iter().map(|(_, hypothesis)| hypothesis), ended, sentence, config);
+                end_unfinished(grown.iter().map(|(_, hypothesis)| hypothesis), ended, sentence, config);
             } else if ended.len() < width {
                 rows.extend(grown.iter().map(|(row, _)| first + row));
                 kept.extend(grown.into_iter().map(|(_, hypothesis)| hypothesis));
@@ -240,7 +240,7 @@ fn extend(
 }
 
 /// If no hypothesis ended, the unfinished ones that meet the most of the constraints take its place.
-fn surrender<'a>(
+fn end_unfinished<'a>(
     hypotheses: impl Iterator<Item = &'a Live> + Clone,
     ended: &mut Vec<Hypothesis>,
     sentence: &Sentence,

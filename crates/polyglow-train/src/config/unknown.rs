@@ -59,7 +59,10 @@ fn suggest(message: &str) -> Option<String> {
     {
         return Some(format!("`{unknown}` belongs to the section `[{section}]`"));
     }
-    nearest(unknown, known).map(|known| format!("did you mean `{known}`?"))
+    let near = nearest(unknown, known)?;
+    let is_key = message.starts_with("unknown field");
+    let explained = if is_key { format!(" `polyglow help config {near}` explains it") } else { String::new() };
+    Some(format!("did you mean `{near}`?{explained}"))
 }
 
 fn unknown_and_known(message: &str) -> Option<(&str, Vec<&str>)> {

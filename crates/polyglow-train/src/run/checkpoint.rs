@@ -32,7 +32,7 @@ const STATE: &str = "state.json";
 const CHECKSUM: &str = "checksum";
 const MODEL: &str = "model.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
-const AVERAGE: &str = "ema.safetensors";
+const EMA: &str = "ema.safetensors";
 
 /// Where training stands after a step: with the weights and the config, all that the next step depends on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -68,6 +68,9 @@ pub struct TextHashes {
     pub valid: String,
     /// The tokenizers of both sides.
     pub tokenizers: String,
+    /// Each file of the text, by its path; the first checkpoints did not have them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
 }
 
 /// The validation that no later one has beaten.
@@ -116,15 +119,15 @@ impl Manifest {
     }
 }
 
-/// What goes into a checkpoint beside the state; the average is empty where none is kept.
+/// What goes into a checkpoint beside the state; `ema` is empty if the run keeps none.
 #[derive(Debug)]
 pub struct Content {
     /// The weights.
     pub model: Vec<(String, TensorData)>,
     /// The optimizer's state.
     pub optimizer: Vec<(String, TensorData)>,
-    /// The moving average of the weights.
-    pub average: Vec<(String, TensorData)>,
+    /// The exponential moving average of the weights.
+    pub ema: Vec<(String, TensorData)>,
 }
 
 /// A checkpoint that was written before. Its files are confirmed as they are read.
@@ -158,7 +161,7 @@ impl Checkpoint {
             let named: Option<u64> = name.strip_prefix("step-").and_then(|step| step.parse().ok());
             ensure!(named.is_none_or(|named| named == step), "it is named `{name}`, but is of step {step}");
             for file in manifest.files.keys() {
-                ensure!([MODEL, OPTIMIZER, AVERAGE].contains(&&**file), "it names an unknown file `{file}`");
+                ensure!([MODEL, OPTIMIZER, EMA].contains(&&**file), "it names an unknown file `{file}`");
             }
             ensure!(manifest.files.contains_key(MODEL), "it has no `{MODEL}`");
             Ok(manifest)
@@ -176,7 +179,7 @@ impl Checkpoint {
         let replace = || -> Result<()> {
             remove_directory(&beside)?;
             fill(&beside, content, state)?;
-            place::put(&beside, path)?;
+            place::replace(&beside, path)?;
             Ok(path.parent().map_or(Ok(()), sync_directory)?)
         };
         let written = replace();
@@ -216,17 +219,17 @@ impl Checkpoint {
         self.weights(OPTIMIZER)
     }
 
-    /// The moving average of the weights.
+    /// The exponential moving average of the weights.
     ///
     /// # Errors
     /// The run keeps none (`train.ema_decay` is 0); it cannot be read, or is damaged.
-    pub fn average(&self) -> Result<Weights> {
+    pub fn ema(&self) -> Result<Weights> {
         ensure!(
-            self.files.contains_key(AVERAGE),
+            self.files.contains_key(EMA),
             "the checkpoint `{}` has no moving average: `train.ema_decay` is 0",
             self.path.display()
         );
-        self.weights(AVERAGE)
+        self.weights(EMA)
     }
 
     /// Number of trained values.
@@ -261,7 +264,7 @@ fn fill(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
     // Not with the directories above it: a run that was removed must not come back as a checkpoint without its config.
     fs::create_dir(path)?;
     let mut files = BTreeMap::new();
-    for (file, tensors) in [(MODEL, &content.model), (OPTIMIZER, &content.optimizer), (AVERAGE, &content.average)] {
+    for (file, tensors) in [(MODEL, &content.model), (OPTIMIZER, &content.optimizer), (EMA, &content.ema)] {
         if !tensors.is_empty() {
             let path = path.join(file);
             weights::write(&path, tensors)?;

@@ -9,7 +9,7 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::Model;
 
 use super::RunDirectory;
-use crate::error::{Context, Result, ensure};
+use crate::error::{Context, Result, failed, usage, with_hint};
 use crate::plan::Plan;
 use crate::predict::model::{check_beam, load_weights, model_shape};
 use crate::predict::runner::{Member, Runner};
@@ -84,16 +84,31 @@ impl<M: Module> Runner<M> {
 /// another search or other sizes if those are wanted.
 ///
 /// # Errors
-/// The target vocabularies or the tasks differ; the beam is wider than the vocabulary (exit code 2).
+/// The tasks, the target languages or the target vocabularies differ; the beam is wider than the vocabulary (exit code 2).
 pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
     let first = models.first().context("there is no model")?;
     let tgt = Arc::clone(&first.tokenizers.tgt);
     for other in &models[1..] {
         let (ours, theirs) = (first.checkpoint.path.display(), other.checkpoint.path.display());
-        let same = other.tokenizers.tgt.to_json()? == tgt.to_json()?;
-        ensure!(same, "`{ours}` and `{theirs}` cannot decide together: their target vocabularies differ");
-        let alike = other.plan.task.kind() == first.plan.task.kind();
-        ensure!(alike, "`{ours}` and `{theirs}` cannot decide together: they were made for different tasks");
+        let refuse = |why: &str| {
+            let error = failed!("`{ours}` and `{theirs}` cannot be an ensemble: {why}");
+            let advice = "an ensemble is of models of the same languages with the same tokenizer: train the second with \
+                          `tokenizer.path` set to the first run's `tokenizer.json`, and another `seed` or `[model]`";
+            Err(with_hint(usage(error), advice))
+        };
+        if other.plan.task.kind() != first.plan.task.kind() {
+            return refuse("they were trained for different tasks");
+        }
+        let languages = |model: &TrainedModel| Some(model.plan.config.data.languages().ok()?.1.to_owned());
+        match (languages(first), languages(other)) {
+            (Some(ours), Some(theirs)) if ours != theirs => {
+                return refuse(&format!("one writes `{ours}`, the other `{theirs}`"));
+            }
+            _ => {}
+        }
+        if other.tokenizers.tgt.to_json()? != tgt.to_json()? {
+            return refuse("their target vocabularies differ");
+        }
     }
     check_beam(&plan.config.search, &first.tokenizers)?;
     let longest = models.iter().map(|model| model.model.vocabulary().max_len - 1).min().unwrap_or(0);

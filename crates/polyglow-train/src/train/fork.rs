@@ -170,8 +170,7 @@ impl Origin {
             load_weights(fresh, weights)?
         };
         let optimizer = Optimizer::with_rule(rule, &config.train, &model);
-        let content =
-            Content { model: parameter::read(&model), optimizer: optimizer.state(), average: optimizer.average() };
+        let content = Content { model: parameter::read(&model), optimizer: optimizer.state(), ema: optimizer.ema() };
         let state = TrainState { text: Some(text.clone()), ..TrainState::default() };
         new.checkpoints(config.train.keep_last).save(&content, &state)?;
         let carried = if new_head {

@@ -31,8 +31,8 @@ pub struct MemoryEstimate {
     pub gradients: u64,
     /// The optimizer's state.
     pub optimizer: u64,
-    /// The moving average of the weights.
-    pub average: u64,
+    /// The exponential moving average of the weights.
+    pub ema: u64,
     /// What the forward pass keeps of the largest batch for the backward pass.
     pub activations: u64,
     /// All of it.
@@ -51,10 +51,10 @@ impl MemoryEstimate {
         let weights = FLOAT * parameter::count(model) as u64;
         let gradients = if train.accumulate_steps > 1 { 2 * weights } else { weights };
         let optimizer = FLOAT * state_len(train, model) as u64;
-        let average = if train.ema_decay > 0.0 { weights } else { 0 };
+        let ema = if train.ema_decay > 0.0 { weights } else { 0 };
         let activations = activations(shape, largest, kernels);
-        let total = weights + gradients + optimizer + average + activations;
-        Self { weights, gradients, optimizer, average, activations, total }
+        let total = weights + gradients + optimizer + ema + activations;
+        Self { weights, gradients, optimizer, ema, activations, total }
     }
 }
 

@@ -102,8 +102,8 @@ struct Slot {
     shape: Vec<usize>,
     /// The parts of the state, flat.
     state: Vec<Tensor<1>>,
-    /// The moving average, flat.
-    average: Option<Tensor<1>>,
+    /// The exponential moving average, flat.
+    ema: Option<Tensor<1>>,
 }
 
 impl Optimizer {
@@ -114,11 +114,11 @@ impl Optimizer {
 
     /// As [`Self::new`], with another rule than the configured one.
     pub fn with_rule(rule: Box<dyn UpdateRule>, config: &TrainConfig, model: &impl Module) -> Self {
-        let averages = config.ema_decay > 0.0;
+        let keeps_ema = config.ema_decay > 0.0;
         let slot = |(name, shape, value): (String, Vec<usize>, Tensor<1>)| {
             let zeros = |(_, len): (&str, usize)| Tensor::zeros([len], &value.device());
             let state = rule.state(&name, &shape).into_iter().map(zeros).collect();
-            Slot { name, shape, state, average: averages.then_some(value) }
+            Slot { name, shape, state, ema: keeps_ema.then_some(value) }
         };
         let slots: Vec<Slot> = parameters(model).into_iter().map(slot).collect();
         // Asked once: a GPU would have to finish its work to answer.
@@ -165,10 +165,10 @@ impl Optimizer {
         self.slots.iter().flat_map(of).collect()
     }
 
-    /// The moving average of the weights by parameter name, in the parameters' shapes; empty unless `ema_decay` asks for it.
-    pub fn average(&self) -> Vec<(String, TensorData)> {
+    /// The exponential moving average of the weights by parameter name, in the parameters' shapes; empty unless `ema_decay` asks for it.
+    pub fn ema(&self) -> Vec<(String, TensorData)> {
         let of = |slot: &Slot| {
-            let data = slot.average.as_ref()?.clone().into_data();
+            let data = slot.ema.as_ref()?.clone().into_data();
             Some((slot.name.clone(), reshape(data, &slot.shape)))
         };
         self.slots.iter().filter_map(of).collect()
@@ -190,18 +190,18 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Takes back what [`Self::average`] gave.
+    /// Takes back what [`Self::ema`] gave.
     ///
     /// # Errors
-    /// The first error of `average`, which is asked for each name and its shape.
-    pub fn restore_average<E>(
+    /// The first error of `ema`, which is asked for each name and its shape.
+    pub fn restore_ema<E>(
         &mut self,
         device: &Device,
-        mut average: impl FnMut(&str, &[usize]) -> Result<TensorData, E>,
+        mut ema: impl FnMut(&str, &[usize]) -> Result<TensorData, E>,
     ) -> Result<(), E> {
-        for Slot { name, shape, average: value, .. } in &mut self.slots {
-            if let Some(value) = value {
-                *value = Tensor::from_data(reshape(average(name, shape)?, &[shape.iter().product()]), device);
+        for Slot { name, shape, ema: kept, .. } in &mut self.slots {
+            if let Some(kept) = kept {
+                *kept = Tensor::from_data(reshape(ema(name, shape)?, &[shape.iter().product()]), device);
             }
         }
         Ok(())

@@ -1,5 +1,8 @@
 //! What a run that goes on must have in common with how it began.
 
+use std::fs;
+use std::time::Duration;
+
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
 
@@ -58,9 +61,12 @@ fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
 /// # Errors
 /// A file cannot be read.
 pub(super) fn text_hashes(train: &Corpus, valid: Option<&Corpus>, tokenizers: &Tokenizers) -> Result<TextHashes> {
+    let (train, valid) = (train.hashes()?, valid.map(Corpus::hashes).transpose()?);
+    let files = train.files.iter().chain(valid.iter().flat_map(|valid| &valid.files));
     Ok(TextHashes {
-        train: hexadecimal(&train.content_hash()?),
-        valid: valid.map(|valid| valid.content_hash().map(|hash| hexadecimal(&hash))).transpose()?.unwrap_or_default(),
+        files: files.map(|(path, hash)| (path.display().to_string(), hexadecimal(hash))).collect(),
+        train: hexadecimal(&train.whole),
+        valid: valid.map(|valid| hexadecimal(&valid.whole)).unwrap_or_default(),
         tokenizers: hash(tokenizers)?,
     })
 }
@@ -68,7 +74,7 @@ pub(super) fn text_hashes(train: &Corpus, valid: Option<&Corpus>, tokenizers: &T
 /// A run goes on only with the text and the tokenizers it began with. Its first checkpoints may not know them.
 ///
 /// # Errors
-/// One of them is another (exit code 2): the message names which.
+/// One of them is another (exit code 2): the message names which, and the files that differ.
 pub(super) fn check_same_text(run: &RunDirectory, text: &TextHashes) -> Result<()> {
     let Some(old) = run.checkpoints(1).newest_state()?.and_then(|state| state.text) else { return Ok(()) };
     let contents = [
@@ -80,7 +86,54 @@ pub(super) fn check_same_text(run: &RunDirectory, text: &TextHashes) -> Result<(
     if changed.is_empty() {
         return Ok(());
     }
-    let error = failed!("`{}` was trained with other content of {}", run.root().display(), changed.join(" and of "));
+    let files = changed_files(&old, text);
+    let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
+    let changed = changed.join(" and of ");
+    let error = failed!("`{}` was trained with other content of {changed}{files}", run.root().display());
     let advice = "bring the old content back to go on, or go on from these weights in a new run with `--fork NEW_RUN`";
     Err(with_hint(usage(error), advice))
+}
+
+/// The files whose content is not what it was, and when they were written. Of a run whose checkpoints do not know its files,
+/// none.
+fn changed_files(old: &TextHashes, new: &TextHashes) -> Vec<String> {
+    if old.files.is_empty() {
+        return Vec::new();
+    }
+    let changed = new.files.iter().filter(|(path, hash)| old.files.get(*path) != Some(hash)).map(|(path, _)| {
+        let written = fs::metadata(path).and_then(|file| file.modified()).ok().and_then(|time| time.elapsed().ok());
+        format!(
+            "`{path}` has changed{}",
+            written.map(|age| format!(" (written {} ago)", words(age))).unwrap_or_default()
+        )
+    });
+    let gone = old
+        .files
+        .keys()
+        .filter(|path| !new.files.contains_key(*path))
+        .map(|path| format!("`{path}` is not read any more"));
+    changed.chain(gone).collect()
+}
+
+/// A duration in one unit: `5 minutes`.
+fn words(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let units = [(86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second")];
+    let (size, unit) = units.into_iter().find(|(size, _)| seconds >= *size).unwrap_or((1, "second"));
+    let count = seconds / size;
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_is_told_in_one_unit() {
+        for (seconds, expected) in
+            [(0, "0 seconds"), (1, "1 second"), (119, "1 minute"), (7200, "2 hours"), (260_000, "3 days")]
+        {
+            assert_eq!(words(Duration::from_secs(seconds)), expected);
+        }
+    }
 }

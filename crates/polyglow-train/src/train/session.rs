@@ -71,8 +71,8 @@ impl<'a, T: Task> Session<'a, T> {
             let mut moments = checkpoint.optimizer()?;
             optimizer.restore_state(&training.plan.device, |name, shape| moments.take(name, shape))?;
             if config.train.ema_decay > 0.0 {
-                let mut average = checkpoint.average()?;
-                optimizer.restore_average(&training.plan.device, |name, shape| average.take(name, shape))?;
+                let mut ema = checkpoint.ema()?;
+                optimizer.restore_ema(&training.plan.device, |name, shape| ema.take(name, shape))?;
             }
             state = checkpoint.state;
             checkpoints.recover(&state)?;

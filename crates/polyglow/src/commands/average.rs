@@ -48,7 +48,7 @@ pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
     }
     let chosen = &names[names.len() - last..];
     let (newest, model) = mean(&checkpoints, chosen)?;
-    let content = Content { model, optimizer: Vec::new(), average: Vec::new() };
+    let content = Content { model, optimizer: Vec::new(), ema: Vec::new() };
     let path = checkpoints.write(NAME, &content, &newest.state)?;
     tracing::info!("wrote the average of {} to `{}`", chosen.join(", "), path.display());
     tracing::info!("score it: polyglow evaluate {} --checkpoint {NAME}", args.run.display());

@@ -32,8 +32,8 @@ const SHAPES: [BatchShape; 3] = [
 ];
 
 /// Longest side and most rows of a batch, and most target or source positions in it.
-const MOST_ROWS: usize = 1 << 16;
-const MOST_POSITIONS: usize = 1 << 24;
+const MAX_ROWS: usize = 1 << 16;
+const MAX_POSITIONS: usize = 1 << 24;
 
 /// What `polyglow bench` is asked to do.
 #[derive(Args)]
@@ -80,14 +80,14 @@ enum Part {
 
 /// Reads `128x16x16`.
 fn shape(text: &str) -> Result<BatchShape, String> {
-    let size = |size: &str| size.parse().ok().filter(|size| (1..=MOST_ROWS).contains(size));
+    let size = |size: &str| size.parse().ok().filter(|size| (1..=MAX_ROWS).contains(size));
     let sizes: Option<Vec<usize>> = text.split('x').map(size).collect();
     match sizes.as_deref() {
-        Some(&[rows, src_len, tgt_len]) if rows * src_len.max(tgt_len) <= MOST_POSITIONS => {
+        Some(&[rows, src_len, tgt_len]) if rows * src_len.max(tgt_len) <= MAX_POSITIONS => {
             Ok(BatchShape { rows, src_len, tgt_len })
         }
         _ => Err(format!(
-            "expected three whole numbers, as in 128x16x16: from 1 to {MOST_ROWS} each, and at most {MOST_POSITIONS} \
+            "expected three whole numbers, as in 128x16x16: from 1 to {MAX_ROWS} each, and at most {MAX_POSITIONS} \
              positions per side"
         )),
     }

@@ -11,7 +11,7 @@ use super::counts;
 use crate::failure::{usage, with_hint};
 
 /// Keys that may differ from the training: those on which neither the model nor its ids depend.
-const FREE_KEYS: [&str; 4] = ["search.", "data.", "train.tokenize=", "train.max_tokens="];
+pub(crate) const FREE_KEYS: [&str; 4] = ["search.", "data.", "train.tokenize=", "train.max_tokens="];
 
 /// Which model to use, and how.
 #[derive(Args)]

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
     let bytes = |sizes: &mut dyn Iterator<Item = usize>| sizes.sum::<usize>() as f64 / 1e6;
     let before = bytes(&mut weights.rest().map(|(_, data)| data.as_bytes().len()));
     let after = bytes(&mut model.iter().map(|(_, data)| data.as_bytes().len()));
-    let path = checkpoints.write(name, &Content { model, optimizer: Vec::new(), average: Vec::new() }, &found.state)?;
+    let path = checkpoints.write(name, &Content { model, optimizer: Vec::new(), ema: Vec::new() }, &found.state)?;
     let (from, path) = (found.path.display(), path.display());
     tracing::info!("wrote `{from}` with 8-bit matrices to `{path}`: {after:.1} MB instead of {before:.1} MB");
     tracing::info!("score it: polyglow evaluate {} --checkpoint {name}", run.display());

@@ -10,7 +10,7 @@ use polyglow_train::train::{Ending, Training};
 use super::config::ConfigArgs;
 use crate::inspection::inspect;
 use crate::progress::{Progress, Screen};
-use crate::signals::stop_on_signals;
+use crate::signals::Signals;
 use finish::finish;
 
 /// What `polyglow train` is asked to do.
@@ -27,7 +27,7 @@ pub(crate) struct TrainArgs {
     /// The checkpoint that a fork starts from: `best`, `last`, `step-N`, `average` or `ema`
     #[arg(long, value_name = "NAME", default_value = "best", requires = "fork")]
     checkpoint: String,
-    /// Show a dashboard in the terminal; its key `q` stands in for Ctrl-C
+    /// Show a dashboard in the terminal; its key `q` saves and stops, like Ctrl-C
     #[arg(long)]
     tui: bool,
 }
@@ -49,14 +49,13 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         inspect_and_keep(&training)?;
     }
     // Until here an interrupt simply ends the process, because there is nothing worth saving.
-    let stop = stop_on_signals()?;
-    let (ending, state) = training.run(&stop, &mut progress)?;
-    // Nothing reads the flag from here on: once it is set, the next signal ends the process.
-    stop.ask();
+    let signals = Signals::install()?;
+    let (ending, state) = training.run(&signals.stop, &mut progress)?;
     drop(progress);
     match ending {
         Ending::Stopped => {
-            tracing::info!("stopped after step {}; the same command resumes it", state.step);
+            let why = if signals.has_hung_up() { ", because the terminal was closed (SIGHUP)" } else { "" };
+            tracing::info!("stopped after step {}{why}; the same command resumes it", state.step);
             return Ok(());
         }
         Ending::OutOfPatience => {
@@ -65,6 +64,8 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
         }
         Ending::Done => tracing::info!("trained {} steps on {} target tokens", state.step, state.tokens),
     }
+    // What follows saves nothing.
+    signals.end_process_from_now_on();
     finish(&training.run, &training.plan)
 }
 

@@ -76,12 +76,12 @@ fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result 
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     writeln!(
         out,
-        "memory      about {:.0} MiB: weights {:.0}, gradients {:.0}, optimizer {:.0}, average {:.0}, activations {:.0}",
+        "memory      about {:.0} MiB: weights {:.0}, gradients {:.0}, optimizer {:.0}, moving average {:.0}, activations {:.0}",
         mebibytes(memory.total),
         mebibytes(memory.weights),
         mebibytes(memory.gradients),
         mebibytes(memory.optimizer),
-        mebibytes(memory.average),
+        mebibytes(memory.ema),
         mebibytes(memory.activations)
     )?;
     let shape = batches.largest;

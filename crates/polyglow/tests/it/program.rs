@@ -3,7 +3,9 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// A directory with the config `tiny.toml`, from which every command is run.
@@ -87,6 +89,22 @@ pub(crate) fn fail(exit_code: i32, command: &mut Command) -> String {
     assert_eq!(output.status.code(), Some(exit_code), "{command:?}: {stderr}");
     assert!(!stderr.contains("panicked") && output.stdout.is_empty(), "{command:?}: {stderr}");
     stderr
+}
+
+/// The step of the last whole record of a run; `None` before the first.
+pub(crate) fn newest_step(run: &Path) -> Option<u64> {
+    let lines = fs::read_to_string(run.join("metrics.jsonl")).ok()?;
+    lines.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()?.get("step")?.as_u64())
+}
+
+/// Waits for something to come true.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, is_true: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_true() {
+        assert!(begun.elapsed() < Duration::from_mins(2), "not within two minutes: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// One of 26 words.
@@ -176,7 +194,7 @@ impl Workplace {
     }
 
     /// The JSON that a command writes.
-    pub(crate) fn json(&self, arguments: &[&str]) -> serde_json::Value {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         serde_json::from_str(&self.succeed(arguments).0).expect("the output is JSON")
     }
 

@@ -3,13 +3,16 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+#[cfg(unix)]
+use std::process::{Child, Command};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::program::{DIGITS, Workplace};
+#[cfg(unix)]
+use crate::program::{newest_step, wait_until};
 
 /// The digits with accumulation and a moving average.
 fn place() -> Workplace {
@@ -117,42 +120,64 @@ fn a_loss_that_is_not_finite_stops_the_run_and_names_the_step_and_its_lines() {
     assert!(!place.path().join("run/checkpoints").exists(), "nothing is saved from an interval with a bad step");
 }
 
+/// Options of a training that ends only when it is asked to.
+const ENDLESS: [&str; 6] =
+    ["--set", "train.max_steps=1000000", "--set", "train.validate_every=1000000", "--set", "train.save_every=1000000"];
+
+/// Sends signals to a process, one after the other.
+#[cfg(unix)]
+fn send(signals: &[&str], child: &Child) {
+    for signal in signals {
+        let sent = Command::new("kill").args([signal, &*child.id().to_string()]).status().expect("kill runs");
+        assert!(sent.success());
+    }
+}
+
 #[cfg(unix)]
 #[test]
-fn sigterm_saves_and_the_same_command_goes_on() {
+fn signals_save_and_the_same_command_goes_on() {
     let place = place();
     let run = place.path().join("run");
-    let sets = ["train.max_steps=1000000", "train.validate_every=1000000", "train.save_every=1000000"];
-    let mut arguments = vec!["train", "tiny.toml", "--run", "run"];
-    arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let arguments = [&["train", "tiny.toml", "--run", "run"][..], &ENDLESS].concat();
     let mut reached = 0;
-    for _ in 0..2 {
+    // A terminal that is closed may send SIGHUP more than once, and a service manager sends SIGTERM with it.
+    for signals in [&["-TERM"][..], &["-INT"], &["-HUP", "-HUP"], &["-HUP", "-TERM"], &["-TERM", "-HUP"]] {
         let mut command = place.command(&arguments);
         let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
-        let begun = Instant::now();
-        let newest = || metrics_step(&run.join("metrics.jsonl"));
-        while newest().is_none_or(|step| step <= reached) {
-            assert!(begun.elapsed() < Duration::from_mins(2), "no step was made");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        wait_until("a step was made", || newest_step(&run).is_some_and(|step| step > reached));
         let message = place.fail(1, &arguments);
         assert!(message.contains(&format!("is in use: process {} trains there", child.id())), "{message}");
-        let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill runs");
-        assert!(killed.success());
-        assert_eq!(child.wait().expect("it ends").code(), Some(0));
+        send(signals, &child);
+        assert_eq!(child.wait().expect("it ends").code(), Some(0), "{signals:?}");
         let state = fs::read_to_string(run.join("checkpoints/last/state.json")).expect("a checkpoint was written");
         let state: Value = serde_json::from_str(&state).expect("it is JSON");
         let step = state["step"].as_u64().expect("a number");
         assert!(step > reached);
         reached = step;
+        let log = fs::read_to_string(run.join("train.log")).expect("it was written");
+        let why = if signals[0] == "-HUP" { ", because the terminal was closed (SIGHUP)" } else { "" };
+        // Of two different signals the second may come too late to be noted.
+        if signals[0] == signals[signals.len() - 1] {
+            assert!(log.contains(&format!("stopped after step {step}{why}; the same command resumes it")), "{log}");
+        }
     }
 }
 
-/// The step of the last whole record.
 #[cfg(unix)]
-fn metrics_step(path: &Path) -> Option<u64> {
-    let lines = fs::read_to_string(path).ok()?;
-    lines.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()?.get("step")?.as_u64())
+#[test]
+fn a_training_under_nohup_outlives_its_terminal() {
+    let place = place();
+    let run = place.path().join("run");
+    let mut command = Command::new("nohup");
+    command.arg(env!("CARGO_BIN_EXE_polyglow")).args(["train", "tiny.toml", "--run", "run"]).args(ENDLESS);
+    command.current_dir(place.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("nohup starts");
+    wait_until("a step was made", || newest_step(&run).is_some());
+    send(&["-HUP"], &child);
+    let reached = newest_step(&run);
+    wait_until("training goes on", || newest_step(&run) > reached);
+    send(&["-TERM"], &child);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]

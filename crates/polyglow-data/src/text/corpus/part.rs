@@ -118,8 +118,8 @@ impl Part {
         self.alignments.is_some()
     }
 
-    /// Hashes the text and the alignments, but not the weight.
-    pub(super) fn add_to(&self, hash: &mut Sha256) -> Result<(), DataError> {
+    /// Hashes the text and the alignments, but not the weight; and each file by itself.
+    pub(super) fn add_to(&self, hash: &mut Sha256, files: &mut Vec<(PathBuf, [u8; 32])>) -> Result<(), DataError> {
         if self.is_text {
             hash.update(b"one side");
         }
@@ -128,7 +128,7 @@ impl Part {
             Some(Alignments::Embedded(_)) => hash.update(b"embedded alignments"),
             Some(Alignments::File(path)) => {
                 hash.update(b"alignments");
-                add_file(hash, path)?;
+                add_file(hash, files, path)?;
             }
         }
         match &self.source {
@@ -141,17 +141,17 @@ impl Part {
             }
             Source::TwoFiles { src, tgt } => {
                 hash.update(b"two files");
-                add_file(hash, src)?;
-                add_file(hash, tgt)
+                add_file(hash, files, src)?;
+                add_file(hash, files, tgt)
             }
             Source::Tsv(path) => {
                 hash.update(b"tsv");
-                add_file(hash, path)
+                add_file(hash, files, path)
             }
-            Source::Text(path) => add_file(hash, path),
+            Source::Text(path) => add_file(hash, files, path),
             Source::Labeled(path) => {
                 hash.update(b"labels and texts");
-                add_file(hash, path)
+                add_file(hash, files, path)
             }
             Source::Images { images, .. } => {
                 hash.update(b"images");
@@ -166,18 +166,20 @@ impl Part {
     }
 }
 
-fn add_file(hash: &mut Sha256, path: &Path) -> Result<(), DataError> {
+fn add_file(hash: &mut Sha256, files: &mut Vec<(PathBuf, [u8; 32])>, path: &Path) -> Result<(), DataError> {
     let mut file = File::open(path).map_err(DataError::io(path))?;
     let mut buffer = vec![0; 1 << 18];
-    let mut total = 0_u64;
+    let (mut total, mut own) = (0_u64, Sha256::new());
     loop {
         let read = file.read(&mut buffer).map_err(DataError::io(path))?;
         if read == 0 {
             // The length marks where one file ends, so that text moved from one file to the next changes the hash.
             hash.update(total.to_le_bytes());
+            files.push((path.to_owned(), own.finalize().into()));
             return Ok(());
         }
         hash.update(&buffer[..read]);
+        own.update(&buffer[..read]);
         total += read as u64;
     }
 }

@@ -3,7 +3,7 @@
 
 use burn::tensor::{Int, Tensor};
 
-use super::MOST_ROWS;
+use super::ROWS_PER_CHUNK;
 use crate::LossOutput;
 use crate::cross_entropy::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
 use crate::flex::matrix::{Matrix, add_product, product};
@@ -26,7 +26,7 @@ pub(super) fn projected_cross_entropy(
     let work = Work { sizes, hidden, weight, smoothing: label_smoothing as f32 };
     let real: Vec<usize> = (0..targets.len()).filter(|row| targets[*row] != pad_id).collect();
     // All chunks have about the same size, so that none is too small for all cores.
-    let num_chunks = real.len().div_ceil(MOST_ROWS).max(1);
+    let num_chunks = real.len().div_ceil(ROWS_PER_CHUNK).max(1);
     let mut found = Found { losses: Vec::new(), of_hidden: vec![0.0; sizes.rows * sizes.d_in], of_weight: Vec::new() };
     // In order and one at a time, each on all cores: the sum of their weight gradients does not depend on threads.
     for rows in real.chunks(real.len().div_ceil(num_chunks).max(1)) {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
-        let edges = [1, MOST_ROWS - 1, MOST_ROWS, MOST_ROWS + 1, 2 * MOST_ROWS + 7];
+        let edges = [1, ROWS_PER_CHUNK - 1, ROWS_PER_CHUNK, ROWS_PER_CHUNK + 1, 2 * ROWS_PER_CHUNK + 7];
         let sizes = edges.into_iter().flat_map(|rows| [[rows, 5, 3], [rows, 6, 16]]).chain([[40, 33, 2_000]]);
         for size in sizes {
             for layout in [Layout::InOut, Layout::OutIn] {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn any_number_of_threads_gives_the_same_bits() {
-        let case = Case::new([2 * MOST_ROWS + 7, 64, 300], Layout::OutIn, 0.1);
+        let case = Case::new([2 * ROWS_PER_CHUNK + 7, 64, 300], Layout::OutIn, 0.1);
         let bits = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
             pool.install(|| case.run(projected_cross_entropy)).map(|part| part.into_iter().map(f32::to_bits).collect())

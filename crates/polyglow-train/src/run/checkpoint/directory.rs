@@ -130,7 +130,15 @@ impl Checkpoints {
             let error = failed!("no checkpoint in `{dir}`: nothing has been trained there yet");
             return Err(with_hint(error, "`polyglow train` with the run's config goes on with it"));
         }
-        let error = failed!("no checkpoint `{name}` in `{dir}`; there is {}", known.join(", "));
+        let known = known.join(", ");
+        let path = Path::new(name);
+        if path.components().count() > 1 || path.is_absolute() {
+            let what = if path.exists() { "that is no checkpoint" } else { "there is no such directory" };
+            let error = failed!("no checkpoint at `{name}`: {what}");
+            let advice = format!("a checkpoint is a directory with a `state.json`; `{dir}` has {known}");
+            return Err(with_hint(error, advice));
+        }
+        let error = failed!("no checkpoint `{name}` in `{dir}`; there is {known}");
         Err(with_hint(error, "give one of these, or the path of a checkpoint, with `--checkpoint`"))
     }
 
@@ -224,7 +232,7 @@ mod tests {
 
     fn content(value: f32) -> Content {
         let tensors = |name: &str| vec![(name.to_owned(), TensorData::new(vec![value; 3], [3]))];
-        Content { model: tensors("w"), optimizer: tensors("mean.w"), average: Vec::new() }
+        Content { model: tensors("w"), optimizer: tensors("mean.w"), ema: Vec::new() }
     }
 
     fn state(step: u64, best: u64) -> TrainState {

@@ -27,7 +27,7 @@ pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {
 ///
 /// # Errors
 /// Something cannot be moved; what was at `path` is still there then.
-pub(super) fn put(finished: &Path, path: &Path) -> Result<()> {
+pub(super) fn replace(finished: &Path, path: &Path) -> Result<()> {
     if !path.exists() {
         fs::rename(finished, path)?;
     } else if exchange(finished, path).is_ok() {
@@ -95,9 +95,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let [new, old] = ["average.tmp", "average"].map(|name| dir.path().join(name));
         make(&new, "first");
-        put(&new, &old).expect("it can be moved");
+        replace(&new, &old).expect("it can be moved");
         make(&new, "second");
-        put(&new, &old).expect("it can be exchanged");
+        replace(&new, &old).expect("it can be exchanged");
         assert_eq!(content(&old), "second");
         assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 1);
     }

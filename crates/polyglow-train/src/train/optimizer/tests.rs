@@ -52,7 +52,7 @@ impl Run {
             ("weight".to_owned(), self.layer.weight.val().into_data()),
             ("bias".to_owned(), self.layer.bias.val().into_data()),
         ];
-        let all = weights.into_iter().chain(self.optimizer.state()).chain(self.optimizer.average());
+        let all = weights.into_iter().chain(self.optimizer.state()).chain(self.optimizer.ema());
         let bits = |(name, data): (String, TensorData)| {
             assert_eq!(data.dtype(), DType::F32);
             (name, data.iter::<f32>().map(f32::to_bits).collect())

@@ -38,7 +38,7 @@ impl Update<'_> {
     /// The new value of parameter `index`; everything flat and outside the autodiff graph.
     fn update(&mut self, index: usize, weight: Tensor<1>) -> Tensor<1> {
         let Optimizer { rule, weight_decay, ema_decay, slots, .. } = &mut *self.optimizer;
-        let Slot { name, shape, state, average } = &mut slots[index];
+        let Slot { name, shape, state, ema } = &mut slots[index];
         let skipped = self.skipped.as_ref();
         // Taken out, so that nobody else holds them and they can be written where they lie.
         let old_state = std::mem::take(state);
@@ -52,13 +52,13 @@ impl Update<'_> {
             new_state = old_state.into_iter().zip(new_state).map(|(old, new)| choose(skipped, old, new)).collect();
         }
         *state = new_state;
-        if let Some(average) = average {
+        if let Some(ema) = ema {
             let time = self.step as f64;
             // A young average forgets faster, so that it does not hold on to the initial weights.
             let decay = ema_decay.min((1.0 + time) / (10.0 + time));
-            let new = average.clone() * decay + weight.clone() * (1.0 - decay);
-            *average = match skipped {
-                Some(skipped) => choose(skipped, average.clone(), new),
+            let new = ema.clone() * decay + weight.clone() * (1.0 - decay);
+            *ema = match skipped {
+                Some(skipped) => choose(skipped, ema.clone(), new),
                 None => new,
             };
         }

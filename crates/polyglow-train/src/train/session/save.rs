@@ -16,16 +16,13 @@ impl<T: Task> Session<'_, T> {
     pub fn content(&mut self) -> Result<Content> {
         self.check()?;
         let model = self.model.as_ref().context("a step failed before this")?;
-        let content = Content {
-            model: parameter::read(model),
-            optimizer: self.optimizer.state(),
-            average: self.optimizer.average(),
-        };
+        let content =
+            Content { model: parameter::read(model), optimizer: self.optimizer.state(), ema: self.optimizer.ema() };
         let is_finite = |(_, data): &(String, TensorData)| data.iter::<f32>().all(f32::is_finite);
         if !content.model.iter().all(is_finite) {
             let error = failed!("after step {} a weight is not finite: nothing is saved", self.state.step)
                 .of_kind(ErrorKind::NotFinite);
-            return Err(with_hint(error, format!("{}; try a lower `train.lr`", self.last_good())));
+            return Err(with_hint(error, format!("try a lower `train.lr`; {}", self.what_is_left())));
         }
         Ok(content)
     }
@@ -52,17 +49,17 @@ impl<T: Task> Session<'_, T> {
                     let (best, stale_validations) = self.before_best;
                     (self.state.best, self.state.stale_validations) = (best, stale_validations + 1);
                 }
-                let advice = "once it can be written, the same command goes on from there";
-                Err(with_hint(error, format!("{}; {advice}", self.last_good())))
+                let advice = error.hint().map(|hint| hint + "; ").unwrap_or_default();
+                Err(with_hint(error, advice + &self.what_is_left()))
             }
         }
     }
 
-    /// Says what there is to go on from.
-    pub fn last_good(&self) -> String {
+    /// Says what the same command does next: it resumes, or begins again where nothing was saved.
+    pub fn what_is_left(&self) -> String {
         match &self.saved {
-            Some(path) => format!("the last good checkpoint is `{}`", path.display()),
-            None => "there is no checkpoint yet".to_owned(),
+            Some(path) => format!("the same command resumes from the last checkpoint, `{}`", path.display()),
+            None => "no checkpoint was saved, so the same command begins again".to_owned(),
         }
     }
 }

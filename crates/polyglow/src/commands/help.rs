@@ -1,0 +1,80 @@
+//! `polyglow help`: the help of a command, or of the keys of a config.
+
+use std::io::{self, Write};
+
+use anyhow::anyhow;
+use clap::Args;
+
+use crate::failure::{usage, with_hint};
+use crate::reference::{self, Entry, TEXT, alike_keys, find};
+
+/// What `polyglow help` is asked for.
+#[derive(Args)]
+pub(crate) struct HelpArgs {
+    /// A command, as in `help train`; or `config`, alone or with a table or a key, as in `help config train.lr`
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topics: Vec<String>,
+}
+
+/// Explains the keys of a config: all of them, those of a table, or one.
+///
+/// # Errors
+/// There is no such table or key (exit code 2).
+pub(crate) fn explain(topics: &[String]) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    if topics.is_empty() {
+        return Ok(out.write_all(TEXT.as_bytes())?);
+    }
+    for topic in topics {
+        let found = find(topic);
+        if found.is_empty() {
+            return Err(unknown(topic));
+        }
+        write!(out, "{}", as_toml(&found))?;
+    }
+    Ok(())
+}
+
+/// Entries with the tables that they stand in.
+fn as_toml(entries: &[Entry]) -> String {
+    let mut text = String::new();
+    let mut table = "";
+    for (index, entry) in entries.iter().enumerate() {
+        if index > 0 && entry.table != table {
+            text.push('\n');
+        }
+        if entry.table != table {
+            text += &format!("[{}]\n", entry.table);
+        }
+        table = entry.table;
+        text += entry.text;
+    }
+    text
+}
+
+fn unknown(topic: &str) -> anyhow::Error {
+    let error = usage(anyhow!("no table and no key of a config is called `{topic}`"));
+    let tables = || {
+        let mut tables: Vec<&str> = reference::entries().iter().map(|entry| entry.table).collect();
+        tables.dedup();
+        tables.retain(|table| !table.is_empty());
+        tables.join("`, `")
+    };
+    match &alike_keys(topic)[..] {
+        [] => with_hint(error, format!("the tables are `{}`; `polyglow help config` lists every key", tables())),
+        near => with_hint(error, format!("did you mean `{}`?", near.join("` or `"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stand_below_their_tables() {
+        let text = as_toml(&find("dropout"));
+        let tables: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
+        assert_eq!(tables, ["[tokenizer]", "[model]"], "{text}");
+        assert!(as_toml(&find("seed")).starts_with("# "));
+    }
+}

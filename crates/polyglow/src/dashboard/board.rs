@@ -1,0 +1,214 @@
+//! What the dashboard shows: numbers and curves of a training, drawn on a screen of any size.
+
+use polyglow_metrics::Measure;
+use polyglow_train::Wish;
+use polyglow_train::predict::measures::{LOSS, PERPLEXITY, SCORES};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::symbols::Marker;
+use ratatui::text::Line;
+use ratatui::widgets::{Axis, Block, Chart, Dataset, Gauge, GraphType, Paragraph, Tabs};
+use serde_json::Value;
+
+use crate::activity::Pace;
+
+/// Numbers of a training that are plotted beside its scores.
+const TRAINING: [Measure; 3] = [
+    Measure { key: "lr", title: "learning rate", higher_is_better: true, decimals: 6 },
+    Measure { key: "tokens_per_second", title: "target tokens per second", higher_is_better: true, decimals: 0 },
+    Measure { key: "grad_norm", title: "gradient norm", higher_is_better: false, decimals: 3 },
+];
+
+/// Columns of the table of numbers, and of a screen that has room for it.
+const TABLE_WIDTH: u16 = 46;
+const WIDE: u16 = 100;
+
+/// Points of a curve that are drawn at most: a terminal shows no more.
+const DRAWN_POINTS: usize = 500;
+
+/// What Ctrl-C sends to a program that reads single keys.
+const CTRL_C: u8 = 3;
+
+/// All that is shown of a training.
+pub(super) struct Board {
+    label: String,
+    pace: Pace,
+    step: u64,
+    last_step: u64,
+    epoch: Option<u64>,
+    is_validating: bool,
+    /// What every model has first.
+    curves: Vec<Curve>,
+    /// Which of the curves that have points is plotted.
+    selected: usize,
+    wish: Wish,
+}
+
+/// A measure over the steps.
+struct Curve {
+    measure: Measure,
+    train: Vec<(f64, f64)>,
+    valid: Vec<(f64, f64)>,
+}
+
+impl Board {
+    pub(super) fn new(label: &str, step: u64, last_step: u64) -> Self {
+        let first = [LOSS, PERPLEXITY];
+        let rest = SCORES.into_iter().filter(|measure| !first.contains(measure));
+        let curve = |measure| Curve { measure, train: Vec::new(), valid: Vec::new() };
+        Self {
+            label: label.to_owned(),
+            pace: Pace::from(step),
+            step,
+            last_step,
+            epoch: None,
+            is_validating: false,
+            curves: first.into_iter().chain(rest).chain(TRAINING).map(curve).collect(),
+            selected: 0,
+            wish: Wish::GoOn,
+        }
+    }
+
+    pub(super) fn advance(&mut self, step: u64) {
+        (self.step, self.is_validating) = (step, false);
+    }
+
+    pub(super) fn validating(&mut self) {
+        self.is_validating = true;
+    }
+
+    /// Adds a record of `metrics.jsonl` to the curves.
+    pub(super) fn show(&mut self, record: &Value) {
+        let side: fn(&mut Curve) -> &mut Vec<(f64, f64)> = match record["kind"].as_str() {
+            Some("train") => |curve| &mut curve.train,
+            Some("valid") => |curve| &mut curve.valid,
+            _ => return,
+        };
+        self.epoch = record["epoch"].as_u64().or(self.epoch);
+        let step = record["step"].as_f64().unwrap_or_default();
+        for curve in &mut self.curves {
+            // JSON has no infinity, and a plot could not show it.
+            if let Some(value) = record[curve.measure.key].as_f64() {
+                side(curve).push((step, value));
+            }
+        }
+    }
+
+    pub(super) fn wish(&self) -> Wish {
+        self.wish
+    }
+
+    /// Does what keys ask for, given as a terminal sends them.
+    pub(super) fn press(&mut self, keys: &[u8]) {
+        match keys {
+            b"\x1b[C" => self.select(1),
+            b"\x1b[D" | b"\x1b[Z" => self.select(self.plotted().count().saturating_sub(1)),
+            _ => keys.iter().for_each(|&key| match key {
+                b'\t' => self.select(1),
+                b'q' if self.wish == Wish::GoOn => self.wish = Wish::Stop,
+                CTRL_C => self.wish = if self.wish == Wish::GoOn { Wish::Stop } else { Wish::Abort },
+                _ => {}
+            }),
+        }
+    }
+
+    /// Selects the plot that is `forward` places further on, around the end.
+    fn select(&mut self, forward: usize) {
+        self.selected = (self.selected + forward) % self.plotted().count().max(1);
+    }
+
+    /// The curves that have points.
+    fn plotted(&self) -> impl Iterator<Item = &Curve> {
+        self.curves.iter().filter(|curve| !curve.train.is_empty() || !curve.valid.is_empty())
+    }
+
+    pub(super) fn draw(&self, frame: &mut Frame<'_>) {
+        let rows = [Constraint::Length(3), Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
+        let [top, tabs, middle, bottom] = Layout::vertical(rows).areas(frame.area());
+        frame.render_widget(self.progress(), top);
+        let names = self.plotted().map(|curve| curve.measure.title);
+        frame.render_widget(Tabs::new(names).select(self.selected).highlight_style(Style::new().reversed()), tabs);
+        let width = if middle.width >= WIDE { TABLE_WIDTH } else { 0 };
+        let [plot, table] = Layout::horizontal([Constraint::Min(0), Constraint::Length(width)]).areas(middle);
+        match self.plotted().nth(self.selected) {
+            Some(curve) => curve.draw(frame, plot),
+            None => frame.render_widget(Paragraph::new("the first report comes after `train.log_every` steps"), plot),
+        }
+        let numbers: Vec<Line<'_>> = self.plotted().map(Curve::line).collect();
+        let title = format!("{:<26}{:>8}  {:>8}", "", "train", "valid");
+        frame.render_widget(Paragraph::new(numbers).block(Block::bordered().title(title)), table);
+        frame.render_widget(self.keys(), bottom);
+    }
+
+    /// How far the training has come.
+    fn progress(&self) -> Gauge<'_> {
+        let (step, last, left) = (self.step, self.last_step, self.pace.time_left(self.step, self.last_step));
+        let epoch = self.epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();
+        let now = if self.is_validating { ", validating" } else { "" };
+        let share = step as f64 / last.max(1) as f64;
+        Gauge::default()
+            .block(Block::bordered().title(self.label.as_str()))
+            .gauge_style(Style::new().fg(Color::Cyan))
+            .ratio(share.clamp(0.0, 1.0))
+            .label(format!("step {step} of {last}{epoch}, left {left}{now}"))
+    }
+
+    /// What keys do.
+    fn keys(&self) -> Line<'static> {
+        match self.wish {
+            Wish::GoOn => Line::from("q: save and stop    tab: next plot"),
+            Wish::Stop => {
+                Line::from("saving and stopping after this step; Ctrl-C: end at once, without saving").yellow()
+            }
+            Wish::Abort => Line::from("ending without saving").red(),
+        }
+    }
+}
+
+impl Curve {
+    fn draw(&self, frame: &mut Frame<'_>, area: Rect) {
+        let (train, valid) = (thinned(&self.train), thinned(&self.valid));
+        let points = || train.iter().chain(&valid);
+        let steps = bounds(points().map(|point| point.0));
+        let values = bounds(points().map(|point| point.1));
+        let data = |name: &'static str, points, color| {
+            let style = Style::new().fg(color);
+            Dataset::default().name(name).marker(Marker::Braille).graph_type(GraphType::Line).style(style).data(points)
+        };
+        let all = [data("train", &train, Color::Cyan), data("valid", &valid, Color::Yellow)];
+        let shown = all.into_iter().zip([&train, &valid]).filter(|(_, points)| !points.is_empty());
+        let chart = Chart::new(shown.map(|(data, _)| data).collect())
+            .block(Block::bordered().title(self.measure.title))
+            .x_axis(Axis::default().bounds(steps).labels(steps.map(|step| format!("{step:.0}"))))
+            .y_axis(Axis::default().bounds(values).labels(values.map(number)));
+        frame.render_widget(chart, area);
+    }
+
+    /// The newest values.
+    fn line(&self) -> Line<'static> {
+        let newest = |points: &[(f64, f64)]| points.last().map(|point| number(point.1)).unwrap_or_default();
+        Line::from(format!("{:<26}{:>8}  {:>8}", self.measure.title, newest(&self.train), newest(&self.valid)))
+    }
+}
+
+/// Some of the points, evenly spread, with the newest.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let every = points.len().div_ceil(DRAWN_POINTS).max(1);
+    points.iter().rev().step_by(every).rev().copied().collect()
+}
+
+/// The least and the largest value; a little apart where they are the same.
+fn bounds(values: impl Iterator<Item = f64>) -> [f64; 2] {
+    let [low, high] = values.fold([f64::MAX, f64::MIN], |[low, high], value| [low.min(value), high.max(value)]);
+    if low < high { [low, high] } else { [low - 0.5, high + 0.5] }
+}
+
+/// A number with about four digits.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 1000.0 => format!("{value:.0}"),
+        size if size >= 0.01 || size == 0.0 => format!("{value:.3}"),
+        _ => format!("{value:.2e}"),
+    }
+}
