@@ -56,7 +56,7 @@ pub enum DataError {
         tgt_lines: u64,
     },
     /// A line of an alignment file is not a list of links.
-    #[error("`{path}` line {line}: `{text}` is no list of links such as `0-0 1-2`", path = .path.display())]
+    #[error("`{path}` line {line}: `{text}` is not a list of links such as `0-0 1-2`", path = .path.display())]
     Alignment {
         /// File concerned.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub enum DataError {
     },
     /// An alignment file does not have one line for each pair.
     #[error(
-        "`{path}` and the corpus `{corpus}` differ in length: one has a line {line} and the other has not",
+        "`{path}` and the corpus `{corpus}` differ in length: only one of them has a line {line}",
         path = .path.display()
     )]
     AlignmentCount {
@@ -133,10 +133,10 @@ pub enum DataError {
         path: PathBuf,
     },
     /// A source of batches has planned an epoch without any.
-    #[error("the training data gives no batch")]
+    #[error("the training data yields no batch")]
     NoBatch,
     /// The filter has rejected every pair of the training text.
-    #[error("no pair is left to train on: {reasons}")]
+    #[error("every training pair is left out: {reasons}")]
     NothingKept {
         /// How many pairs were left out, by reason.
         reasons: String,
@@ -188,7 +188,7 @@ pub enum DataError {
         problem: String,
     },
     /// A single example exceeds the size of a batch.
-    #[error("{place} needs {tokens} positions on one side, more than `train.max_tokens` = {max_tokens}")]
+    #[error("{place} needs {tokens} positions on one side, which is more than `train.max_tokens` = {max_tokens}")]
     LargerThanBatch {
         /// Index of the example in the cache.
         example: u32,
@@ -210,7 +210,7 @@ impl DataError {
                  `train = \"data/train\"` with `src = \"en\"` reads `data/train.en`"
             }
             Self::Occupied { .. } => "give another directory, or remove the file",
-            Self::InvalidUtf8 { .. } => "convert the file, for example with `iconv -f LATIN1 -t UTF-8`",
+            Self::InvalidUtf8 { .. } => "convert the file to UTF-8, for example with `iconv -f LATIN1 -t UTF-8`",
             Self::LineCount { .. } => {
                 "line n of one side must translate line n of the other; look for lines that were split, joined or dropped"
             }
@@ -222,8 +222,8 @@ impl DataError {
                 "each line has a word and its numbers, after a line `words numbers` (word2vec's text format) or without one \
                  (GloVe's)"
             }
-            Self::NoBatch => "look whether a corpus has examples, and whether its weight leaves any of them",
-            Self::NothingKept { .. } => "raise `data.max_len` or `data.max_length_ratio`, or look at the text",
+            Self::NoBatch => "check that the corpus is not empty, and that its weight leaves some of it",
+            Self::NothingKept { .. } => "raise `data.max_len` or `data.max_length_ratio`, or check the text",
             Self::MissingSpecial { .. } => {
                 "add the token to the tokenizer's vocabulary, or let a new tokenizer be trained by leaving out `tokenizer.path`"
             }
@@ -233,10 +233,8 @@ impl DataError {
                 "raise `train.max_tokens`, or lower `data.max_len` (for text in windows `data.context_len`, for word vectors \
                  `data.words.window` or `data.words.negatives`)"
             }
-            Self::Alignment { .. } => "a link is `source-target`, word numbers from 0, with spaces between links",
-            Self::AlignmentCount { .. } => {
-                "there must be one line of links per pair, which is blank for a pair without links"
-            }
+            Self::Alignment { .. } => "a link is `source-target`, word numbers from 0, separated by spaces",
+            Self::AlignmentCount { .. } => "there must be one line of links per pair, blank for a pair without links",
             Self::LinkBeyond { .. } => {
                 "words are separated by whitespace and counted from 0; are these the alignments of another text?"
             }

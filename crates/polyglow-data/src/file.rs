@@ -41,9 +41,17 @@ impl NewFile {
     /// # Errors
     /// The disk refuses; what was at the destination is then still there, or already replaced as a whole.
     pub fn commit(self) -> io::Result<()> {
+        self.commit_to(&self.path)
+    }
+
+    /// As [`Self::commit`], to another place in the same directory, for content that is of use although it is not complete.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn commit_to(&self, path: &Path) -> io::Result<()> {
         self.file.sync_all()?;
-        fs::rename(&self.beside, &self.path)?;
-        match self.path.parent() {
+        fs::rename(&self.beside, path)?;
+        match path.parent() {
             Some(dir) if !dir.as_os_str().is_empty() => sync_directory(dir),
             _ => sync_directory(Path::new(".")),
         }
@@ -57,7 +65,7 @@ impl Drop for NewFile {
     }
 }
 
-/// Writes a small file whose `content` is at hand, in place of what is at `path`.
+/// Writes a small file at once, and replaces what is at `path`.
 ///
 /// # Errors
 /// As [`NewFile::create`] and [`NewFile::commit`].

@@ -69,12 +69,13 @@ pub fn open(name: &str) -> Result<Device> {
     }
     let mut devices = find(backend)?;
     if devices.is_empty() {
-        let error = failed!("device `{name}`: nothing on this machine that the backend `{backend}` can use");
+        let error = failed!("device `{name}`: the backend `{backend}` finds no device on this machine");
         return Err(with_hint(error, format!("`{backend}` needs {needs}; `polyglow devices` lists what is there")));
     }
     let Some(index) = devices.iter().position(|found| is_called(found, name)) else {
         let names: Vec<_> = devices.iter().map(|found| format!("`{}`", found.name)).collect();
-        return Err(usage(failed!("device `{name}`: there is only {}", names.join(", "))));
+        let error = usage(failed!("device `{name}`: there is only {}", names.join(", ")));
+        return Err(with_hint(error, "`polyglow devices` lists what this build finds on this machine"));
     };
     let device = devices.swap_remove(index).device;
     adapter(&device).map_err(|error| error.context(format!("device `{name}`: cannot be opened")))?;

@@ -155,7 +155,7 @@ pub fn usage(error: impl Into<TrainError>) -> TrainError {
     error.into().of_kind(ErrorKind::Usage)
 }
 
-/// Adds what can be done about an error, in place of what was said before.
+/// Sets the hint of an error, replacing an earlier one.
 pub fn with_hint(error: impl Into<TrainError>, hint: impl Into<String>) -> TrainError {
     let mut error = error.into();
     error.0.hint = Some(hint.into());
@@ -218,17 +218,17 @@ pub fn hint_of_system(error: &io::Error) -> &'static str {
     match error.kind() {
         Kind::NotFound => "relative paths start at the current directory; is the name spelled right?",
         Kind::PermissionDenied => "`ls -l` shows who may read and write it",
-        Kind::IsADirectory => "a file is wanted here, not a directory",
-        Kind::NotADirectory => "a part of the path is a file, not a directory",
+        Kind::IsADirectory => "this must be a file, not a directory",
+        Kind::NotADirectory => "one part of the path is a file, not a directory",
         Kind::AlreadyExists => "give another name, or remove what is there",
         Kind::StorageFull | Kind::QuotaExceeded => "make room on the disk",
-        Kind::FileTooLarge => "files may only be so large here: `ulimit -f` shows the limit",
+        Kind::FileTooLarge => "the size of files is limited here; `ulimit -f` shows the limit",
         Kind::ReadOnlyFilesystem => "choose a place that can be written to",
-        Kind::InvalidFilename => "the name is too long, or no name of a file",
+        Kind::InvalidFilename => "the name is too long, or not valid for a file",
         Kind::UnexpectedEof | Kind::InvalidData | Kind::InvalidInput => {
             "the file is cut off, damaged, or of another kind"
         }
-        _ => "this is the system's word for it; another path or device may do",
+        _ => "this is the message of the operating system; try another path or device",
     }
 }
 

@@ -9,7 +9,7 @@ use crate::workload::BatchShape;
 /// What the observer of a training wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wish {
-    /// To go on.
+    /// Training continues.
     #[default]
     GoOn,
     /// The end after this step, with a checkpoint.
@@ -55,7 +55,7 @@ pub trait Observer {
         Ok(())
     }
 
-    /// Work other than steps goes on: what it is, and how far it has come.
+    /// Work other than steps is being done: what it is, and how far it is.
     fn activity(&mut self, _what: &str) {}
 
     /// That work is done.

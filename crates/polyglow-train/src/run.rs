@@ -51,7 +51,7 @@ impl RunDirectory {
         }
         let name = root.display();
         if root.is_file() && root.extension().is_some_and(|ending| ending == "toml") {
-            let error = failed!("no run in `{name}`: that is a config, from which a run is trained");
+            let error = failed!("no run in `{name}`: it is a config, not a run");
             let run = Path::new("runs").join(root.file_stem().unwrap_or_default());
             let advice = format!("`polyglow train {name}` trains it; the run is then `{}`", run.display());
             return Err(with_hint(usage(error), advice));
@@ -106,7 +106,7 @@ impl RunDirectory {
     /// # Errors
     /// It cannot be read, or not as this version's configuration.
     pub fn config(&self) -> Result<Config> {
-        let advice = "this is the run's own copy of its config; bring it back, or train in another directory";
+        let advice = "this is the run's own copy of its config; restore it, or train in another directory";
         Config::load_copy(&self.config_path(), &[]).map_err(|error| with_hint(error, advice))
     }
 
@@ -127,8 +127,8 @@ impl RunDirectory {
         match ["checkpoints", "metrics.jsonl", "validation", "inspection.json"].into_iter().find(has) {
             Some(name) if !self.config_path().is_file() => {
                 let error =
-                    failed!("`{}` holds `{name}`, but no `config.toml`: it is no whole run", self.root.display());
-                Err(with_hint(usage(error), "bring the config back to go on, or give another directory"))
+                    failed!("`{}` holds `{name}`, but no `config.toml`: the run is not complete", self.root.display());
+                Err(with_hint(usage(error), "restore the config to resume, or give another directory"))
             }
             _ => Ok(()),
         }
@@ -175,13 +175,13 @@ impl RunDirectory {
     /// # Errors
     /// They are missing or damaged.
     pub fn tokenizers(&self) -> Result<Tokenizers> {
-        let advice = "this is the run's own tokenizer, without which its weights are of no use; bring it back";
+        let advice = "this is the run's own tokenizer, without which its weights are useless; restore it";
         Tokenizers::load(&self.root)
             .with_context(|| format!("the tokenizer of the run `{}`", self.root.display()))
             .map_err(|error| with_hint(error, advice))
     }
 
-    /// Removes the tokenizers, so that the next training makes them anew.
+    /// Removes the tokenizers, so that the next training learns new ones.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -221,11 +221,11 @@ impl RunDirectory {
         let other = checkpoint.path.parent().and_then(Path::parent).filter(|other| !is_same(other, &self.root));
         if let Some(other) = other {
             let error = failed!("`{path}` belongs to another run than `{root}`, which has another tokenizer");
-            let advice = format!("name that run in place of this one: `{}`", other.display());
+            let advice = format!("name that run instead of this one: `{}`", other.display());
             return Err(with_hint(usage(error), advice));
         }
         let error = failed!("the tokenizer in `{root}` is not the one that its model was trained with");
-        Err(with_hint(error, "bring the old `tokenizer.json` back"))
+        Err(with_hint(error, "restore the old `tokenizer.json`"))
     }
 
     /// The weights of a checkpoint, named as for [`Self::load`].

@@ -252,7 +252,7 @@ pub fn evaluate(runner: &Runner, held_out: &HeldOut, tokenize: BleuTokenizer) ->
         (TaskPlan::Images(_), HeldOut::Images(images)) => images::evaluate(runner, images),
         (TaskPlan::Masked, HeldOut::Text(pairs)) => hidden_tokens::evaluate(runner, pairs),
         (TaskPlan::Images(_), HeldOut::Text(_)) | (_, HeldOut::Images(_)) => {
-            Err(TrainError::new("the models of images are scored on images, all others on text"))
+            Err(TrainError::new("image models are scored on images, all others on text"))
         }
     }
 }
@@ -378,7 +378,7 @@ pub fn with_task<V: Visitor>(setting: Setting, data: &TrainingData, visitor: V) 
             visitor.visit(images::Images::new(setting, source))
         }
         (TaskPlan::Images(_), TrainingData::Text(_)) | (_, TrainingData::Images { .. }) => {
-            Err(TrainError::new("models of images learn from images, all others from text"))
+            Err(TrainError::new("image models are trained on images, all others on text"))
         }
     }
 }

@@ -45,14 +45,14 @@ pub enum Ending {
     Done,
     /// `patience` validations brought nothing better.
     OutOfPatience,
-    /// Somebody asked for it; the same training goes on when it is prepared again.
+    /// Somebody asked for it; preparing the same training again resumes it.
     Stopped,
 }
 
 /// Trains from the newest checkpoint, or from the weights of `model` where there is none, to the end. `model` is on the
 /// plan's training device.
 ///
-/// What cannot be written is tried again at the next opportunity, and training goes on.
+/// What cannot be written is tried again at the next opportunity, and training continues.
 ///
 /// # Errors
 /// What is wrong with the data; more steps in a row are not finite than `train.max_skipped_steps`; the device fails, as when
@@ -111,7 +111,7 @@ fn steps<T: Task>(
             records.settle();
             let content = session.content()?;
             match session.save(&content) {
-                Err(error) if !ends => tracing::warn!("{error}; training goes on, and the next save tries again"),
+                Err(error) if !ends => tracing::warn!("{error}; training continues, and the next save tries again"),
                 result => result?,
             }
         }

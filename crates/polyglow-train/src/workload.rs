@@ -52,7 +52,7 @@ impl fmt::Display for BatchShape {
     }
 }
 
-/// An id that is no special token's, as a function of `key`; of a vocabulary without any other, the unknown word.
+/// An id of no special token, as a function of `key`; if the vocabulary has no other, the unknown word.
 pub fn word(key: &[u64], vocab_size: usize) -> u32 {
     let words = (vocab_size as u64).saturating_sub(u64::from(SPECIAL.unk) + 1).max(1);
     (SPECIAL.unk + 1 + (mix(key) % words) as u32).min(vocab_size as u32 - 1)

@@ -40,26 +40,26 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Try a config: read all its files, report on the data, and run one step on the longest batch
+    /// Test a config without training: read its files, report on the data, and run one step on the largest batch
     Check(check::CheckArgs),
-    /// Train a model, or resume its training; ends with a test of the result
+    /// Train a model, or resume its training, and score it on the test sets at the end
     Train(train::TrainArgs),
-    /// Score a trained model: BLEU, chrF, exact match, token accuracy, loss and perplexity; of a language model also
-    /// bits per byte, beside those of a 5-gram model; of a classifier accuracy, and precision and recall of each label
+    /// Score a trained model: BLEU, chrF, exact match, token accuracy, loss and perplexity; language models also in bits
+    /// per byte, next to a 5-gram model; classifiers by accuracy, and by precision and recall of each label
     Evaluate(evaluate::EvaluateArgs),
     /// Translate lines from a file or stdin to stdout
     Translate(translate::TranslateArgs),
-    /// Explore word vectors, of a run or of a file: neighbors, analogies, a map, sentences, words in their context
+    /// Explore the word vectors of a run or of a file: nearest words, analogies, a map, sentences, words in context
     Embeddings(embeddings::EmbeddingsArgs),
-    /// Classify texts or images: one line each, with the most probable label and its probability
+    /// Classify texts or images: prints the most probable label of each, with its probability
     Classify(classify::ClassifyArgs),
     /// Write text with a language model
     Generate(generate::GenerateArgs),
-    /// Print how probable a model finds given translations: log-probabilities, for reranking and for filtering data
+    /// Print the log-probabilities that a model gives to existing translations, to rerank them or to filter data
     Score(score::ScoreArgs),
-    /// Score any text against references: BLEU, chrF and TER, number for number as sacreBLEU
+    /// Score any text against references: BLEU, chrF and TER, with the same results as sacreBLEU
     Metrics(Box<metrics::MetricsArgs>),
-    /// Show what a model attends to while it translates a sentence: every layer and head, on a page or as a picture
+    /// Show a model's attention weights on one sentence or image: all layers and heads on a page, or one as a picture
     Attention(attention::AttentionArgs),
     /// Average the newest checkpoints of a run into its checkpoint `average`
     Average(average::AverageArgs),
@@ -67,7 +67,7 @@ enum Command {
     Quantize(quantize::QuantizeArgs),
     /// Show the config, parameters, training state and results of a run
     Info(info::InfoArgs),
-    /// Write a page on one run or several: curves, scores, data, translations over time, side by side
+    /// Write a page about one or several runs, side by side: curves, scores, data, translations over time
     Report(report::ReportArgs),
     /// Measure how fast this machine trains, searches, or prepares text
     Bench(bench::BenchArgs),

@@ -187,7 +187,7 @@ fn plan_batches<S: BatchSource>(
             largest = Some((bytes, place, shape));
         }
     }
-    let (_, place, largest) = largest.ok_or_else(|| TrainError::new("the training text gives no batch"))?;
+    let (_, place, largest) = largest.ok_or_else(|| TrainError::new("the training text yields no batch"))?;
     let train = &plan.config.train;
     let report = BatchesReport {
         per_epoch: epoch.len(),

@@ -23,7 +23,7 @@ impl DataConfig {
     /// [`DataError::Config`] if the data are files and a language is missing.
     pub fn languages(&self) -> Result<(&str, &str), DataError> {
         let (src, tgt) = self.toy().map(Toy::languages).unzip();
-        let missing = |key| move || wrong(key, "is missing: the ending of that side's files".to_owned());
+        let missing = |key| move || wrong(key, "is missing: the file extension of that side's files".to_owned());
         let src = self.src.as_deref().or(src).ok_or_else(missing("data.src"))?;
         let tgt = self.tgt.as_deref().or(tgt).ok_or_else(missing("data.tgt"))?;
         Ok((src, tgt))

@@ -31,14 +31,17 @@ impl DataConfig {
     /// As [`Self::validate`].
     pub fn validate_reading(&self, content: Content) -> Result<(), DataError> {
         if content != Content::Pairs && self.is_aligned() {
-            return Err(wrong("data.alignments", "is between two sides, and this model reads one".to_owned()));
+            return Err(wrong(
+                "data.alignments",
+                "needs parallel text, and this model reads text of one side".to_owned(),
+            ));
         }
         if self.max_examples == Some(0) {
             return Err(wrong("data.max_examples", "must be at least 1".to_owned()));
         }
         match (self.images, content) {
             (Some(_), Content::Pairs | Content::Text | Content::LabeledText) => {
-                return Err(wrong("[data.images]", "belongs to images, and this model reads none".to_owned()));
+                return Err(wrong("[data.images]", "is for images, and this model reads text".to_owned()));
             }
             (_, Content::Images) => validate_images(self.images(), self.corpus.is_some())?,
             (None, _) => {}
@@ -113,7 +116,7 @@ impl DataConfig {
             return Err(wrong("data.train", "is an empty list".to_owned()));
         }
         if self.alignments.is_some() {
-            let problem = "belongs into the entries of `data.train`, each of which has its own";
+            let problem = "must be given in each entry of `data.train`";
             return Err(wrong("data.alignments", problem.to_owned()));
         }
         match list.iter().find(|entry| !(entry.weight > 0.0 && entry.weight <= 1000.0)) {

@@ -58,7 +58,7 @@ impl Default for SkipGrams {
 }
 
 impl SkipGrams {
-    /// How many rows a line with so many words gives at most.
+    /// Maximum number of rows that a line with this many words gives.
     pub fn most_pairs(&self, words: usize) -> usize {
         // For each distance from 1 to the window, all pairs of words at that distance, in both directions.
         (1..=self.window.min(words.saturating_sub(1))).map(|distance| 2 * (words - distance)).sum()

@@ -108,7 +108,7 @@ impl Cached {
     }
 }
 
-/// Rows, and the longest input and target of items that take up so many padded positions; and their real positions.
+/// Rows, and the longest input and target of items that take up this many padded positions; and their real positions.
 fn size_of_rows(
     items: &[u32],
     padded: impl Fn(u32) -> (usize, usize),

@@ -33,7 +33,7 @@ pub enum Purpose {
     MaskedPositions,
     /// Whether a masked token shows the mask, a random token or itself. Key: bits of [`Purpose::Row`], position.
     MaskedKind,
-    /// The random token in place of a masked one. Key: bits of [`Purpose::Row`], position.
+    /// The random token that replaces a masked one. Key: bits of [`Purpose::Row`], position.
     MaskedToken,
     /// How an image is mirrored and turned. Key: bits of [`Purpose::Row`].
     Turn,

@@ -112,7 +112,7 @@ impl Corpus {
         Ok(Self { parts: parts.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
-    /// A corpus of pairs that are at hand, such as those of an iterator; `name` stands for it in messages.
+    /// A corpus of pairs in memory, such as those of an iterator; `name` stands for it in messages.
     pub fn from_pairs(name: impl Into<String>, pairs: impl IntoIterator<Item = Pair>) -> Self {
         let source = Source::Embedded { name: name.into(), pairs: Arc::new(pairs.into_iter().collect()) };
         Self { parts: vec![Part { source, weight: 1.0, alignments: None, is_text: false }], ..Self::default() }

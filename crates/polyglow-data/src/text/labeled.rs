@@ -69,7 +69,7 @@ impl Iterator for LabeledLines {
             [label, text] if !label.trim().is_empty() => {
                 return Some(Ok(LabeledText { label: label.to_owned(), text: text.to_owned() }));
             }
-            [_, _] => "nothing stands before the tab, where the label should be".to_owned(),
+            [_, _] => "there is no label before the tab".to_owned(),
             ref columns => format!("{} tab-separated columns instead of a label and a text", columns.len()),
         };
         Some(Err(DataError::Label { path: self.0.path().to_owned(), line: self.0.line(), problem }))

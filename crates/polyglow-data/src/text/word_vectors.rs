@@ -71,7 +71,7 @@ impl WordVectors {
                 vectors.dim = expected.map_or_else(|| line.split(SEPARATORS).count() - 1, |(_, dim)| dim);
                 if vectors.dim == 0 || vectors.dim > limits.max_dim {
                     let (dim, max_dim) = (vectors.dim, limits.max_dim);
-                    return Err(wrong(format!("a vector has 1 to {max_dim} numbers here, and not {dim}")));
+                    return Err(wrong(format!("a vector must have 1 to {max_dim} numbers, not {dim}")));
                 }
                 if expected.is_some() {
                     continue;
@@ -88,7 +88,7 @@ impl WordVectors {
             // A header gives the dimension, so one number too many is an error and not a part of the word.
             if expected.is_some() && ends_in_number() {
                 let (found, dim) = (line.split(SEPARATORS).count() - 1, vectors.dim);
-                return Err(wrong(format!("a word and {found} numbers, but the header promises {dim}")));
+                return Err(wrong(format!("a word and {found} numbers, but the header says {dim}")));
             }
             if known.insert(word.to_owned()) {
                 vectors.words.push(word.to_owned());
@@ -102,7 +102,7 @@ impl WordVectors {
         }
         let found = vectors.words.len() + vectors.repeated;
         if let Some((count, _)) = expected.filter(|&(count, _)| count != found) {
-            let problem = format!("the file has {found} words, but its header promises {count}");
+            let problem = format!("the file has {found} words, but its header says {count}");
             return Err(DataError::Vectors { path: lines.path().to_owned(), line: lines.line(), problem });
         }
         if vectors.words.is_empty() {
@@ -196,7 +196,7 @@ mod tests {
         let limits = VectorLimits { max_words: 1, max_dim: 2 };
         assert_eq!(parse_limited("9 2\na 1 2\nb wrong\n", limits).unwrap().words, ["a"]);
         let error = parse_limited("a 1 2 3\n", limits).unwrap_err().to_string();
-        assert_eq!(error, "`vectors.txt` line 1: a vector has 1 to 2 numbers here, and not 3");
+        assert_eq!(error, "`vectors.txt` line 1: a vector must have 1 to 2 numbers, not 3");
         assert!(parse_limited("1 99999999999\n", limits).is_err());
     }
 
@@ -209,14 +209,14 @@ mod tests {
             ("a 1 2\nb nan 2\n", "line 2: `nan` is not a finite number"),
             ("a 1 2\nb 1e99 2\n", "line 2: `1e99` is not a finite number"),
             ("a 1 2\n 1 2\n", "line 2: the word before the numbers is missing"),
-            ("2 2\na 1 2\n", "line 2: the file has 1 words, but its header promises 2"),
-            ("1 2\na 1 2 3\n", "line 2: a word and 3 numbers, but the header promises 2"),
+            ("2 2\na 1 2\n", "line 2: the file has 1 words, but its header says 2"),
+            ("1 2\na 1 2 3\n", "line 2: a word and 3 numbers, but the header says 2"),
             (
                 "x 2\na 1 2\n",
                 "line 2: a word and 2 numbers, but line 1 has a word and one number, and is not a header of two numbers",
             ),
-            ("0 0\n", "line 1: a vector has 1 to 4096 numbers here, and not 0"),
-            ("word\n", "line 1: a vector has 1 to 4096 numbers here, and not 0"),
+            ("0 0\n", "line 1: a vector must have 1 to 4096 numbers, not 0"),
+            ("word\n", "line 1: a vector must have 1 to 4096 numbers, not 0"),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), format!("`vectors.txt` {problem}"), "{text}");
         }

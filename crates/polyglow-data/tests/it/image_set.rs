@@ -89,7 +89,7 @@ fn wrong_folders_are_errors_that_name_the_file() {
         read_folder(dir.path(), options, None).unwrap_err().to_string()
     };
     let text = error(&|dir| fs::write(dir.join("red/c.png"), "no image").unwrap(), &RGB);
-    assert!(text.ends_with("red/c.png`: it is neither PNG nor JPEG"), "{text}");
+    assert!(text.ends_with("red/c.png`: it is neither a PNG nor a JPEG file"), "{text}");
     let huge = error(&|dir| red(65, 1).save(dir.join("red/c.png")).unwrap(), &RGB);
     assert!(huge.contains("red/c.png`: ") && huge.to_lowercase().contains("limit"), "{huge}");
     let small = ImageLimits { max_bytes: 107, ..LIMITS };
@@ -182,8 +182,8 @@ fn labels_keep_the_order_of_their_numbers() {
 fn wrong_idx_files_are_errors_that_say_what_is_wrong() {
     let labels = idx(8, &[1], &[0]);
     for (images, problem) in [
-        (vec![0, 0, 8], "images`: it ends within its header"),
-        (idx(8, &[1, 1], &[0])[..6].to_vec(), "it ends within its header"),
+        (vec![0, 0, 8], "images`: it ends inside its header"),
+        (idx(8, &[1, 1], &[0])[..6].to_vec(), "it ends inside its header"),
         (b"\x89PNG".to_vec(), "is no IDX file of 1 to 4 axes"),
         (idx(13, &[1, 1, 1], &[0; 4]), "its values are not bytes but of type 13"),
         (idx(8, &[1, 1], &[0]), "its axes [1, 1] are not images"),

@@ -135,7 +135,7 @@ impl SearchConfig {
             return Err(ModelError::config("search.diversity_groups", self.diversity_groups, reason));
         }
         if self.diversity_groups > 1 && self.method == SearchMethod::Sample {
-            let reason = "samples are drawn apart from each other already; groups are for the method `beam`";
+            let reason = "samples are independent already; groups are only for the method `beam`";
             return Err(ModelError::config("search.diversity_groups", self.diversity_groups, reason));
         }
         Ok(())

@@ -94,14 +94,14 @@ impl Config {
         if task == Task::Images {
             let (key, default) = (self.data.max_len, DataConfig::default().max_len);
             ensure!(key == default, "`data.max_len = {key}`: images have one size, `data.images.size`; leave it out");
-            ensure!(self.tokenizer.dropout == 0.0, "`tokenizer.dropout`: images have no words to segment; set it to 0");
+            ensure!(self.tokenizer.dropout == 0.0, "`tokenizer.dropout`: images are not tokenized; set it to 0");
         }
         if let Some(metric) = self.train.best_metric.filter(|metric| *metric != BestMetric::Loss) {
             let name = metric.name();
             let arch = self.model.arch.name();
             ensure!(
                 task == Task::Translation,
-                "`train.best_metric = \"{name}\"`: `model.arch = \"{arch}\"` translates nothing; leave it out, or set it to `\"loss\"`"
+                "`train.best_metric = \"{name}\"`: `model.arch = \"{arch}\"` does not translate; leave it out, or set it to `\"loss\"`"
             );
         }
         ensure!(
@@ -115,7 +115,7 @@ impl Config {
             ensure!(self.data.is_aligned(), "{key}: there are no `data.alignments` to learn from");
             ensure!(
                 self.tokenizer.dropout == 0.0,
-                "{key}: alignments do not know the tokens that `tokenizer.dropout` makes; set that to 0"
+                "{key}: the alignments do not fit tokens that change with `tokenizer.dropout`; set that to 0"
             );
         }
         Ok(())
@@ -128,15 +128,15 @@ impl Config {
             let smoothing = self.train.label_smoothing;
             ensure!(
                 smoothing == 0.0,
-                "`train.label_smoothing = {smoothing}`: a word stands beside another or does not; set it to 0, which is not the default"
+                "`train.label_smoothing = {smoothing}`: word vectors are trained without label smoothing; set it to 0 (the default is 0.1)"
             );
             ensure!(
                 self.tokenizer.dropout == 0.0,
-                "`tokenizer.dropout`: word vectors are learned of whole words; set it to 0"
+                "`tokenizer.dropout`: word vectors are learned for whole words; set it to 0"
             );
             ensure!(
                 self.train.precision == Precision::F32,
-                "`train.precision`: word vectors have no matrix products to round; set it to `\"f32\"`"
+                "`train.precision`: training word vectors has no matrix products, which it would round; set it to `\"f32\"`"
             );
             return Ok(());
         }

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 
 use super::{Config, unknown};
 
-use crate::error::{Context, Result, failed, usage};
+use crate::error::{Context, Result, failed, usage, with_hint};
 
 /// Reads a config from its text with each of the overrides laid over it, later ones over earlier ones.
 ///
@@ -26,7 +26,8 @@ fn read(table: &Table) -> Result<Config> {
 
 fn set(table: &mut Table, item: &str) -> Result<()> {
     let Some((path, value)) = item.split_once('=') else {
-        return Err(usage(failed!("there is no `=` between a key and a value, as in `--set train.lr=3e-4`")));
+        let error = usage(failed!("there is no `=` between a key and a value"));
+        return Err(with_hint(error, "write it as `--set train.lr=3e-4`; `polyglow help config` explains every key"));
     };
     let mut sections: Vec<&str> = path.split('.').map(str::trim).collect();
     let key = sections.pop().unwrap_or_default();

@@ -17,7 +17,7 @@ pub enum OptimizerKind {
     Adam,
     /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
     Adamw,
-    /// Adafactor (Shazeer and Stern, 2018), which keeps means of rows and columns in place of Adam's two values a weight;
+    /// Adafactor (Shazeer and Stern, 2018), which keeps means of rows and columns instead of Adam's two values per weight;
     /// decoupled weight decay.
     Adafactor,
     /// Lion (Chen et al., 2023), which keeps one value a weight; decoupled weight decay.
@@ -90,7 +90,7 @@ pub struct TrainConfig {
     /// `"f32"`, or `"bf16"` for matrix products of rounded factors over f32 weights, while the model is trained; search and
     /// validation are f32 in either case; default `"f32"`.
     pub precision: Precision,
-    /// Whether the backward pass computes cheap intermediate values again, in place of keeping them; default false.
+    /// Whether the backward pass recomputes cheap intermediate values instead of keeping them; default false.
     pub gradient_checkpointing: bool,
     /// Micro-batches whose gradients are summed for one step; default 1.
     pub accumulate_steps: usize,

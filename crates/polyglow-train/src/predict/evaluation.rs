@@ -102,7 +102,7 @@ impl Evaluation {
     }
 }
 
-/// What so many nats for all target sides are, in bits per byte of them; the end mark of each stands for its line break.
+/// Converts the nats of all target sides to bits per byte of them; the end mark of each stands for its line break.
 pub fn bits_per_byte(nats: f64, pairs: &[Pair]) -> f64 {
     let bytes: usize = pairs.iter().map(|pair| pair.tgt.len() + 1).sum();
     nats / std::f64::consts::LN_2 / bytes as f64

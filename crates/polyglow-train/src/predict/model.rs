@@ -12,7 +12,7 @@ use polyglow_model::{ImageShape, Model, ModelShape, Vocabulary, parameter};
 use super::runner::Runner;
 use super::weights::Weights;
 use crate::config::Config;
-use crate::error::{Result, TrainError, failed, usage};
+use crate::error::{Result, TrainError, failed, usage, with_hint};
 use crate::plan::{Plan, TaskPlan};
 
 impl Runner {
@@ -41,7 +41,8 @@ impl Runner {
 pub fn check_beam(search: &SearchConfig, tokenizers: &Tokenizers) -> Result<()> {
     let (width, vocab_size) = (search.width(), tokenizers.tgt.vocab_size());
     if width > vocab_size {
-        return Err(usage(failed!("a beam of {width} is wider than the target vocabulary of {vocab_size} tokens")));
+        let error = failed!("a beam of {width} is wider than the target vocabulary of {vocab_size} tokens");
+        return Err(with_hint(usage(error), "lower `search.beam_size`, or `--beam-size`"));
     }
     Ok(())
 }
@@ -88,7 +89,7 @@ pub fn load_for_search(shape: &ModelShape, mut weights: Weights, device: &Device
         return load_weights(model, weights);
     }
     if !quantization::has_int8_kernels(device) {
-        tracing::info!("the matrices have 8 bits; this device multiplies them in 32: only `flex` is faster with them");
+        tracing::info!("this device computes the 8-bit matrices in 32 bits: only `flex` is faster with them");
         return load_weights(model, weights.dequantize()?);
     }
     model = quantization::quantize(model, |name, layout, weight| {

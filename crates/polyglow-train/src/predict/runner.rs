@@ -15,7 +15,7 @@ use crate::plan::{Plan, TaskPlan};
 /// encodes, so longer lines are cut first.
 pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
 
-/// Models in use: one, or several that decide together, with all that they need. It owns everything, and threads can share
+/// Models in use, one or an ensemble, with all that they need. It owns everything, and threads can share
 /// it.
 ///
 /// ```

@@ -65,7 +65,7 @@ impl<M> Runner<M> {
         self.in_batches(rows, &order, cost, run)
     }
 
-    /// Log-probabilities by which the members decide together. `logits` gives the scores of a member, by its number.
+    /// Log-probabilities of the ensemble. `logits` gives the scores of a member, by its number.
     ///
     /// # Shapes
     /// - output: `[rows, classes]`

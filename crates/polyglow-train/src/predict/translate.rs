@@ -67,10 +67,32 @@ impl<M: Generate> Runner<M> {
     /// # Errors
     /// A line cannot be encoded or an output cannot be decoded; a wish cannot be fulfilled.
     pub fn translate(&self, requests: &[Request], first_line: usize) -> Result<Vec<Vec<Translated>>> {
+        self.translate_observed(requests, first_line, &mut |_| {})
+    }
+
+    /// As [`Self::translate`]; `observe` is told after each batch how many of the lines are done.
+    ///
+    /// # Errors
+    /// As [`Self::translate`].
+    pub fn translate_observed(
+        &self,
+        requests: &[Request],
+        first_line: usize,
+        observe: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Vec<Translated>>> {
         let pieces = self.pieces(requests, first_line)?;
+        let mut left = vec![0; requests.len()];
+        pieces.iter().for_each(|piece| left[piece.line] += 1);
+        let mut done = left.iter().filter(|&&pieces| pieces == 0).count();
         let found = self.longest_first(&pieces, Piece::len, |batch| {
             let decode = |found: Vec<Hypothesis>| found.iter().map(|hypothesis| self.decode(hypothesis)).collect();
-            self.hypotheses(batch).into_iter().map(decode).collect()
+            let found = self.hypotheses(batch).into_iter().map(decode).collect();
+            for piece in batch {
+                left[piece.line] -= 1;
+                done += usize::from(left[piece.line] == 0);
+            }
+            observe(done);
+            found
         })?;
         let found = pieces.iter().map(|piece| piece.line).zip(found).collect();
         Ok(join(found, requests.len()))

@@ -26,7 +26,7 @@ impl Weights {
     /// Reads every tensor of a file; sizes and offsets are checked against the file before anything is made of them.
     ///
     /// # Errors
-    /// A file that cannot be read, is no safetensors file, or holds numbers of another kind than `F32` and
+    /// A file that cannot be read, is not a safetensors file, or holds numbers of another kind than `F32` and
     /// `I8`.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
@@ -93,7 +93,7 @@ impl Weights {
         for (name, shape) in int8 {
             let shape: [usize; 2] = shape
                 .try_into()
-                .map_err(|shape| failed!("`{}`: tensor `{name}` is {shape:?}, no matrix", self.path.display()))?;
+                .map_err(|shape| failed!("`{}`: tensor `{name}` is {shape:?}, not a matrix", self.path.display()))?;
             let scale = self.tensors.get(&format!("{name}{SCALE}")).map(|data| data.shape().to_vec());
             let layout = if scale == Some(vec![1, shape[1]]) { Layout::InOut } else { Layout::OutIn };
             let values = self.take_int8(&name, shape, layout)?.dequantize(shape, layout);
@@ -108,7 +108,7 @@ impl Weights {
         let found = data.shape().to_vec();
         ensure!(found == shape, "`{file}`: tensor `{name}` is {found:?}, not {shape:?} as the config asks for");
         let kind = data.dtype();
-        ensure!(kind == dtype, "`{file}`: tensor `{name}` holds {kind:?}, where {dtype:?} is wanted");
+        ensure!(kind == dtype, "`{file}`: tensor `{name}` holds {kind:?}, but must hold {dtype:?}");
         Ok(data)
     }
 
@@ -124,7 +124,10 @@ impl Weights {
     pub fn finish(self) -> Result<()> {
         match self.tensors.keys().next() {
             None => Ok(()),
-            Some(name) => bail!("`{}` holds `{name}`, which the config has no place for", self.path.display()),
+            Some(name) => bail!(
+                "`{}` holds `{name}`, which is not part of the model that the config describes",
+                self.path.display()
+            ),
         }
     }
 }
@@ -132,7 +135,7 @@ impl Weights {
 /// Number of values in a file, from its header alone.
 ///
 /// # Errors
-/// The file cannot be read, or is no safetensors file.
+/// The file cannot be read, or is not a safetensors file.
 pub fn count(path: &Path) -> Result<u64> {
     let read = || -> Result<u64> {
         let mut file = File::open(path)?;
@@ -144,7 +147,7 @@ pub fn count(path: &Path) -> Result<u64> {
         let product = |size: u64, &dim: &usize| size.checked_mul(dim as u64);
         let add = |total: u64, shape: &[usize]| total.checked_add(shape.iter().try_fold(1, product)?);
         let mut shapes = metadata.tensors().into_values().map(|info| &*info.shape);
-        shapes.try_fold(0, add).context("its tensors have more values than can be counted")
+        shapes.try_fold(0, add).context("its tensors have too many values")
     };
     read().with_context(|| format!("cannot read `{}`", path.display()))
 }
@@ -211,7 +214,7 @@ fn scale_shape(name: &str, [rows, columns]: [usize; 2], layout: Layout) -> Resul
 /// Checks that a file's content is these tensors, bit for bit.
 ///
 /// # Errors
-/// It is no safetensors file, or holds something else.
+/// It is not a safetensors file, or holds something else.
 pub fn confirm(bytes: &[u8], tensors: &[(String, TensorData)]) -> Result<()> {
     let parsed = SafeTensors::deserialize(bytes)?;
     ensure!(parsed.len() == tensors.len(), "{} tensors were written, {} are there", tensors.len(), parsed.len());
@@ -260,7 +263,7 @@ mod tests {
         let read = || Weights::read(&path).expect("it can be read");
         assert!(read().is_int8());
         let error = read().take("output.weight", &[2, 3]).expect_err("8 bits").to_string();
-        assert!(error.contains("holds I8, where F32 is wanted"), "{error}");
+        assert!(error.contains("holds I8, but must hold F32"), "{error}");
         let scales = read().take("src_embedding.weight.scale", &[3, 1]).expect("one a row");
         let mut meant = read().dequantize().expect("its scales are there");
         for (name, data) in &tensors {

@@ -170,7 +170,7 @@ impl Checkpoint {
         Ok(Self { path: path.to_owned(), state, files })
     }
 
-    /// Writes a checkpoint to `path`, in place of one that is there.
+    /// Writes a checkpoint to `path`, and replaces one that is there.
     ///
     /// # Errors
     /// Something cannot be written, or does not read back as it was written; what was there is still there then.

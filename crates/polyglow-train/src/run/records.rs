@@ -38,7 +38,7 @@ impl Records {
         let lines = || old.split_inclusive(|&byte| byte == b'\n');
         let unreadable = lines().filter(|line| !is_record(line)).count();
         if unreadable > 0 {
-            tracing::warn!("{unreadable} lines of `{}` are no whole records and are removed", path.display());
+            tracing::warn!("{unreadable} lines of `{}` are not complete records and are removed", path.display());
         }
         let keep: Vec<u8> = lines().filter(|line| stays(line, step)).flatten().copied().collect();
         if keep != old {
@@ -98,7 +98,7 @@ impl Records {
     }
 }
 
-/// The records of a run so far, none where there is no file; a line that was cut off by a crash is no record.
+/// The records of a run so far, none where there is no file; a line that was cut off by a crash is skipped.
 ///
 /// # Errors
 /// The file cannot be read.

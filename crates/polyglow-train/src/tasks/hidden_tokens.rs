@@ -74,7 +74,9 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
         (0..).zip(runner.tgt.encode_batch(&texts).context("encoding the text")?).collect();
     let too_long = rows.iter().filter(|(_, ids)| ids.len() > longest).count();
     if too_long > 0 {
-        tracing::warn!("{too_long} texts are longer than the model's {longest} tokens: only their beginning is scored");
+        tracing::warn!(
+            "{too_long} texts are longer than the model's {longest} tokens: only their first {longest} tokens are scored"
+        );
     }
     for (_, ids) in &mut rows {
         ids.truncate(longest);

@@ -96,7 +96,7 @@ fn log_probs(runner: &Runner, images: &[&[u8]]) -> Tensor<2> {
     runner.log_probs(|_, member| Predict::<Image>::predict(&member.model, inputs.clone()).logits())
 }
 
-/// Makes sure that images of so many bytes are what the models read.
+/// Makes sure that the models read images of this many bytes.
 fn check_sizes(runner: &Runner, num_bytes: usize) -> Result<()> {
     for member in &runner.members {
         let wanted = member.model.vocabulary().image.map_or(0, |image| image.num_bytes());

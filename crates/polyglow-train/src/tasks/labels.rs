@@ -160,7 +160,9 @@ fn encode(runner: &Runner, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
     let longest = runner.longest;
     let too_long = rows.iter().filter(|ids| width(ids) > longest + 1).count();
     if too_long > 0 {
-        tracing::warn!("{too_long} texts are longer than the model's {longest} tokens: only their beginning is read");
+        tracing::warn!(
+            "{too_long} texts are longer than the model's {longest} tokens: only their first {longest} tokens are read"
+        );
     }
     rows.iter_mut().flatten().for_each(|ids| ids.truncate(longest));
     Ok(rows)

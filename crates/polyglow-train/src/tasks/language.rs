@@ -97,7 +97,9 @@ fn of_lines(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
     let longest = runner.longest;
     let too_long = lines.iter().filter(|ids| ids.len() > longest).count();
     if too_long > 0 {
-        tracing::warn!("{too_long} lines are longer than the model's {longest} tokens: only their beginning is scored");
+        tracing::warn!(
+            "{too_long} lines are longer than the model's {longest} tokens: only their first {longest} tokens are scored"
+        );
     }
     for ids in &mut lines {
         ids.truncate(longest);
@@ -118,7 +120,9 @@ fn of_lines(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
 fn of_windows(runner: &Runner, pairs: &[Pair], context_len: NonZeroUsize) -> Result<Vec<Forced>> {
     let most = runner.longest + 1;
     if context_len.get() > most {
-        tracing::warn!("`data.context_len = {context_len}`: the model reads {most} positions, and so do windows");
+        tracing::warn!(
+            "`data.context_len = {context_len}`: the model reads {most} positions, which limits the windows"
+        );
     }
     let context_len = context_len.get().min(most);
     let ids = encode(runner, pairs)?;
@@ -157,7 +161,7 @@ fn forward(runner: &Runner, batch: TextBatch) -> Vec<Vec<Predicted>> {
     at_targets(&log_probs, targets.ids, targets.len, Some(runner.tgt.special().pad))
 }
 
-/// Windows of `context_len` over a text of so many positions, each with those of its positions that no window before it
+/// Windows of `context_len` over a text of this many positions, each with those of its positions that no window before it
 /// has: all of the first window's, and about the second half of every other's.
 fn overlapping(num_positions: u64, context_len: u64) -> Vec<(Range<u64>, Range<u64>)> {
     let stride = context_len.div_ceil(2);

@@ -141,7 +141,7 @@ impl<M: Predict<Inputs>> Runner<M> {
         if too_long > 0 {
             let longest = self.longest;
             tracing::warn!(
-                "{too_long} pairs are longer than the model's {longest} tokens: only their beginning is scored"
+                "{too_long} pairs are longer than the model's {longest} tokens: only their first {longest} tokens are scored"
             );
         }
         for Row { src, tgt } in &mut rows {

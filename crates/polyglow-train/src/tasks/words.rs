@@ -81,7 +81,7 @@ pub fn check_words(pairs: &[Pair], words: &Tokenizer) -> Result<()> {
             return Ok(());
         }
     }
-    bail!("no line has two words that the vocabulary knows")
+    bail!("no line has two words of the vocabulary")
 }
 
 /// Tells the words beside each word from others, which are drawn by the frequencies of these texts, alike at each call.

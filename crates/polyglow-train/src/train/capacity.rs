@@ -45,8 +45,9 @@ pub fn find_max_tokens(
     let setting = Setting { plan: setting.plan.with_max_tokens(usize::MAX), ..setting };
     let found = with_task(setting, data, Search { plan: &plan, shape, observer });
     found.map_err(|error| {
-        let error = error.context("`train.max_tokens = \"auto\"`: not even one of the longest examples fits");
-        with_hint(error, "a smaller model, a lower `data.max_len`, or `train.gradient_checkpointing = true` may do")
+        let error =
+            error.context("`train.max_tokens = \"auto\"`: not even one of the longest examples fits into memory");
+        with_hint(error, "a smaller model, a lower `data.max_len`, or `train.gradient_checkpointing = true` may help")
     })
 }
 
@@ -153,7 +154,7 @@ fn largest(least: usize, start: usize, mut fits: impl FnMut(usize) -> Result<()>
     Ok((kept - if kept > MULTIPLE { kept % MULTIPLE } else { 0 }).max(least))
 }
 
-/// Memory that the system could give to a process, in bytes; none where it does not tell.
+/// Memory that the system could give to a process, in bytes; `None` if it does not report it.
 fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -165,7 +166,7 @@ mod tests {
     use super::*;
     use crate::error::ensure;
 
-    /// A device that holds so many tokens, and what is tried on it.
+    /// A device that holds this many tokens, and what is tried on it.
     fn found(capacity: usize, least: usize) -> (Option<usize>, Vec<usize>) {
         let mut tried = Vec::new();
         let found = largest(least, 4096, |tokens| {

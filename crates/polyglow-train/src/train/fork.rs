@@ -62,7 +62,7 @@ pub(super) fn check_is_no_fork(run: &RunDirectory) -> Result<()> {
     match Source::read(run)? {
         Some(Source { run: origin, .. }) if run.checkpoints(1).steps()?.is_empty() => {
             let (root, origin) = (run.root().display(), origin.display());
-            let error = failed!("`{root}` was to be a fork of `{origin}`, but has no weights of it yet");
+            let error = failed!("`{root}` was started as a fork of `{origin}`, but the weights were never copied");
             Err(with_hint(usage(error), "give the command with `--fork` again, or another directory"))
         }
         _ => Ok(()),
@@ -103,8 +103,8 @@ impl Origin {
                         || "no fork".to_owned(),
                         |old| format!("a fork of `{}`, checkpoint `{}`", old.run.display(), old.checkpoint),
                     );
-                    let error = usage(failed!("`{root}` is there already, and is {is}"));
-                    Err(with_hint(error, "name another directory with `--fork`, or go on with it with `--run`"))
+                    let error = usage(failed!("`{root}` exists, and is {is}"));
+                    Err(with_hint(error, "name another directory with `--fork`, or resume this one with `--run`"))
                 }
             };
         }
@@ -116,8 +116,8 @@ impl Origin {
         let tokenizers = run.tokenizers()?;
         let (found, weights) = run.weights(checkpoint)?;
         if weights.is_int8() {
-            let error = failed!("the matrices of `{}` have 8 bits, which cannot be trained", found.path.display());
-            return Err(with_hint(usage(error), "fork from the checkpoint that it was made of"));
+            let error = failed!("`{}` has 8-bit matrices, which cannot be trained", found.path.display());
+            return Err(with_hint(usage(error), "fork from the checkpoint that it was quantized from"));
         }
         Ok(Some(Self { source, tokenizers, new_head, found, weights }))
     }
@@ -143,7 +143,7 @@ impl Origin {
         file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
     }
 
-    /// Writes the weights into the new run as its checkpoint `step-0`, from which training then goes on as from any.
+    /// Writes the weights into the new run as its checkpoint `step-0`, from which training then resumes as from any other.
     ///
     /// # Errors
     /// The checkpoint is damaged or does not fit; the new one cannot be written.
@@ -180,7 +180,7 @@ impl Origin {
         };
         tracing::info!(
             "forked from `{}`, after step {}: carried over are {carried} the steps, the learning rate, the optimizer's \
-             state, the moving average, the order of the data and the best score begin anew",
+             state, the EMA, the order of the data and the best score start again",
             found.path.display(),
             found.state.step
         );

@@ -63,7 +63,7 @@ pub fn activations(model: &ModelShape, batch: BatchShape, kernels: bool) -> u64 
     FLOAT * model.activations([batch.rows, batch.src_len, batch.tgt_len], kernels)
 }
 
-/// The most memory that this process has ever taken, in bytes; none where the system does not tell.
+/// Peak memory of this process, in bytes; `None` if the system does not report it.
 pub fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -150,7 +150,7 @@ impl Monitor {
                 if state.skipped_in_a_row > max_skipped {
                     return Err(not_finite(&what, state.skipped_in_a_row, max_skipped, saved));
                 }
-                tracing::warn!("{what}; it is skipped, and moves no weight");
+                tracing::warn!("{what}; the step is skipped, and no weight changes");
                 continue;
             }
             state.skipped_in_a_row = 0;
@@ -189,9 +189,9 @@ fn not_finite(what: &str, in_a_row: u64, max_skipped: u64, saved: Option<&Path>)
     };
     let error = failed!("{what}{before}").of_kind(ErrorKind::NotFinite);
     let saved = match saved {
-        Some(path) => format!("the last good checkpoint is `{}`", path.display()),
-        None => "there is no checkpoint yet".to_owned(),
+        Some(path) => format!("the last checkpoint is `{}`", path.display()),
+        None => "no checkpoint was saved".to_owned(),
     };
     let advice = "try a lower `train.lr`, more `train.warmup_steps`, or `train.clip_norm = 1.0`";
-    with_hint(error, format!("{saved}; {advice}"))
+    with_hint(error, format!("{advice}; {saved}"))
 }

@@ -37,7 +37,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Corpora that are at hand, such as those of [`Corpus::from_pairs`].
+    /// Corpora in memory, such as those of [`Corpus::from_pairs`].
     ///
     /// # Errors
     /// The validation set cannot be read.
@@ -62,7 +62,7 @@ impl Text {
         Self::new(train, valid)
     }
 
-    /// Makes sure that a run may go on with this text and these tokenizers; gives them back with their hashes.
+    /// Makes sure that a run may be resumed with this text and these tokenizers; returns the tokenizers and the hashes.
     fn fit(&self, run: &RunDirectory, tokenizers: Tokenizers) -> Result<(Tokenizers, TextHashes)> {
         let hashes = text_hashes(&self.train, self.valid.as_ref(), &tokenizers)?;
         check_same_text(run, &hashes)?;
@@ -70,7 +70,7 @@ impl Text {
     }
 }
 
-/// A training that can begin, or go on: everything that it is made from.
+/// A training that can start or resume, with everything that it needs.
 ///
 /// ```
 /// use polyglow_train::{Config, Ending, Silent, Stop, Training};
@@ -108,8 +108,8 @@ pub struct Training {
 }
 
 impl Training {
-    /// Prepares a training in the directory `run`, or takes up the one that is there: the same config and directory go on
-    /// where a run was stopped.
+    /// Prepares a training in the directory `run`, or resumes the one that is there: with the same config it continues where
+    /// it was stopped.
     ///
     /// The directory is made once everything that can be checked without training is known to be right.
     ///
@@ -184,7 +184,7 @@ impl Training {
             let setting = setting(&plan, &tokenizers, &text)?;
             let found = find_max_tokens(setting, &model_shape(&plan, &tokenizers)?, &data, observer)?;
             tracing::info!(
-                "train.max_tokens = {found}: what fits the memory of a GPU, or on a CPU the default; this run keeps it"
+                "train.max_tokens = {found}: what fits the memory of a GPU, or on a CPU the default; this run keeps the value"
             );
             plan = plan.with_max_tokens(found);
         }
@@ -201,7 +201,7 @@ impl Training {
         Ok(self.run.checkpoints(1).steps()?.is_empty())
     }
 
-    /// With an optimizer of one's own in place of `train.optimizer`. Whoever resumes the run gives the same again.
+    /// With an optimizer of one's own instead of `train.optimizer`. To resume the run, give the same one again.
     #[must_use]
     pub fn with_rule(mut self, rule: impl Fn(&TrainConfig) -> Box<dyn UpdateRule> + Send + Sync + 'static) -> Self {
         self.rule = Box::new(rule);
@@ -287,9 +287,9 @@ fn check_leaves_nothing_behind(run: &RunDirectory) -> Result<()> {
     }
     let (root, left) = (run.root().display(), left.join("`, `"));
     let error = failed!(
-        "`{root}` has the checkpoint `{left}` and none to go on from, and a new training would replace its records"
+        "`{root}` has the checkpoint `{left}`, but no `step-N` to resume from, and a new training would replace its records"
     );
-    Err(with_hint(error, "bring a checkpoint `step-N` back, or give the new training another directory with `--run`"))
+    Err(with_hint(error, "restore a checkpoint `step-N`, or give the new training another directory with `--run`"))
 }
 
 /// Makes the run's directory and its tokenizers, as far as that has not been done; nothing is written for a run that may
@@ -340,7 +340,7 @@ fn encode(
     }
     let unknown_labels = || {
         let error = failed!("the training set has labels that the model does not know");
-        with_hint(error, "a fork of a classifier keeps its labels; begin anew, or fork what has none yet")
+        with_hint(error, "a fork of a classifier keeps its labels; start a new run, or fork from a run without labels")
     };
     if let Some((images, parts)) = text.train.training_images() {
         let names: Vec<&str> = images.labels.names().iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! What a run that goes on must have in common with how it began.
+//! What must not change between the start of a run and its resumption.
 
 use std::fs;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::run::TextHashes;
 use crate::run::hexadecimal;
 use crate::run::{RunDirectory, hash};
 
-/// A run goes on only with the config it began with, but for what cannot change its result.
+/// A run is resumed only with the config it started with, except for what cannot change its result.
 pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<()> {
     if !run.config_path().is_file() {
         return Ok(());
@@ -22,7 +22,7 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
     adopt_free_keys(&mut old.train, &config.train);
     if old.device != config.device {
         let (old, new) = (&old.device, &config.device);
-        tracing::warn!("the run began on `{old}`; on `{new}` it goes on with other dropout masks and other rounding");
+        tracing::warn!("the run began on `{old}`; on `{new}` it continues with other dropout masks and other rounding");
     }
     old.device.clone_from(&config.device);
     let differences = config.differences(&old)?;
@@ -36,7 +36,7 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
     let change = |Difference { key, ours, theirs }: &Difference| format!("`{key} = {theirs}`, now `{ours}`");
     let changes: Vec<String> = differences.iter().map(change).collect();
     let error = failed!("`{}` was trained with another config: {}", run.root().display(), changes.join("; "));
-    let advice = "set it back to go on, begin anew in another directory with `--run NEW_RUN`, or go on from these weights \
+    let advice = "set it back to resume, start again in another directory with `--run NEW_RUN`, or continue from these weights \
                   in a new run with `--fork NEW_RUN`";
     Err(with_hint(usage(error), advice))
 }
@@ -71,7 +71,7 @@ pub(super) fn text_hashes(train: &Corpus, valid: Option<&Corpus>, tokenizers: &T
     })
 }
 
-/// A run goes on only with the text and the tokenizers it began with. Its first checkpoints may not know them.
+/// A run is resumed only with the text and the tokenizers it started with. The first checkpoints may not know them.
 ///
 /// # Errors
 /// One of them is another (exit code 2): the message names which, and the files that differ.
@@ -90,7 +90,7 @@ pub(super) fn check_same_text(run: &RunDirectory, text: &TextHashes) -> Result<(
     let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
     let changed = changed.join(" and of ");
     let error = failed!("`{}` was trained with other content of {changed}{files}", run.root().display());
-    let advice = "bring the old content back to go on, or go on from these weights in a new run with `--fork NEW_RUN`";
+    let advice = "restore the old content to resume, or continue from these weights in a new run with `--fork NEW_RUN`";
     Err(with_hint(usage(error), advice))
 }
 

@@ -58,7 +58,7 @@ impl<'a, T: Task> Session<'a, T> {
     /// Takes up the newest whole checkpoint of the run, or starts with the weights of `model`.
     ///
     /// # Errors
-    /// There are checkpoints and none is whole; one does not fit the configuration; the training text gives no batch.
+    /// There are checkpoints and none is whole; one does not fit the configuration; the training text yields no batch.
     pub fn start(training: &'a Training, task: &'a T, mut model: T::Model) -> Result<Self> {
         let config = &training.plan.config;
         let device = training.plan.training_device()?;
@@ -83,7 +83,7 @@ impl<'a, T: Task> Session<'a, T> {
                 "no checkpoint of `{}` is whole, so there is nothing to resume from",
                 training.run.root().display()
             );
-            return Err(with_hint(error, "bring one back, or remove `checkpoints` in it to begin anew"));
+            return Err(with_hint(error, "restore one, or remove `checkpoints` in it to start again"));
         }
         state.text = Some(training.hashes.clone());
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
@@ -214,13 +214,13 @@ impl<'a, T: Task> Session<'a, T> {
         let Some(Validation { scores, outputs, samples }) = self.task.validate(model)? else { return Ok(false) };
         ensure!(
             scores.loss.is_finite(),
-            "the validation loss after step {step} is not finite: the weights are ruined, and nothing is saved"
+            "the validation loss after step {step} is not finite: the weights are useless, and nothing is saved"
         );
         let path = training.run.validation_path(step);
         if !outputs.is_empty()
             && let Err(error) = fs::write(&path, outputs.join("\n") + "\n")
         {
-            tracing::warn!("cannot write `{}`: {error}; training goes on without it", path.display());
+            tracing::warn!("cannot write `{}`: {error}; training continues without it", path.display());
         }
         let record = records.write_scores("valid", "valid", step, &scores)?;
         observer.scores(step, &scores, &record);

@@ -41,7 +41,7 @@ pub fn try_step<T: Task>(
 ) -> Result<TrialReport> {
     guard(|| run_unguarded(task, plan, model, batch, device)).unwrap_or_else(|reason| {
         let error = failed!("a training step on the largest batch fails: {reason}");
-        Err(with_hint(error, "if memory is what lacks: a lower `train.max_tokens`, with more `train.accumulate_steps`"))
+        Err(with_hint(error, "if memory ran out: lower `train.max_tokens`, and raise `train.accumulate_steps`"))
     })
 }
 

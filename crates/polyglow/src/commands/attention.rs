@@ -21,7 +21,7 @@ use polyglow_view::attention::{ImageAttention, PairAttention, PictureFormat, Sel
 use super::counts;
 use super::model::ModelArgs;
 use super::uses::{check_task, check_translates};
-use crate::failure::usage;
+use crate::failure::{usage, with_hint};
 
 /// What `polyglow attention` is asked to do.
 #[derive(Args)]
@@ -77,7 +77,10 @@ impl Kind {
             Some("html") => Ok(Self::Page),
             Some("png") => Ok(Self::Picture(PictureFormat::Png)),
             Some("svg") => Ok(Self::Picture(PictureFormat::Svg)),
-            _ => Err(usage(anyhow!("`{}` ends neither in .html nor in .png or .svg", path.display()))),
+            _ => {
+                let error = usage(anyhow!("`{}` ends neither in `.html` nor in `.png` or `.svg`", path.display()));
+                Err(with_hint(error, "`.html` writes a page with all maps, `.png` or `.svg` a picture of one"))
+            }
         }
     }
 }
@@ -90,10 +93,11 @@ impl Kind {
 /// cannot be written.
 pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     if args.out.is_none() && !args.pharaoh {
-        return Err(usage(anyhow!("there is nothing to write: give `--out FILE` or `--pharaoh`")));
+        let error = usage(anyhow!("there is nothing to write: give `--out FILE` or `--pharaoh`"));
+        return Err(with_hint(error, "`--out attention.html` writes a page, `--pharaoh` prints links between words"));
     }
     if args.src.trim().is_empty() {
-        return Err(usage(anyhow!("the sentence is empty")));
+        return Err(with_hint(usage(anyhow!("the sentence is empty")), "give a sentence in quotes, behind the run"));
     }
     let out = args.out.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Kind::of(path)?))).transpose()?;
     let plan = args.model.open()?;

@@ -18,7 +18,7 @@ const NAME: &str = "average";
 pub(crate) struct AverageArgs {
     /// Directory of the run
     run: PathBuf,
-    /// Number of checkpoints, the newest first [default: all that were kept]
+    /// Number of checkpoints to average, counted from the newest [default: all that were kept]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     last: Option<usize>,
 }
@@ -40,8 +40,11 @@ pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
     let names: Vec<String> = steps.iter().map(|step| format!("step-{step}")).collect();
     if last > names.len() {
         let (run, found) = (args.run.display(), names.len());
-        let error = anyhow!("there are not {last} checkpoints in `{run}`, but {found}: {}", names.join(", "));
-        return Err(with_hint(error, "training keeps the newest `train.keep_last`, which may be raised at any time"));
+        let error = anyhow!("`--last {last}`: `{run}` has only {found} checkpoints, {}", names.join(", "));
+        return Err(with_hint(
+            error,
+            "training keeps the newest `train.keep_last` checkpoints; a run may be resumed with a higher value",
+        ));
     }
     if last == 1 {
         tracing::warn!("the average of one checkpoint is that checkpoint");

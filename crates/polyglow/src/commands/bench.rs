@@ -52,7 +52,7 @@ pub(crate) struct BenchArgs {
     /// A batch of random sentences, as rows x source tokens x target tokens; may be repeated
     #[arg(long = "shape", value_name = "ROWSxSRCxTGT", value_parser = shape, conflicts_with = "config")]
     shapes: Vec<BatchShape>,
-    /// Tokens of the vocabulary of random sentences
+    /// Vocabulary size of the random sentences
     #[arg(long, value_name = "N", default_value = "9708", conflicts_with = "config",
           value_parser = RangedU64ValueParser::<usize>::new().range(5..1 << 24))]
     vocab_size: usize,
@@ -114,12 +114,12 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
         return Err(with_hint(error, "`polyglow bench step CONFIG` measures its training"));
     }
     if args.part == Part::Data && config.model.task() == Task::Images {
-        let error = usage(anyhow!("`bench data` measures the way of text to batches, and this model reads images"));
+        let error = usage(anyhow!("`bench data` measures how text becomes batches, and this model reads images"));
         return Err(with_hint(error, "`polyglow bench step CONFIG` measures its training"));
     }
     if args.int8 && (args.part != Part::Search || config.model.arch != Arch::Transformer) {
         let error = anyhow!("`--int8` is for `bench search` with `model.arch = \"transformer\"`");
-        return Err(with_hint(usage(error), "leave it out: nothing else has 8-bit matrix products"));
+        return Err(with_hint(usage(error), "leave `--int8` out: no other model has 8-bit matrices"));
     }
     let mut trace = Trace::default();
     if let Some(path) = &args.profile {

@@ -57,6 +57,9 @@ fn of_lines(runner: &Runner, mut lines: Lines, out: &mut impl Write) -> anyhow::
     loop {
         let texts: Vec<String> = lines.by_ref().take(PORTION).collect::<Result<_, _>>()?;
         if texts.is_empty() {
+            if lines.line() == 0 {
+                tracing::warn!("`{}` is empty: 0 lines classified", lines.path().display());
+            }
             unknown.warn();
             return Ok(());
         }

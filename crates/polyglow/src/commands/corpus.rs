@@ -41,6 +41,6 @@ fn unknown(name: &str) -> anyhow::Error {
     let error = usage(anyhow!("unknown corpus `{name}`; there are {}", names.join(", ")));
     match nearest(name, known) {
         Some(known) => with_hint(error, format!("did you mean `{known}`?")),
-        None => error,
+        None => with_hint(error, "give one of these names"),
     }
 }

@@ -15,6 +15,7 @@ use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
 use polyglow_model::{Side, Task};
+use polyglow_train::error::hint_of_system;
 use polyglow_train::run::TrainedModel;
 use polyglow_train::{Plan, device};
 use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Reader, project};
@@ -94,7 +95,8 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
         let given = [("--checkpoint", args.checkpoint.is_some()), ("--side", args.action.side().is_some())];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
             let source = args.source.display();
-            return Err(usage(anyhow!("`{option}` is for runs, but `{source}` is a file of vectors; leave it out")));
+            let error = anyhow!("`{option}` is for runs, but `{source}` is a file of vectors");
+            return Err(with_hint(usage(error), format!("leave `{option}` out")));
         }
         let limits = VectorLimits::default();
         let vectors = WordVectors::read(&args.source, limits)?;
@@ -108,10 +110,8 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
         return Ok(Opened::File(Embeddings::of_file(vectors)));
     }
     if !args.source.exists() {
-        return Err(usage(anyhow!(
-            "`{}` is neither a run nor a file of vectors: it does not exist",
-            args.source.display()
-        )));
+        let error = anyhow!("there is no run and no file of vectors `{}`", args.source.display());
+        return Err(with_hint(usage(error), hint_of_system(&io::Error::from(io::ErrorKind::NotFound))));
     }
     // Starting a GPU would take longer than looking up a few words.
     let on_host = device::compiled_in().contains(&"flex").then(|| "flex".to_owned());
@@ -146,7 +146,10 @@ fn plot_format(path: &Path) -> anyhow::Result<PlotFormat> {
         Some("html") => Ok(PlotFormat::Html),
         Some("png") => Ok(PlotFormat::Png),
         Some("svg") => Ok(PlotFormat::Svg),
-        _ => Err(usage(anyhow!("`{}` ends neither in .html nor in .png or .svg", path.display()))),
+        _ => {
+            let error = usage(anyhow!("`{}` ends neither in `.html` nor in `.png` or `.svg`", path.display()));
+            Err(with_hint(error, "`.html` writes a page, `.png` or `.svg` a picture"))
+        }
     }
 }
 
@@ -169,7 +172,8 @@ fn plot(
                 vectors.extend(embeddings.direction(word)?);
             }
             if shown.is_empty() {
-                return Err(usage(anyhow!("`{}` has no words to draw, one per line", path.display())));
+                let error = usage(anyhow!("`{}` has no words to draw", path.display()));
+                return Err(with_hint(error, "write one word per line, or leave `--words` out"));
             }
         }
     }

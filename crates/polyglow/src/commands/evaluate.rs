@@ -55,7 +55,7 @@ pub(crate) struct EvaluateArgs {
 struct Report<'a> {
     /// The directory of the checkpoint.
     checkpoint: PathBuf,
-    /// The checkpoints that decide together with it.
+    /// The other checkpoints of an ensemble.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ensemble: Vec<PathBuf>,
     /// The step that its weights are from.
@@ -174,7 +174,7 @@ fn find_split<'a>(config: &Config, name: &'a str) -> anyhow::Result<Split<'a>> {
         let error = usage(anyhow!("the run's config has no set `{name}`; there is {}", known.join(", ")));
         return Err(match nearest(name, known) {
             Some(known) => with_hint(error, format!("did you mean `{known}`?")),
-            None => error,
+            None => with_hint(error, "name one of these with `--split`"),
         });
     }
     Ok(match name {
@@ -188,7 +188,10 @@ fn find_split<'a>(config: &Config, name: &'a str) -> anyhow::Result<Split<'a>> {
 fn gold(path: &Path, config: &Config, split: &str, pairs: &[Pair]) -> anyhow::Result<Vec<Vec<Link>>> {
     if path == Path::new(GOLD) {
         let toy = config.data.toy();
-        let error = || usage(anyhow!("`--alignments gold`: only an embedded corpus has gold alignments"));
+        let error = || {
+            let error = usage(anyhow!("`--alignments gold`: only an embedded corpus has gold alignments"));
+            with_hint(error, "give a file of links in the Pharaoh format, `0-0 1-2`, one pair per line")
+        };
         let aligned = toy.and_then(|toy| toy.split(split)).ok_or_else(error)?;
         return Ok(aligned.into_iter().map(|pair| pair.alignment).collect());
     }

@@ -13,7 +13,7 @@ use polyglow_train::device::upload;
 use super::counts;
 use super::model::ModelArgs;
 use super::uses::check_plan;
-use crate::failure::usage;
+use crate::failure::{usage, with_hint};
 
 /// What `polyglow generate` is asked to do.
 #[derive(Args)]
@@ -23,22 +23,22 @@ pub(crate) struct GenerateArgs {
     /// What every text begins with
     #[arg(long, value_name = "TEXT", default_value = "")]
     prompt: String,
-    /// Texts to write
+    /// Number of texts to write
     #[arg(short = 'n', long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
     count: usize,
-    /// Longest text, in tokens, the prompt's included [default: as many as the model was trained for]
+    /// Maximum length in tokens, prompt included [default: the longest that the model was trained on]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     max_len: Option<usize>,
-    /// Divides log-probabilities: below 1 safer, above 1 more surprising
+    /// Sampling temperature, which divides the log-probabilities: below 1 safer, above 1 more surprising
     #[arg(long, value_name = "T", default_value = "1", allow_negative_numbers = true)]
     temperature: f64,
-    /// Draw among this many of the most probable tokens; 0 for all
+    /// Sample from this many of the most probable tokens; 0 for all
     #[arg(long, value_name = "K", default_value = "0")]
     top_k: usize,
-    /// Draw among the fewest tokens that have at least this probability together
+    /// Sample from the fewest tokens whose probabilities add up to at least this
     #[arg(long, value_name = "P", default_value = "1", allow_negative_numbers = true)]
     top_p: f64,
-    /// The same seed writes the same texts
+    /// Random seed; the same seed gives the same texts
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint
@@ -97,7 +97,7 @@ fn sentence(args: &GenerateArgs, model: &Model, tokenizer: &Tokenizer) -> anyhow
             max_len - 1,
             longest - 1
         );
-        return Err(usage(error));
+        return Err(with_hint(usage(error), "lower `--max-len`, or leave it out"));
     }
     let len = prefix.len();
     ensure!(len < max_len, "the prompt has {len} tokens, which leaves none of the {} for the text", max_len - 1);

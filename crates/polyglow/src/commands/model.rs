@@ -21,10 +21,10 @@ pub(super) struct ModelArgs {
     /// `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of a checkpoint
     #[arg(long, value_name = "NAME", default_value = "best")]
     pub(super) checkpoint: String,
-    /// Another model that decides together with the first: a run directory or a checkpoint; may be repeated
+    /// Another model for an ensemble with the first: a run directory or a checkpoint; may be repeated
     #[arg(long, value_name = "PATH")]
     pub(super) ensemble: Vec<PathBuf>,
-    /// Hypotheses to keep at each position, 1 for greedy search [default: the config's]
+    /// Beam size, 1 for greedy search [default: the config's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     pub(super) beam_size: Option<usize>,
     /// Override a key of `[search]` or `[data]`, `train.tokenize` or `train.max_tokens`, as in
@@ -55,9 +55,12 @@ impl ModelArgs {
     /// There is no such run or device; an override is wrong, or is of a key that the model depends on (exit code 2).
     pub(crate) fn open(&self) -> anyhow::Result<Plan> {
         if let Some(fixed) = self.overrides.iter().find(|set| !FREE_KEYS.iter().any(|free| set.starts_with(free))) {
-            let error = usage(anyhow!("`--set {fixed}`: the trained model depends on that key"));
+            let error = usage(anyhow!("`--set {fixed}`: the model was trained with that key and depends on it"));
             let free = FREE_KEYS.map(|key| key.trim_end_matches(['.', '='])).join("`, `");
-            return Err(with_hint(error, format!("what can be set here is `{free}`")));
+            return Err(with_hint(
+                error,
+                format!("`--set` may change `{free}` here; for another model, train with the changed config"),
+            ));
         }
         let mut overrides = self.overrides.clone();
         overrides.extend(self.beam_size.map(|beam_size| format!("search.beam_size={beam_size}")));

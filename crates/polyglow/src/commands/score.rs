@@ -115,7 +115,7 @@ fn next_pair(src: &mut Lines, tgt: &mut Lines) -> anyhow::Result<Option<Pair>> {
     if left.is_some() != right.is_some() {
         let (path, line) = (ended.path().display(), ended.line());
         let other = if left.is_none() { tgt.path() } else { src.path() }.display();
-        let error = anyhow!("`{path}` ends after line {line}, but `{other}` goes on");
+        let error = anyhow!("`{path}` ends after line {line}, but `{other}` has more lines");
         return Err(with_hint(error, "line n of one file must translate line n of the other"));
     }
     Ok(left.zip(right).map(|(src, tgt)| Pair { src, tgt }))

@@ -21,10 +21,10 @@ pub(crate) struct TrainArgs {
     /// Directory of the run [default: runs/<name of the config>]
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Start a new run in this directory from the weights of the run: to fine-tune, or with another schedule or corpus
+    /// Start a new run in this directory with the weights of the run `--run`: to fine-tune, or to change schedule or corpus
     #[arg(long, value_name = "NEW_RUN")]
     fork: Option<PathBuf>,
-    /// The checkpoint that a fork starts from: `best`, `last`, `step-N`, `average` or `ema`
+    /// The checkpoint whose weights a fork takes: `best`, `last`, `step-N`, `average` or `ema`
     #[arg(long, value_name = "NAME", default_value = "best", requires = "fork")]
     checkpoint: String,
     /// Show a dashboard in the terminal; its key `q` saves and stops, like Ctrl-C

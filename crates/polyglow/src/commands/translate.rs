@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
+use polyglow_data::error::DataError;
 use polyglow_data::lines::Lines;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::Request;
@@ -18,13 +19,13 @@ use polyglow_train::run::{TrainedModel, runner};
 use super::counts;
 use super::model::ModelArgs;
 use super::uses::{check_attends, check_translates};
-use crate::activity::Activity;
+use crate::activity::{Activity, Pace};
 use crate::failure::{usage, with_hint};
 use output::Output;
 use results::Results;
 
 /// The hint for files that go with the input.
-const BESIDE: &str = "there must be one line for each line of the input, blank if nothing is asked for";
+const BESIDE: &str = "there must be one line for each line of the input; a blank line asks for nothing";
 
 /// Lines that are read, batched by length and translated together.
 const PORTION: usize = 2048;
@@ -34,28 +35,28 @@ const PORTION: usize = 2048;
 pub(crate) struct TranslateArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// Text to translate, one sentence per line [default: stdin]
+    /// File to translate, one sentence per line [default: stdin]; for a single sentence: `echo '...' | polyglow translate RUN`
     file: Option<PathBuf>,
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Translations of each line, at most as many as the beam is wide
+    /// Translations per line, at most the beam size
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
     n_best: usize,
     /// `text`: the translations alone; `tsv`: line, rank, score, log-probability, text; `jsonl`: one JSON object per
     /// line
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
-    /// What each translation begins with, one line for each line of the input
+    /// File with the beginning of each translation, one line per input line; blank for none
     #[arg(long, value_name = "FILE")]
     prefix: Option<PathBuf>,
-    /// Phrases that each translation contains, separated by tabs, one line for each line of the input
+    /// File with phrases that each translation must contain, separated by tabs, one line per input line; blank for none
     #[arg(long, value_name = "FILE")]
     constraints: Option<PathBuf>,
-    /// Replace each word that the target vocabulary lacks by the source word with the most attention
+    /// Replace each unknown word of a translation by the source word with the most attention
     #[arg(long)]
     replace_unknown: bool,
-    /// Ask for lines at the terminal, with line editing and a history
+    /// Read lines from the terminal, with line editing and a history
     #[arg(short, long, conflicts_with_all = ["file", "output", "prefix", "constraints"])]
     interactive: bool,
 }
@@ -86,8 +87,8 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     let plan = args.model.open()?;
     let (n_best, beam_size) = (args.n_best, plan.config.search.beam_size);
     if n_best > beam_size {
-        let error = usage(anyhow!("`--n-best {n_best}` asks for more than the {beam_size} that the search keeps"));
-        return Err(with_hint(error, format!("`--beam-size {n_best}` keeps as many, as a beam or as samples")));
+        let error = usage(anyhow!("`--n-best {n_best}` is more than the beam size, {beam_size}"));
+        return Err(with_hint(error, format!("add `--beam-size {n_best}`")));
     }
     if args.interactive {
         let models = args.model.load(&plan)?;
@@ -114,10 +115,16 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
 
 /// Translates to the end of the input. If translations are printed to a terminal, no other progress is shown.
 fn translate(runner: &Runner, mut input: Input, mut results: Results, shown: bool) -> anyhow::Result<()> {
-    let mut activity = (!input.typed && io::stderr().is_terminal() && !shown).then(Activity::new);
+    let mut watch = (!input.typed && io::stderr().is_terminal() && !shown).then(|| Watch::new(input.count()));
     let (mut first_line, mut unknown) = (1, UnknownWords::default());
     while let Some(requests) = input.portion()? {
-        results.write(runner, &requests, first_line)?;
+        let before = first_line - 1;
+        let mut observe = |done| {
+            if let Some(watch) = &mut watch {
+                watch.show(before + done);
+            }
+        };
+        results.write(runner, &requests, first_line, &mut observe)?;
         for request in &requests {
             unknown.look_at(&runner.members[0].src, &request.text);
         }
@@ -125,13 +132,40 @@ fn translate(runner: &Runner, mut input: Input, mut results: Results, shown: boo
             unknown.warn();
         }
         first_line += requests.len();
-        if let Some(activity) = &mut activity {
-            activity.show(format!("{} lines translated", first_line - 1));
-        }
     }
-    drop(activity);
+    drop(watch);
     unknown.warn();
+    if first_line == 1 && !input.typed {
+        tracing::warn!("`{}` is empty: 0 lines translated", input.lines.path().display());
+    }
     input.finish()
+}
+
+/// How far a translation has come, for people who wait.
+struct Watch {
+    activity: Activity,
+    pace: Pace,
+    /// The lines of the input, where they could be counted.
+    all: Option<usize>,
+}
+
+impl Watch {
+    fn new(all: Option<usize>) -> Self {
+        Self { activity: Activity::new(), pace: Pace::from(0), all }
+    }
+
+    fn show(&mut self, done: usize) {
+        self.activity.show(self.words(done));
+    }
+
+    fn words(&self, done: usize) -> String {
+        let rate = self.pace.per_second(done as u64);
+        let (of, left) = match self.all {
+            Some(all) => (format!(" of {all}"), format!(", left {}", self.pace.time_left(done as u64, all as u64))),
+            None => (String::new(), String::new()),
+        };
+        format!("translated {done}{of} lines, {rate:.1} lines/s{left}")
+    }
 }
 
 /// The lines to translate, with what is asked of each.
@@ -147,13 +181,20 @@ struct Input {
 impl Input {
     fn open(args: &TranslateArgs) -> anyhow::Result<Self> {
         let lines = match &args.file {
-            Some(path) => Lines::open(path)?,
+            Some(path) => Lines::open(path).map_err(|error| explain_missing(error, path, &args.model.run))?,
             None => Lines::from_reader(io::stdin(), Path::new("standard input"))?,
         };
         let open = |path: &Option<PathBuf>| path.as_deref().map(Lines::open).transpose();
         let (prefix, constraints) = (open(&args.prefix)?, open(&args.constraints)?);
         let typed = args.file.is_none() && io::stdin().is_terminal();
         Ok(Self { lines, first: None, prefix, constraints, typed })
+    }
+
+    /// The lines of the input if it is a file that can be read twice, before the first is taken.
+    fn count(&self) -> Option<usize> {
+        let path = self.lines.path();
+        let is_file = path.metadata().is_ok_and(|found| found.is_file());
+        Lines::open(path).ok().filter(|_| is_file).map(|lines| lines.take_while(Result::is_ok).count())
     }
 
     /// Reads the first line, so that an unreadable input is an error before the output is created.
@@ -192,6 +233,20 @@ impl Input {
     }
 }
 
+/// What may be meant by a name that is of no file: the text itself.
+fn explain_missing(error: DataError, path: &Path, run: &Path) -> anyhow::Error {
+    if path.symlink_metadata().is_ok() {
+        return error.into();
+    }
+    let (text, run) = (path.display().to_string(), run.display());
+    let quoted = if text.contains(['\'', '"']) { "TEXT".to_owned() } else { format!("'{text}'") };
+    let advice =
+        format!("to translate a sentence, pipe it: `echo {quoted} | polyglow translate {run}`, or type it with `-i`");
+    let is_sentence = text.contains(char::is_whitespace);
+    let spelled = if is_sentence { "" } else { "is the name spelled right, from the current directory? " };
+    with_hint(anyhow!("there is no file `{text}`"), format!("{spelled}{advice}"))
+}
+
 /// The line of a file that goes with line `number` of the input.
 fn beside(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<String>> {
     let Some(lines) = lines else { return Ok(None) };
@@ -201,4 +256,17 @@ fn beside(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<Strin
         return Err(with_hint(error, BESIDE));
     }
     Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_is_told_the_rate_and_the_time_left() {
+        let words = Watch::new(Some(60)).words(20);
+        assert!(words.starts_with("translated 20 of 60 lines, ") && words.contains(" lines/s, left 0s"), "{words}");
+        let words = Watch::new(None).words(20);
+        assert!(words.starts_with("translated 20 lines, ") && words.ends_with(" lines/s"), "{words}");
+    }
 }

@@ -103,9 +103,9 @@ pub(super) fn check_attends(model: &TrainedModel) -> anyhow::Result<()> {
     let (num_layers, _) = model.model.shape().attention(AttentionKind::Cross);
     if num_layers == 0 {
         let path = model.checkpoint.path.display();
-        return Err(usage(anyhow!(
-            "`{path}` has no attention to the source, so it does not tell which word is from which"
-        )));
+        let error =
+            anyhow!("`{path}` has no attention to the source, so its words cannot be aligned with source words");
+        return Err(with_hint(usage(error), "leave `--replace-unknown` or `--alignments` out"));
     }
     Ok(())
 }

@@ -29,13 +29,89 @@ fn wrong_usage_ends_with_exit_code_2() {
 #[test]
 fn help_lists_every_command_on_stdout() {
     let help = success(&["--help"]);
-    for command in
-        ["check", "train", "evaluate", "translate", "average", "info", "corpus", "devices", "completions", "man"]
-    {
+    for command in [
+        "check",
+        "train",
+        "evaluate",
+        "translate",
+        "average",
+        "info",
+        "corpus",
+        "devices",
+        "help",
+        "completions",
+        "man",
+    ] {
         assert!(help.contains(&format!("\n  {command}")), "{command} in {help}");
         assert!(success(&[command, "--help"]).contains("Usage: polyglow"));
     }
-    assert!(success(&["--version"]).starts_with("polyglow "));
+}
+
+#[test]
+fn the_version_names_the_features() {
+    let version = success(&["--version"]);
+    assert!(version.starts_with(concat!("polyglow ", env!("CARGO_PKG_VERSION"))), "{version}");
+    assert_eq!(version.contains("flex"), cfg!(feature = "flex"), "{version}");
+}
+
+#[test]
+fn help_has_every_command_and_every_key_of_a_config() {
+    assert_eq!(success(&["help", "train"]), success(&["train", "--help"]));
+    assert_eq!(success(&["help", "embeddings", "plot"]), success(&["embeddings", "plot", "--help"]));
+    assert_eq!(success(&["help"]), success(&["--help"]));
+    assert!(failure(2, &["help", "trian"]).contains("similar subcommands exist: 'translate', 'train'"));
+
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let reference = fs::read_to_string(root.join("configs/reference.toml")).expect("the reference is there");
+    assert_eq!(success(&["help", "config"]), reference);
+    let table = success(&["help", "config", "search"]);
+    assert!(table.starts_with("[search]\n# ") && reference.ends_with(&table), "{table}");
+    let key = success(&["help", "config", "train.lr"]);
+    assert!(key.starts_with("[train]\n# Peak learning rate") && key.ends_with("\nlr = 1e-3\n"), "{key}");
+    assert_eq!(success(&["help", "config", "lr"]), key);
+    let message = failure(2, &["help", "config", "train.lrr"]);
+    assert!(message.contains("is called `train.lrr`\nhint: did you mean `train.lr`?"), "{message}");
+    let message = failure(2, &["help", "config", "xyzzy"]);
+    assert!(message.contains("hint: the tables are `data`, `tokenizer`, `model`, `train`, `search`;"), "{message}");
+}
+
+#[test]
+fn an_option_that_is_a_key_of_the_config_is_told_how_to_set_it() {
+    let directory = configs();
+    let config = directory.path().join("good.toml");
+    let config = config.to_str().expect("the path is UTF-8");
+    for (command, options, tip) in [
+        ("train", &["--epochs", "3"][..], "set with '--set train.max_epochs=3'"),
+        ("train", &["--epochs=3"], "set with '--set train.max_epochs=3'"),
+        ("train", &["--lr", "1e-3"], "set with '--set train.lr=1e-3'"),
+        ("train", &["--max-steps", "10"], "set with '--set train.max_steps=10'"),
+        ("train", &["--batch-size", "32"], "set with '--set train.max_tokens=TOKENS'"),
+        ("train", &["--dropout", "0.1"], "'--set tokenizer.dropout=0.1' or '--set model.dropout=0.1'"),
+        ("check", &["--warmup", "5"], "set with '--set train.warmup_steps=5'"),
+        ("evaluate", &["--length-alpha", "0.6"], "set with '--set search.length_alpha=0.6'"),
+        ("train", &["--xyzzy"], "'polyglow help config' lists the keys"),
+    ] {
+        let message = failure(2, &[&[command, config], options].concat());
+        assert!(
+            message.contains(&format!("unexpected argument '{}'", options[0].split('=').next().unwrap())),
+            "{message}"
+        );
+        assert!(message.contains(tip) && !message.contains("as a value"), "{options:?}: {message}");
+    }
+    // A run cannot be trained otherwise after the fact, and a misspelt option is not a key.
+    assert!(!failure(2, &["evaluate", "run", "--lr", "1"]).contains("train.lr"));
+    assert!(failure(2, &["train", config, "--devise", "flex"]).contains("a similar argument exists: '--device'"));
+}
+
+#[test]
+fn a_wrong_value_is_told_where_its_key_is_explained() {
+    let directory = configs();
+    let config = directory.path().join("good.toml");
+    let config = config.to_str().expect("the path is UTF-8");
+    let hint = |set: &str| failure(2, &["check", config, "--set", set]);
+    assert!(hint("train.lr=0").contains("hint: `polyglow help config train.lr` explains it"));
+    assert!(hint("model.num_heads=7").contains("hint: `polyglow help config model.num_heads` explains it"));
+    assert!(hint("train.lrr=1").contains("hint: did you mean `lr`? `polyglow help config lr` explains it"));
 }
 
 /// README.md, the documents, and the chapters of the book.

@@ -128,13 +128,15 @@ fn a_full_disk_costs_no_training_and_no_checkpoint() {
         training.wait_for("step ");
     }
     // The disk is full once more, and stays so to the end.
-    fill_until(&mut training, "training goes on, and the next save tries again");
-    fill_until(&mut training, "training goes on, and the next save tries again");
+    fill_until(&mut training, "training continues, and the next save tries again");
+    fill_until(&mut training, "training continues, and the next save tries again");
     let good = last_step(&run);
     let (code, message) = training.stop();
     assert_eq!(code, Some(1), "{message}");
     assert!(message.contains("error: cannot write the checkpoint `disk/run/checkpoints/step-"), "{message}");
-    let hint = format!("hint: the last good checkpoint is `disk/run/checkpoints/step-{good}`; once it can be written");
+    let hint = format!(
+        "hint: make room on the disk; the same command resumes from the last checkpoint, `disk/run/checkpoints/step-{good}`"
+    );
     assert!(message.contains(&hint), "{message}");
     assert!(
         !fs::read_dir(run.join("checkpoints"))
@@ -174,8 +176,19 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_end_by_a_signal() {
     let output = place.shell(&format!("ulimit -f {limit}; exec $polyglow train tiny.toml --run run --set {LONGER}"));
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{message}");
-    assert!(message.contains("File too large") && message.contains("step-6`; once it can be written"), "{message}");
+    assert!(
+        message.contains("File too large")
+            && message.contains("the same command resumes from the last checkpoint, `run/checkpoints/step-6`\n"),
+        "{message}"
+    );
     assert_eq!(weights(&run, 6), before);
+    // Where nothing was saved, nothing is promised.
+    let output = place.shell(&format!("ulimit -f {limit}; exec $polyglow train tiny.toml --run new"));
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    let hint = "hint: the size of files is limited here; `ulimit -f` shows the limit; no checkpoint was saved, so the same \
+                command begins again\n";
+    assert!(message.ends_with(hint), "{message}");
     place.train("run", &[LONGER]);
     assert_eq!(weights(&run, 12), undisturbed());
 }

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::program::{DIGITS, Workplace};
+use crate::program::{DIGITS, Workplace, train_pairs};
 #[cfg(unix)]
 use crate::program::{newest_step, wait_until};
 
@@ -91,6 +91,22 @@ fn a_changed_config_is_refused_by_naming_the_key() {
         message.contains("config: `train.lr = 0.005`, now `0.01`; `train.max_steps = 20`, now `19`\n"),
         "{message}"
     );
+}
+
+#[test]
+fn a_changed_text_is_refused_by_naming_the_file_and_when_it_was_written() {
+    let place = Workplace::trained();
+    let before = fs::read(place.path().join("train.de")).expect("it is there");
+    let mut pairs = train_pairs();
+    pairs[3].1.push_str(" nun");
+    place.write("train", &pairs);
+    let message = place.fail(2, &["train", "tiny.toml", "--run", "run"]);
+    let words = "other content of the training text (`data.train`): `train.de` has changed (written ";
+    assert!(message.contains(words) && message.contains(" ago)\n"), "{message}");
+    assert!(!message.contains("train.en"), "{message}");
+    // A file that was written again with the same content has not changed.
+    fs::write(place.path().join("train.de"), before).expect("it can be written");
+    place.train("run", &[]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::program::Workplace;
+use crate::program::{Workplace, train_pairs};
 
 /// A workplace with the runs `run` and `other`, of another seed, and a text of four lines, one of them blank.
 static PLACE: LazyLock<Workplace> = LazyLock::new(|| {
@@ -259,4 +259,70 @@ fn gold_alignments_give_an_error_rate_a_layer() {
     assert!(fail("0-0\n9-0\n\n\n").contains("`wrong.align` line 2: `9-0` is beyond the pair's 3 and 2 words"));
     let message = PLACE.fail(2, &["evaluate", "run", "--alignments", "gold"]);
     assert!(message.contains("only an embedded corpus has gold alignments"), "{message}");
+}
+
+#[test]
+fn a_sentence_in_place_of_a_file_is_told_how_to_be_translated() {
+    let message = PLACE.fail(1, &["translate", "run", "look aaa now"]);
+    assert!(message.contains("error: there is no file `look aaa now`\n"), "{message}");
+    assert!(
+        message.contains("hint: to translate a sentence, pipe it: `echo 'look aaa now' | polyglow translate run`"),
+        "{message}"
+    );
+    let message = PLACE.fail(1, &["translate", "run", "none.en"]);
+    assert!(message.contains("hint: is the name spelled right, from the current directory? to translate"), "{message}");
+    // A file is a file, whatever its name looks like.
+    write("look now.", "look aaa now\n");
+    write("plain.en", "look aaa now\n");
+    let translate = |name: &str| PLACE.succeed(&["translate", "run", name]).0;
+    assert_eq!(translate("look now."), translate("plain.en"));
+}
+
+#[test]
+fn an_empty_input_is_said_to_be_empty() {
+    write("nothing.en", "");
+    let (output, message) = PLACE.succeed(&["translate", "run", "nothing.en"]);
+    assert_eq!((&*output, &*message), ("", "warning: `nothing.en` is empty: 0 lines translated\n"));
+    let message = PLACE.succeed(&["translate", "run"]).1;
+    assert!(message.contains("`standard input` is empty: 0 lines translated"), "{message}");
+    assert!(!PLACE.succeed(&["translate", "run", "input.en"]).1.contains("0 lines"));
+}
+
+#[test]
+fn runs_that_do_not_belong_together_are_named() {
+    let place = Workplace::trained();
+    let reversed: Vec<_> = train_pairs().into_iter().map(|(src, tgt)| (tgt, src)).collect();
+    place.write("train", &reversed);
+    place.train("turned", &["data.src=de", "data.tgt=en"]);
+    let message = place.fail(2, &["translate", "run", "test.en", "--checkpoint", "turned/checkpoints/best"]);
+    assert!(message.contains("`turned/checkpoints/best` belongs to another run than `run`"), "{message}");
+    assert!(message.contains("hint: name that run in place of this one: `turned`"), "{message}");
+    let message = place.fail(2, &["translate", "run", "test.en", "--ensemble", "turned"]);
+    assert!(message.contains("cannot be an ensemble: one writes `de`, the other `en`"), "{message}");
+    assert!(message.contains("hint: an ensemble is of models of the same languages"), "{message}");
+    // The run's own tokenizer was replaced.
+    fs::copy(place.path().join("turned/tokenizer.json"), place.path().join("run/tokenizer.json")).expect("it is there");
+    let message = place.fail(1, &["translate", "run", "test.en"]);
+    assert!(message.contains("hint: restore the old `tokenizer.json`"), "{message}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_long_translation_shows_its_rate_and_the_time_left_in_a_terminal() {
+    write("long-one.en", &"look aaa now\n".repeat(3000));
+    let program = env!("CARGO_BIN_EXE_polyglow");
+    let translate = format!("'{program}' translate run long-one.en -o long-one.de");
+    let mut command = std::process::Command::new("script");
+    command
+        .args(["-qec", &translate, "/dev/null"])
+        .current_dir(PLACE.path())
+        .env_remove("RUST_LOG")
+        .env("TERM", "xterm");
+    let output = command.stdin(std::process::Stdio::null()).output().expect("`script` starts");
+    let screen = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{screen}");
+    for words in [" of 3000 lines, ", " lines/s, left "] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
+    assert_eq!(fs::read_to_string(PLACE.path().join("long-one.de")).expect("it was written").lines().count(), 3000);
 }

@@ -116,7 +116,7 @@ impl BatchSource for PairSource {
     }
 }
 
-/// Padded source and target positions of an example with so many ids, each side with one mark.
+/// Padded source and target positions of an example with this many ids, each side with one mark.
 pub(super) fn padded(config: &BatchingConfig, (src, tgt): (usize, usize)) -> (usize, usize) {
     (config.padded(config.planned_len(src) + 1), config.padded(config.planned_len(tgt) + 1))
 }

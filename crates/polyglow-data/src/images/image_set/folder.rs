@@ -61,7 +61,7 @@ pub fn read_folder(dir: &Path, options: &FolderOptions, labels: Option<&LabelSet
     };
     let mut files = Vec::new();
     for folder in &folders {
-        let unknown = || wrong(folder, "its name is none of the labels of the training set".to_owned());
+        let unknown = || wrong(folder, "its name is not a label of the training set".to_owned());
         let label = labels.id(&name(folder)).ok_or_else(unknown)?;
         files.extend(entries(folder)?.into_iter().filter(|path| is_image(path)).map(|path| (path, label)));
     }
@@ -124,7 +124,7 @@ fn decode(path: &Path, limits: ImageLimits) -> Result<DynamicImage, DataError> {
     let mut reader = ImageReader::new(file).with_guessed_format().map_err(DataError::io(path))?;
     if !matches!(reader.format(), Some(ImageFormat::Png | ImageFormat::Jpeg)) {
         // Another crate in the same program may have enabled more formats of the `image` crate.
-        return Err(wrong(path, "it is neither PNG nor JPEG".to_owned()));
+        return Err(wrong(path, "it is neither a PNG nor a JPEG file".to_owned()));
     }
     let mut decoding = Limits::default();
     decoding.max_image_width = Some(limits.max_side);

@@ -47,11 +47,14 @@ pub fn read_idx(
         }
     };
     if [height, width].iter().any(|&side| side == 0 || side > limits.max_side as usize) {
-        return Err(wrong(images, format!("a side has 1 to {} pixels, not {width}x{height}", limits.max_side)));
+        return Err(wrong(
+            images,
+            format!("width and height must be 1 to {} pixels, not {width}x{height}", limits.max_side),
+        ));
     }
     let Array { shape, values } = read(labels, limits)?;
     if *shape != [count] {
-        return Err(wrong(labels, format!("its axes {shape:?} are not one label for each of {count} images")));
+        return Err(wrong(labels, format!("its axes {shape:?} do not give one label for each of {count} images")));
     }
     let (label_ids, labels) = number(&values, known, labels)?;
     Ok(ImageSet { height, width, channels, labels, pixels, label_ids })
@@ -79,14 +82,17 @@ fn read(path: &Path, limits: ImageLimits) -> Result<Array, DataError> {
     let mut reader = decompress(File::open(path).map_err(DataError::io(path))?, path)?;
     let mut four = || {
         let mut bytes = [0; 4];
-        reader.read_exact(&mut bytes).map_err(|_| wrong(path, "it ends within its header".to_owned()))?;
+        reader.read_exact(&mut bytes).map_err(|_| wrong(path, "it ends inside its header".to_owned()))?;
         Ok(bytes)
     };
     let num_axes = match four()? {
         [0, 0, BYTES, axes @ 1..=MOST_AXES] => axes,
         [0, 0, code, 1..=MOST_AXES] => return Err(wrong(path, format!("its values are not bytes but of type {code}"))),
         bytes => {
-            return Err(wrong(path, format!("it begins with {bytes:?}, and is no IDX file of 1 to {MOST_AXES} axes")));
+            return Err(wrong(
+                path,
+                format!("it begins with {bytes:?}, so it is not an IDX file of 1 to {MOST_AXES} axes"),
+            ));
         }
     };
     let shape = (0..num_axes).map(|_| Ok(u32::from_be_bytes(four()?) as usize)).collect::<Result<Vec<_>, _>>()?;

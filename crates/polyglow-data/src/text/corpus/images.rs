@@ -30,7 +30,7 @@ impl Corpus {
         Ok(Self { parts: parts.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
-    /// A corpus of images that are at hand.
+    /// A corpus of images in memory.
     pub(super) fn of_images(name: String, images: ImageSet) -> Self {
         let source = Source::Images { name, images: Arc::new(images) };
         Self { parts: vec![Part { source, weight: 1.0, alignments: None, is_text: false }], ..Self::default() }
@@ -79,7 +79,7 @@ fn read_images(path: &Path, config: &DataConfig, missing: impl Fn() -> DataError
         images.file_name().map(|name| name.to_string_lossy().replace("images", "labels").replace("idx3", "idx1"));
     let labels = name.map(|name| images.with_file_name(name)).filter(|labels| labels.is_file() && *labels != images);
     let problem = || {
-        let problem = "it is no folder, and beside it is no file of labels, such as `train-labels-idx1-ubyte` of \
+        let problem = "it is not a folder, and there is no file of labels next to it, such as `train-labels-idx1-ubyte` of \
                        `train-images-idx3-ubyte`";
         DataError::Image { path: PathBuf::from(path), problem: problem.to_owned() }
     };
@@ -99,7 +99,7 @@ fn read_images(path: &Path, config: &DataConfig, missing: impl Fn() -> DataError
 /// Reads an image from a file, whatever folder it is in, as a model of this configuration sees it.
 ///
 /// # Errors
-/// [`DataError::Image`] and [`DataError::Io`] name the file that is no image.
+/// [`DataError::Image`] and [`DataError::Io`] name the file that is not an image.
 pub fn read_image(path: &Path, config: &DataConfig) -> Result<Vec<u8>, DataError> {
     let [height, width] = config.images().size;
     let options =

@@ -50,7 +50,7 @@ impl ModelConfig {
     pub fn rnn(&self, vocabulary: Vocabulary) -> Result<RnnShape, ModelError> {
         let config = self.recurrent(vocabulary)?;
         if !config.d_model.is_multiple_of(2) {
-            let reason = "must be even: each direction of the encoder has half of it";
+            let reason = "must be even: each direction of the encoder takes half of it";
             return Err(ModelError::config("model.d_model", config.d_model, reason));
         }
         Ok(config)
@@ -83,7 +83,7 @@ impl RnnShape {
         check_size("model.num_decoder_layers", self.num_decoder_layers, DEEPEST)?;
         check_dropout("model.dropout", self.dropout)?;
         if self.input_feeding && self.attention == Score::None {
-            let reason = "there is nothing to feed without attention: leave it out, or set `model.attention`";
+            let reason = "input feeding needs attention: leave it out, or set `model.attention`";
             return Err(ModelError::config("model.input_feeding", true, reason));
         }
         Ok(())

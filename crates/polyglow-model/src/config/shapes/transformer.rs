@@ -100,7 +100,7 @@ impl TransformerShape {
             return Err(ModelError::config("model.d_model", self.d_model, "must be even for sinusoidal positions"));
         }
         if !self.head_dim().is_multiple_of(2) && self.position == Position::Rotary {
-            let reason = format!("leaves {} numbers a head, which must be even for rotary positions", self.head_dim());
+            let reason = format!("gives {} values per head, which must be even for rotary positions", self.head_dim());
             return Err(ModelError::config("model.num_heads", self.num_heads, reason));
         }
         Ok(())

@@ -81,7 +81,7 @@ impl Checkpoints {
         Ok(path)
     }
 
-    /// The newest checkpoint that is whole; a damaged one is reported and passed over. None if there is none at all.
+    /// The newest checkpoint that is whole; a damaged one is reported and skipped. `None` if there is no checkpoint.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -91,13 +91,13 @@ impl Checkpoints {
                 .and_then(|checkpoint| checkpoint.verify().map(|()| checkpoint));
             match whole {
                 Ok(checkpoint) => return Ok(Some(checkpoint)),
-                Err(error) => tracing::warn!("passing over a checkpoint: {error}"),
+                Err(error) => tracing::warn!("skipping a checkpoint: {error}"),
             }
         }
         Ok(None)
     }
 
-    /// Where the newest checkpoint stands whose state can be read, whole or not. None if there is none at all.
+    /// The state of the newest checkpoint whose state can be read, whole or not. `None` if there is none.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -128,7 +128,7 @@ impl Checkpoints {
         let dir = self.dir.display();
         if known.is_empty() {
             let error = failed!("no checkpoint in `{dir}`: nothing has been trained there yet");
-            return Err(with_hint(error, "`polyglow train` with the run's config goes on with it"));
+            return Err(with_hint(error, "`polyglow train` with the run's config trains it"));
         }
         let known = known.join(", ");
         let path = Path::new(name);
@@ -142,7 +142,7 @@ impl Checkpoints {
         Err(with_hint(error, "give one of these, or the path of a checkpoint, with `--checkpoint`"))
     }
 
-    /// The checkpoint of that name in this directory; none if there is none.
+    /// The checkpoint of that name in this directory; `None` if there is none.
     ///
     /// # Errors
     /// It is damaged.

@@ -17,9 +17,9 @@ pub struct LabelScores {
     pub examples: usize,
     /// Examples that were given it.
     pub given: usize,
-    /// Share of those given it that have it, 0 to 1; none where it was never given.
+    /// Of the examples that were given this label, the share that has it, 0 to 1; `None` if it was never given.
     pub precision: Option<f64>,
-    /// Share of those that have it that were given it, 0 to 1; none where no example has it.
+    /// Of the examples that have this label, the share that was given it, 0 to 1; `None` if no example has it.
     pub recall: Option<f64>,
     /// What else the examples that have it were given, the most frequent first.
     pub confused_with: Vec<(String, usize)>,

@@ -73,7 +73,7 @@ fn factored(
     let square = gradient.clone() * gradient.clone() + SQUARE_EPSILON;
     let row = row.reshape([count, rows, 1]) * keep + square.clone().mean_dim(2) * (1.0 - keep);
     let column = column.reshape([count, 1, columns]) * keep + square.mean_dim(1) * (1.0 - keep);
-    // Two roots in place of one: the product of two means of a row and a column of zeros is less than an `f32` holds.
+    // Two roots instead of one: the product of two means of a row and a column of zeros is less than an `f32` holds.
     let row_factor = (row.clone() / row.clone().mean_dim(1)).sqrt().recip();
     let update = gradient * row_factor * column.clone().sqrt().recip();
     (update.reshape([-1]), vec![row.reshape([-1]), column.reshape([-1])])

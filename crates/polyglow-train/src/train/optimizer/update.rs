@@ -1,4 +1,4 @@
-//! The update of every parameter in turn, or of none where the step is skipped.
+//! The update of every parameter in turn, or of none if the step is skipped.
 
 use burn::module::{ModuleMapper, Param};
 use burn::tensor::{Bool, Tensor};

@@ -20,7 +20,7 @@ use crate::workload::BatchShape;
 impl<T: Task> Session<'_, T> {
     /// Makes the device ready for the shapes of this epoch; does nothing in host memory, where nothing is compiled.
     ///
-    /// The results are thrown away, and dropout has a key in every step, so training goes on as if this had not been.
+    /// The results are discarded, and dropout has a key in every step, so this does not change training.
     ///
     /// # Errors
     /// The data cannot be planned or read; the device fails, which may also be a panic.
@@ -42,7 +42,7 @@ impl<T: Task> Session<'_, T> {
                 break;
             }
             let number = (number + 1).min(places.len());
-            observer.activity(&format!("making the device ready: batches of shape {number} of {}", places.len()));
+            observer.activity(&format!("preparing the device: batch shape {number} of {}", places.len()));
             let batch = source.batch(epoch, epoch_plan.batch(place)).map_err(Into::into)?;
             let mut note = |phase| self.note(phase, observer);
             let loss = forward(self.task, model, &batch, &self.device, plan.config.seed, &mut note);
@@ -55,7 +55,7 @@ impl<T: Task> Session<'_, T> {
         }
         observer.idle();
         let seconds = started.elapsed().as_secs_f64();
-        tracing::info!("the device is ready for {} shapes of batches after {seconds:.1} s", places.len());
+        tracing::info!("the device is ready for {} batch shapes after {seconds:.1} s", places.len());
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct EmbeddingsArgs {
     /// The checkpoint of a run: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of one [default: best]
     #[arg(long, value_name = "NAME", global = true)]
     pub(super) checkpoint: Option<String>,
-    /// Print JSON, where something is printed
+    /// Print results as JSON
     #[arg(long, global = true)]
     pub(super) json: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) struct EmbeddingsArgs {
 pub(super) enum Action {
     /// Print the words nearest to a word, by the cosine of their vectors
     Nearest {
-        /// The word; if the vocabulary cuts it into several tokens, the mean of theirs
+        /// The word; if it is split into several tokens, their mean is used
         word: String,
         #[command(flatten)]
         table: Table,
@@ -56,8 +56,7 @@ pub(super) enum Action {
     Plot(PlotArgs),
     /// Print for each line of a file, or for one text, the nearest lines
     Sentences(SentencesArgs),
-    /// Show how a word takes up its context: the nearest words of other sentences, before the first layer and after
-    /// each
+    /// Show how the context changes a word: its nearest words in other sentences, before the first layer and after each
     Context {
         /// A sentence
         text: String,
@@ -78,10 +77,10 @@ pub(super) enum Action {
 
 #[derive(Args)]
 pub(super) struct PlotArgs {
-    /// File with the words, one per line [default: the first ones of the vocabulary]
+    /// File with the words, one per line [default: the first words of the vocabulary]
     #[arg(long, value_name = "FILE")]
     pub(super) words: Option<PathBuf>,
-    /// How many of the vocabulary's words
+    /// Number of words from the start of the vocabulary
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "words", value_parser = counts())]
     #[arg(default_value_t = PLOTTED)]
     pub(super) count: usize,
@@ -96,10 +95,10 @@ pub(super) struct PlotArgs {
 pub(super) struct SentencesArgs {
     /// Text, one sentence per line
     pub(super) file: PathBuf,
-    /// What stands for a line: the mean of the states after the last layer, or the state of the first token
+    /// How a line becomes one vector: the mean of the states after the last layer, or the state of the first token
     #[arg(long, default_value = "mean", value_parser = pools())]
     pub(super) pool: Pool,
-    /// Print the lines nearest to this text alone
+    /// Print only the lines nearest to this text
     #[arg(long, value_name = "TEXT")]
     pub(super) query: Option<String>,
     #[command(flatten)]
@@ -108,14 +107,14 @@ pub(super) struct SentencesArgs {
 
 #[derive(Args)]
 pub(super) struct Table {
-    /// Whose tokens, of a model that translates [default: the source's]
+    /// Which side's tokens, for a translation model [default: the source's]
     #[arg(long, value_parser = sides())]
     side: Option<Side>,
 }
 
 #[derive(Args)]
 pub(super) struct Shown {
-    /// How many to show
+    /// Number of results to show
     #[arg(short = 'n', long, value_name = "N", value_parser = counts(), default_value_t = NEIGHBORS)]
     pub(super) count: usize,
 }

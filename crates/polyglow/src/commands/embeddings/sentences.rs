@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::args::SentencesArgs;
 use super::{Opened, print_json, read_lines};
-use crate::failure::usage;
+use crate::failure::{usage, with_hint};
 
 /// A line and those near it.
 #[derive(Serialize)]
@@ -47,7 +47,8 @@ pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> an
             Sentences::of_model(run.reader(), &texts, *pool)?
         }
         Opened::File(_) if *pool == Pool::First => {
-            return Err(usage(anyhow!("`--pool first`: a word vector does not depend on the other words of its line")));
+            let error = usage(anyhow!("`--pool first`: a word vector does not depend on the other words of its line"));
+            return Err(with_hint(error, "leave `--pool` out: a line is then the mean of its words"));
         }
         Opened::File(embeddings) => Sentences::of_words(embeddings, &texts)?,
     };
@@ -61,7 +62,11 @@ pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> an
         reports.push(LineNeighbors { line: number, text: &texts[line - 1], neighbors: neighbors.collect() });
     }
     if query.is_some() && reports.is_empty() {
-        return Err(usage(anyhow!("`--query` has no known word")));
+        let error = usage(anyhow!("`--query` has no word that is in the vocabulary"));
+        return Err(with_hint(
+            error,
+            "try another text; upper and lower case are different words to most vocabularies",
+        ));
     }
     if json {
         return print_json(&reports);

@@ -26,7 +26,7 @@ pub(crate) struct MetricsArgs {
     /// The hypotheses, one per line; with --hypothesis, those of the baseline
     #[arg(value_name = "HYP")]
     pub(super) hypothesis: PathBuf,
-    /// The references, line by line as the hypotheses; several files for several references per line
+    /// The references, one per line of HYP; several files for several references per line
     #[arg(value_name = "REF", required = true)]
     pub(super) references: Vec<PathBuf>,
     /// The hypotheses of another system, to compare with HYP; may be repeated
@@ -67,7 +67,7 @@ pub(super) struct BleuArgs {
     /// How lines are split into words: `13a`, `intl`, `char`, `zh` or `none`
     #[arg(long, value_name = "NAME", default_value = "13a")]
     tokenize: Tokenizer,
-    /// What an order without a match counts: `exp`, `floor`, `add-k` or `none`
+    /// Smoothing of n-gram orders without a match: `exp`, `floor`, `add-k` or `none`
     #[arg(long, value_name = "NAME", default_value = "exp")]
     smooth_method: Smoothing,
     /// The value of `floor` [default: 0.1] or `add-k` [default: 1]
@@ -76,13 +76,13 @@ pub(super) struct BleuArgs {
     /// Ignore case
     #[arg(long)]
     lowercase: bool,
-    /// The longest n-grams, in words
+    /// Maximum n-gram order, in words
     #[arg(long, value_name = "N", default_value = "4", allow_negative_numbers = true, value_parser = counts())]
     max_ngram_order: usize,
     /// Leave out orders longer than the hypothesis [default: only with --sentence-level]
     #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
     effective_order: Option<bool>,
-    /// Do not warn of hypotheses that look tokenized
+    /// Do not warn about hypotheses that look tokenized
     #[arg(long)]
     pub(super) force: bool,
 }
@@ -91,16 +91,16 @@ pub(super) struct BleuArgs {
 #[command(next_help_heading = "chrF")]
 #[expect(clippy::struct_field_names, reason = "fields are named as their options, which are those of sacreBLEU")]
 pub(super) struct ChrfArgs {
-    /// The longest n-grams, in characters
+    /// Maximum n-gram order, in characters
     #[arg(long, value_name = "N", default_value = "6", allow_negative_numbers = true)]
     chrf_char_order: usize,
-    /// The longest n-grams of words; 2 makes it chrF++
+    /// Maximum word n-gram order; 2 gives chrF++
     #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true)]
     chrf_word_order: usize,
-    /// How many times as much recall counts as precision
+    /// Weight of recall relative to precision
     #[arg(long, value_name = "N", default_value = "2", allow_negative_numbers = true)]
     chrf_beta: u32,
-    /// Keep whitespace in n-grams of characters
+    /// Keep whitespace in character n-grams
     #[arg(long)]
     chrf_whitespace: bool,
     /// Ignore case
@@ -121,10 +121,10 @@ pub(super) struct TerArgs {
     /// Treat Chinese and Japanese characters as words
     #[arg(long)]
     ter_asian_support: bool,
-    /// Leave out punctuation
+    /// Remove punctuation
     #[arg(long)]
     ter_no_punct: bool,
-    /// Make words of punctuation
+    /// Split punctuation from words
     #[arg(long)]
     ter_normalized: bool,
 }
@@ -160,7 +160,7 @@ pub(super) struct Style {
     /// --sentence-level, one object per line
     #[arg(long)]
     pub(super) json: bool,
-    /// Print numbers alone
+    /// Print only the numbers
     #[arg(short = 'b', long)]
     pub(super) score_only: bool,
     /// Decimals of a score

@@ -20,7 +20,7 @@ use crate::commands::uses::{Use, of_task};
 /// Translations that are shown at the end.
 const SAMPLES: usize = 5;
 
-/// Tests the best checkpoint on every test set, shows some translations, and says how to go on.
+/// Tests the best checkpoint on every test set, shows some translations, and suggests what to do next.
 pub(super) fn finish(run: &RunDirectory, plan: &Plan) -> anyhow::Result<()> {
     let trained = run.load("best", &plan.device)?;
     let (path, step) = (trained.checkpoint.path.clone(), trained.checkpoint.state.step);

@@ -38,7 +38,7 @@ fn ask(runner: &Runner, results: &mut Results, language: &str, editor: &mut Defa
                 editor.add_history_entry(text.as_str()).context("cannot keep the history")?;
                 unknown.look_at(&runner.members[0].src, &text);
                 unknown.warn();
-                results.write(runner, &[Request { text, ..Request::default() }], number)?;
+                results.write(runner, &[Request { text, ..Request::default() }], number, &mut |_| {})?;
             }
             Err(ReadlineError::Eof | ReadlineError::Interrupted) => break,
             Err(error) => return Err(error).context("cannot read from the terminal"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use fs_err::{File, OpenOptions};
-use tempfile::{Builder, NamedTempFile};
+use polyglow_data::file::NewFile;
 
 use crate::failure::with_hint;
 
@@ -18,7 +18,7 @@ pub(super) enum Output {
     /// A file that is written next to its final path.
     File {
         path: PathBuf,
-        beside: NamedTempFile,
+        new: NewFile,
     },
 }
 
@@ -45,17 +45,15 @@ impl Output {
         }
         let failed = || format!("cannot write `{}`", path.display());
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".");
-        let mut builder = Builder::new();
-        builder.prefix(&name).suffix(".partial");
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let beside = builder.tempfile_in(dir).with_context(failed)?;
-        if let Ok(old) = path.metadata() {
-            beside.as_file().set_permissions(old.permissions()).with_context(failed)?;
+        if !dir.exists() {
+            let error = anyhow!("cannot write `{}`: there is no directory `{}`", path.display(), dir.display());
+            return Err(with_hint(error, format!("`mkdir -p {}` makes it", dir.display())));
         }
-        Ok(Self::File { path, beside })
+        let new = NewFile::create(&path).with_context(failed)?;
+        if let Ok(old) = path.metadata() {
+            new.file().set_permissions(old.permissions()).with_context(failed)?;
+        }
+        Ok(Self::File { path, new })
     }
 
     /// # Errors
@@ -64,17 +62,18 @@ impl Output {
         Ok(match self {
             Self::Stdout => Box::new(io::stdout().lock()),
             Self::Special(path) => Box::new(OpenOptions::new().write(true).open(path)?),
-            Self::File { path, beside } => Box::new(File::from_parts(beside.as_file().try_clone()?, path)),
+            Self::File { path, new } => Box::new(File::from_parts(new.file().try_clone()?, path)),
         })
     }
 
     /// Keeps the lines that were finished before an error, and says where they are.
     pub(super) fn keep(self, error: anyhow::Error) -> anyhow::Error {
-        let Self::File { beside, .. } = self else { return error };
-        match beside.keep() {
-            Ok((_, path)) => {
-                with_hint(error, format!("the lines translated before the error are in `{}`", path.display()))
-            }
+        let Self::File { path, new } = self else { return error };
+        let mut partial = path.into_os_string();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        match new.commit_to(&partial) {
+            Ok(()) => with_hint(error, format!("the lines translated before the error are in `{}`", partial.display())),
             Err(_) => error,
         }
     }
@@ -84,8 +83,8 @@ impl Output {
     /// # Errors
     /// It cannot be moved.
     pub(super) fn finish(self) -> anyhow::Result<()> {
-        if let Self::File { path, beside } = self {
-            beside.persist(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
+        if let Self::File { path, new } = self {
+            new.commit().with_context(|| format!("cannot write `{}`", path.display()))?;
         }
         Ok(())
     }

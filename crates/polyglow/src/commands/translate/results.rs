@@ -48,9 +48,16 @@ impl Results {
         Self { out, format: args.format, n_best: args.n_best, replace_unknown: args.replace_unknown }
     }
 
-    /// Translates lines, the first of which has this number, and writes the results.
-    pub(super) fn write(&mut self, runner: &Runner, requests: &[Request], first_line: usize) -> anyhow::Result<()> {
-        let translations = runner.translate(requests, first_line)?;
+    /// Translates lines, the first of which has this number, and writes the results. `observe` is told how many of them are
+    /// translated.
+    pub(super) fn write(
+        &mut self,
+        runner: &Runner,
+        requests: &[Request],
+        first_line: usize,
+        observe: &mut dyn FnMut(usize),
+    ) -> anyhow::Result<()> {
+        let translations = runner.translate_observed(requests, first_line, observe)?;
         let aligned = self.align(runner, requests, translations)?;
         for (index, (request, best)) in requests.iter().zip(&aligned).enumerate() {
             let line = first_line + index;
