@@ -8,18 +8,22 @@ mod board;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal, Read, Stdout};
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use polyglow_train::Wish;
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
+};
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
 use serde_json::Value;
 
 use crate::failure::{usage, with_hint};
@@ -36,6 +40,16 @@ pub(crate) struct Dashboard {
     screen: Arc<Mutex<Screen>>,
     /// Whether the terminal has to be given back.
     in_terminal: bool,
+}
+
+/// A terminal of the size that it had when it was last looked at.
+///
+/// ratatui would notice another size itself, but then asks the terminal where the cursor is, and our thread that reads keys
+/// would get the answer.
+struct SizedTerminal {
+    size: (u16, u16),
+    /// Never dropped: its destructor shows the cursor, and panics if the terminal was closed. The dashboard's shows it, too.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 /// What is shown, and how it is drawn.
@@ -55,9 +69,8 @@ impl Dashboard {
         let mut dashboard = Self::new(Box::new(|_| true), label, step, last_step);
         dashboard.in_terminal = true;
         execute!(io::stdout(), EnterAlternateScreen)?;
-        let mut terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        terminal.clear()?;
-        dashboard.screen().draw = Some(Box::new(move |board| terminal.draw(|frame| board.draw(frame)).is_ok()));
+        let mut terminal = SizedTerminal::new()?;
+        dashboard.screen().draw = Some(Box::new(move |board| terminal.draw(board).is_ok()));
         let screen = Arc::downgrade(&dashboard.screen);
         thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&screen))?;
         Ok(dashboard)
@@ -102,6 +115,23 @@ impl Drop for Dashboard {
             let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
             let _ = disable_raw_mode();
         }
+    }
+}
+
+impl SizedTerminal {
+    fn new() -> io::Result<Self> {
+        let (width, height) = size()?;
+        execute!(io::stdout(), Clear(ClearType::All))?;
+        let viewport = Viewport::Fixed(Rect::new(0, 0, width, height));
+        let terminal = Terminal::with_options(CrosstermBackend::new(io::stdout()), TerminalOptions { viewport })?;
+        Ok(Self { size: (width, height), terminal: ManuallyDrop::new(terminal) })
+    }
+
+    fn draw(&mut self, board: &Board) -> io::Result<()> {
+        if size()? != self.size {
+            *self = Self::new()?;
+        }
+        self.terminal.draw(|frame| board.draw(frame)).map(drop)
     }
 }
 

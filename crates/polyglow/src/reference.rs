@@ -1,6 +1,6 @@
 //! `configs/reference.toml` inside the program: every key of a config with its explanation.
 
-use polyglow_train::suggestion::alike;
+use polyglow_train::suggestion::nearest;
 
 /// The whole file.
 pub(crate) const TEXT: &str = include_str!("../reference.toml");
@@ -64,30 +64,23 @@ pub(crate) fn find(topic: &str) -> Vec<Entry> {
     ways.into_iter().map(having).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
-/// Up to three keys whose names, or the ends of them, are like `topic`.
+/// The names of the key that is most like the last part of `topic`; several if tables share it.
 pub(crate) fn alike_keys(topic: &str) -> Vec<String> {
     let entries = entries();
     let topic = topic.rsplit('.').next().unwrap_or(topic);
-    let near = alike(topic, entries.iter().map(|entry| entry.key), 3);
-    let mut names: Vec<String> = Vec::new();
-    for key in near {
-        let found = entries.iter().filter(|entry| entry.key == key).map(Entry::name);
-        let new: Vec<String> = found.filter(|name| !names.contains(name)).collect();
-        names.extend(new);
-    }
-    names.truncate(3);
-    names
+    let near = nearest(topic, entries.iter().map(|entry| entry.key));
+    entries.iter().filter(|entry| Some(entry.key) == near).map(Entry::name).collect()
 }
 
 /// The first key that a message names in backticks, as in "`train.lr = 0`: must be more than 0".
 pub(crate) fn named_in(message: &str) -> Option<String> {
-    let quoted = message.split('`').skip(1).step_by(2);
+    let mut quoted = message.split('`').skip(1).step_by(2);
     let name = |text: &str| {
         let text = text.strip_prefix("--set ").unwrap_or(text);
         let name = text.split([' ', '=']).next().unwrap_or_default();
         entries().iter().any(|entry| entry.name() == name).then(|| name.to_owned())
     };
-    quoted.filter_map(name).next()
+    quoted.find_map(name)
 }
 
 #[cfg(test)]

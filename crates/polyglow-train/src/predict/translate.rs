@@ -82,7 +82,9 @@ impl<M: Generate> Runner<M> {
     ) -> Result<Vec<Vec<Translated>>> {
         let pieces = self.pieces(requests, first_line)?;
         let mut left = vec![0; requests.len()];
-        pieces.iter().for_each(|piece| left[piece.line] += 1);
+        for piece in &pieces {
+            left[piece.line] += 1;
+        }
         let mut done = left.iter().filter(|&&pieces| pieces == 0).count();
         let found = self.longest_first(&pieces, Piece::len, |batch| {
             let decode = |found: Vec<Hypothesis>| found.iter().map(|hypothesis| self.decode(hypothesis)).collect();

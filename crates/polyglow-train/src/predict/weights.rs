@@ -177,7 +177,8 @@ pub fn write<'a>(path: &Path, tensors: &'a [(String, TensorData)]) -> Result<()>
         fs::set_permissions(path, permissions)?;
         Ok(File::open(path)?.sync_all()?)
     };
-    write().with_context(|| format!("cannot write `{}`", path.display()))
+    // Not with its directory, which has a passing name until the checkpoint is complete.
+    write().with_context(|| format!("cannot write `{}`", path.file_name().unwrap_or_default().display()))
 }
 
 /// Tensors with every matrix in 8 bits, and with its scales, by which its values are to be multiplied.
@@ -201,7 +202,7 @@ pub fn quantize(weights: &Weights) -> Result<Vec<(String, TensorData)>> {
     Ok(tensors)
 }
 
-/// The shape of a matrix's scales, one an output, in a form that broadcasts over the matrix.
+/// The shape of a matrix's scales, one per output, in a form that broadcasts over the matrix.
 fn scale_shape(name: &str, [rows, columns]: [usize; 2], layout: Layout) -> Result<[usize; 2]> {
     let (d_in, shape) = match layout {
         Layout::InOut => (rows, [1, columns]),

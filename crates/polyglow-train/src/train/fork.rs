@@ -100,7 +100,7 @@ impl Origin {
                 Some(old) if old == source => Ok(None),
                 old => {
                     let is = old.map_or_else(
-                        || "no fork".to_owned(),
+                        || "not a fork".to_owned(),
                         |old| format!("a fork of `{}`, checkpoint `{}`", old.run.display(), old.checkpoint),
                     );
                     let error = usage(failed!("`{root}` exists, and is {is}"));

@@ -70,6 +70,8 @@ fn sets(name: &str, value: Option<&str>, known: &[Entry], guess: bool) -> Vec<St
     if let Some((_, key, same_value)) = ELSEWHERE.iter().find(|(other, key, _)| *other == name && is_known(key)) {
         return vec![if *same_value { with_value(key) } else { (*key).to_owned() }];
     }
+    // Nearly every short word is like some other.
+    let guess = guess && name.len() >= 4;
     let near = nearest(name, known.iter().map(|entry| entry.key)).filter(|_| guess);
     known.iter().filter(|entry| Some(entry.key) == near).map(|entry| with_value(&entry.name())).collect()
 }

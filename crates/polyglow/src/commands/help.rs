@@ -44,7 +44,7 @@ fn as_toml(entries: &[Entry]) -> String {
             text.push('\n');
         }
         if entry.table != table {
-            text += &format!("[{}]\n", entry.table);
+            text.extend(["[", entry.table, "]\n"]);
         }
         table = entry.table;
         text += entry.text;

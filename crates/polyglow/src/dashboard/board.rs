@@ -104,12 +104,20 @@ impl Board {
         match keys {
             b"\x1b[C" => self.select(1),
             b"\x1b[D" | b"\x1b[Z" => self.select(self.plotted().count().saturating_sub(1)),
-            _ => keys.iter().for_each(|&key| match key {
-                b'\t' => self.select(1),
-                b'q' if self.wish == Wish::GoOn => self.wish = Wish::Stop,
-                CTRL_C => self.wish = if self.wish == Wish::GoOn { Wish::Stop } else { Wish::Abort },
-                _ => {}
-            }),
+            _ => {
+                for &key in keys {
+                    self.press_one(key);
+                }
+            }
+        }
+    }
+
+    fn press_one(&mut self, key: u8) {
+        match key {
+            b'\t' => self.select(1),
+            b'q' if self.wish == Wish::GoOn => self.wish = Wish::Stop,
+            CTRL_C => self.wish = if self.wish == Wish::GoOn { Wish::Stop } else { Wish::Abort },
+            _ => {}
         }
     }
 
@@ -158,9 +166,7 @@ impl Board {
     fn keys(&self) -> Line<'static> {
         match self.wish {
             Wish::GoOn => Line::from("q: save and stop    tab: next plot"),
-            Wish::Stop => {
-                Line::from("saving and stopping after this step; Ctrl-C: end at once, without saving").yellow()
-            }
+            Wish::Stop => Line::from("saving and stopping; Ctrl-C: end now, without saving").yellow(),
             Wish::Abort => Line::from("ending without saving").red(),
         }
     }

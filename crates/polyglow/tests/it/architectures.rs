@@ -95,9 +95,9 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
         assert!(message.contains("`polyglow embeddings`"), "{message}");
     }
     for (setting, problem) in [
-        ("train.label_smoothing=0.1", "a word stands beside another or does not"),
+        ("train.label_smoothing=0.1", "word vectors are trained without label smoothing"),
         ("data.context_len=4", "`data.context_len` belongs to language models"),
-        ("train.precision='bf16'", "word vectors have no matrix products to round"),
+        ("train.precision='bf16'", "training word vectors has no matrix products"),
         ("data.words.window=0", "`data.words.window` must lie in 1..=1000"),
     ] {
         let message = place.fail(2, &["train", "words.toml", "--run", "new", "--set", setting]);

@@ -41,10 +41,7 @@ fn without_a_number_all_checkpoints_are_averaged_and_too_large_a_number_is_an_er
     let (_, message) = place.succeed(&["average", "run"]);
     assert!(message.contains("the average of step-2, step-3, step-4, step-6"), "{message}");
     let message = place.fail(1, &["average", "run", "--last", "5"]);
-    assert!(
-        message.contains("there are not 5 checkpoints in `run`, but 4: step-2, step-3, step-4, step-6"),
-        "{message}"
-    );
+    assert!(message.contains("`--last 5`: `run` has only 4 checkpoints, step-2, step-3, step-4, step-6"), "{message}");
     fs::remove_dir_all(place.path().join("run/checkpoints")).expect("it is there");
     assert!(place.fail(1, &["average", "run"]).contains("nothing has been trained there yet"));
     assert!(place.fail(1, &["average", "elsewhere"]).contains("no run in `elsewhere`"));

@@ -50,7 +50,7 @@ fn clean_text_is_counted_and_gives_no_warning() {
     let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64).expect("a number");
     let bytes = |part: &str| report["memory"][part].as_u64().expect("a number");
     assert_eq!(bytes("weights"), 4 * report["parameters"].as_u64().expect("a number"));
-    let parts = ["weights", "gradients", "optimizer", "average", "activations"];
+    let parts = ["weights", "gradients", "optimizer", "ema", "activations"];
     assert_eq!(bytes("total"), parts.map(bytes).iter().sum::<u64>());
     // An untrained model knows little more than that there are 33 tokens.
     assert!((number("/step/loss") - 33f64.ln()).abs() < 1.0, "{report}");

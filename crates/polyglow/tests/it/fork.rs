@@ -60,7 +60,10 @@ fn a_fork_that_never_got_its_weights_is_no_run() {
     fork(&place, "new", &[]);
     fs::remove_dir_all(place.path().join("new/checkpoints")).expect("it is there");
     let message = place.fail(2, &[&["train", "tiny.toml", "--run", "new"][..], &FINE_TUNING].concat());
-    assert!(message.contains("`new` was to be a fork of `") && message.contains("no weights of it yet"), "{message}");
+    assert!(
+        message.contains("`new` was started as a fork of `") && message.contains("the weights were never copied"),
+        "{message}"
+    );
     let (_, stderr) = fork(&place, "new", &[]);
     assert!(stderr.contains("forked from"), "{stderr}");
 }
@@ -109,7 +112,7 @@ fn a_fork_to_another_model_or_to_itself_is_refused() {
     let message = fork("new", "tokenizer.lowercase=true");
     assert!(message.contains("`tokenizer.lowercase = false`, now `true`"), "{message}");
     let message = fork("run", "train.lr=1e-5");
-    assert!(message.contains("`run` is there already, and is no fork"), "{message}");
+    assert!(message.contains("`run` exists, and is not a fork"), "{message}");
     let message = place.fail(1, &["train", "tiny.toml", "--run", "run", "--fork", "new", "--checkpoint", "step-99"]);
     assert!(message.contains("no checkpoint `step-99`"), "{message}");
     assert!(place.fail(1, &["train", "tiny.toml", "--run", "none", "--fork", "new"]).contains("no run in `none`"));

@@ -64,8 +64,8 @@ fn what_cannot_be_quantized_or_trained_is_refused() {
     let message = place.fail(2, &["quantize", "run", "--checkpoint", "int8"]);
     assert!(message.contains("have 8 bits already"), "{message}");
     let message = place.fail(2, &["train", "tiny.toml", "--run", "run", "--fork", "new", "--checkpoint", "int8"]);
-    assert!(message.contains("have 8 bits, which cannot be trained"), "{message}");
-    assert!(message.contains("the checkpoint that it was made of"), "{message}");
+    assert!(message.contains("has 8-bit matrices, which cannot be trained"), "{message}");
+    assert!(message.contains("the checkpoint that it was quantized from"), "{message}");
     assert!(!place.path().join("new/checkpoints").exists());
     // What is in 8 bits does not come into the way of training or of averages.
     place.succeed(&["average", "run"]);

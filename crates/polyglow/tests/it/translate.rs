@@ -129,7 +129,7 @@ fn wishes_that_cannot_be_granted_are_errors_that_name_the_line() {
     let message = PLACE.fail(2, &["translate", "run", "input.en", "--beam-size", "1000"]);
     assert!(message.contains("a beam of 1000 is wider than the target vocabulary of"), "{message}");
     let message = PLACE.fail(2, &["translate", "run", "input.en", "--set", "model.d_model=4"]);
-    assert!(message.contains("the trained model depends on that key"), "{message}");
+    assert!(message.contains("the model was trained with that key"), "{message}");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn gold_alignments_give_an_error_rate_a_layer() {
         write("wrong.align", content);
         PLACE.fail(1, &["evaluate", "run", "--alignments", "wrong.align"])
     };
-    assert!(fail("0-0\n0:0\n\n\n").contains("`wrong.align` line 2: `0:0` is no list of links"));
+    assert!(fail("0-0\n0:0\n\n\n").contains("`wrong.align` line 2: `0:0` is not a list of links"));
     assert!(fail("0-0\n").contains("`wrong.align` has 1 lines, but the set has 4 pairs"));
     assert!(fail("\n\n\n\n").contains("`wrong.align` has no links"));
     assert!(fail("0-0\n9-0\n\n\n").contains("`wrong.align` line 2: `9-0` is beyond the pair's 3 and 2 words"));
@@ -282,7 +282,7 @@ fn a_sentence_in_place_of_a_file_is_told_how_to_be_translated() {
 fn an_empty_input_is_said_to_be_empty() {
     write("nothing.en", "");
     let (output, message) = PLACE.succeed(&["translate", "run", "nothing.en"]);
-    assert_eq!((&*output, &*message), ("", "warning: `nothing.en` is empty: 0 lines translated\n"));
+    assert!(output.is_empty() && message.contains("warning: `nothing.en` is empty: 0 lines translated\n"), "{message}");
     let message = PLACE.succeed(&["translate", "run"]).1;
     assert!(message.contains("`standard input` is empty: 0 lines translated"), "{message}");
     assert!(!PLACE.succeed(&["translate", "run", "input.en"]).1.contains("0 lines"));
@@ -291,7 +291,7 @@ fn an_empty_input_is_said_to_be_empty() {
 #[test]
 fn runs_that_do_not_belong_together_are_named() {
     let place = Workplace::trained();
-    let reversed: Vec<_> = train_pairs().into_iter().map(|(src, tgt)| (tgt, src)).collect();
+    let reversed: Vec<_> = train_pairs().into_iter().map(|(src, tgt)| (tgt + " hier", src)).collect();
     place.write("train", &reversed);
     place.train("turned", &["data.src=de", "data.tgt=en"]);
     let message = place.fail(2, &["translate", "run", "test.en", "--checkpoint", "turned/checkpoints/best"]);
@@ -311,7 +311,7 @@ fn runs_that_do_not_belong_together_are_named() {
 fn a_long_translation_shows_its_rate_and_the_time_left_in_a_terminal() {
     write("long-one.en", &"look aaa now\n".repeat(3000));
     let program = env!("CARGO_BIN_EXE_polyglow");
-    let translate = format!("'{program}' translate run long-one.en -o long-one.de");
+    let translate = format!("stty rows 24 cols 120; '{program}' translate run long-one.en -o long-one.de");
     let mut command = std::process::Command::new("script");
     command
         .args(["-qec", &translate, "/dev/null"])
