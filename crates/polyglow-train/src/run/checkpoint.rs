@@ -273,8 +273,7 @@ fn fill(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
             files.insert(file.to_owned(), checksum(&written));
         }
     }
-    let manifest = Manifest { format: FORMAT, state: state.clone(), files };
-    file::replace(&path.join(STATE), manifest.text()?.as_bytes())?;
+    file::replace(&path.join(STATE), Manifest { format: FORMAT, state: state.clone(), files }.text()?.as_bytes())?;
     Ok(sync_directory(path)?)
 }
 

@@ -64,11 +64,12 @@ fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result 
     if let Some(links) = links {
         writeln!(out, "alignments  {links} links between tokens")?;
     }
+    // On a GPU a shape takes time before the first step, which compiles its kernels.
+    let shapes = if *on_host { String::new() } else { format!(" in {} shapes", batches.shapes) };
     writeln!(
         out,
-        "batches     {} an epoch, of {} shapes, {:.1} % padding; {} steps are {:.1} epochs",
+        "batches     {} per epoch{shapes}, {:.1} % padding; {} steps are {:.1} epochs",
         batches.per_epoch,
-        batches.shapes,
         100.0 * batches.padding,
         batches.steps,
         batches.steps as f64 / batches.steps_per_epoch as f64
