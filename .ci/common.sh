@@ -34,3 +34,16 @@ system_packages() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
 }
 
+# score FILE KEY: a number from the JSON that `evaluate --json` prints.
+score() {
+    local value
+    value="$(grep -m 1 "\"$2\":" "$1" | grep -oE -- '[0-9.]+(e-?[0-9]+)?,?$' | tr -d ,)" || true
+    [[ -n "$value" ]] || fail "no \"$2\" in $1"
+    echo "$value"
+}
+
+# at_least VALUE FLOOR NAME
+at_least() {
+    awk -v value="$1" -v floor="$2" 'BEGIN { exit !(value >= floor) }' || fail "$3 is $1, below $2"
+    echo "$3 $1 (at least $2)"
+}

@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use polyglow_fuzz::texts;
 use polyglow_metrics::{
-    BleuOptions, ChrfOptions, TerOptions, Tokenizer, corpus_score, exact_match, lines, sentence_scores,
+    BleuOptions, ChrfOptions, TerOptions, TokenizerName, corpus_score, exact_match, lines, sentence_scores,
 };
 
 fuzz_target!(|input: &str| {
@@ -14,7 +14,7 @@ fuzz_target!(|input: &str| {
     let count = hypotheses.len().min(references.len());
     hypotheses.truncate(count);
     references.truncate(count);
-    let named = Tokenizer::ALL.into_iter().find(|known| known.name() == tokenizer);
+    let named = tokenizer.parse::<TokenizerName>().and_then(|name| name.open(None, None));
     let bleu = BleuOptions { tokenizer: named.unwrap_or_default(), ..BleuOptions::default() };
     let streams = [references.clone()];
     let Ok(score) = corpus_score(&bleu, &hypotheses, &streams) else {

@@ -49,11 +49,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     stage.end("train tokenizer");
     let path = dir.path().join("train.ids");
     let filter = Filter::new(&data, Content::Pairs);
-    let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
+    let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
     stage.end("encode");
     println!("{report}; {} MiB on disk", path.metadata()?.len() >> 20);
     drop(cache);
-    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
+    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
     stage.end("reopen");
     let config = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 1, dropout: 0.0 };
     let source = PairSource::new(Arc::new(cache), config, false)?;

@@ -33,7 +33,7 @@
 //!
 //! let dir = tempfile::tempdir()?;
 //! let (path, filter) = (dir.path().join("valid.ids"), Filter::new(&data, Content::Pairs));
-//! let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
+//! let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
 //! assert_eq!(report.kept, 500);
 //!
 //! let batching = BatchingConfig { max_tokens: 1000, pad_multiple: 1, seed: 1, dropout: 0.0 };

@@ -23,7 +23,8 @@ pub enum Toy {
     /// English to German from a small grammar with gender, case, adjective endings, separable verbs and
     /// verb-final clauses. `test_comp` holds word pairs that training never combines, `test_deep` nests deeper.
     MiniEnDe,
-    /// A string of digits and its reverse. `test_long` is longer than anything in training.
+    /// A string of digits and its reverse. `test_long` is longer than anything in training. Strings of one to three digits
+    /// repeat: 121 of the 500 in `test` are also in training.
     Digits,
 }
 

@@ -165,7 +165,7 @@ impl Metric for BleuOptions {
         let entries = [
             ("case", "c", case_value(self.lowercase)),
             ("eff", "e", switch_value(self.effective_order)),
-            ("tok", "tok", self.tokenizer.to_string()),
+            ("tok", "tok", self.tokenizer.signature().to_owned()),
             ("smooth", "s", self.smoothing.to_string()),
         ];
         Signature::new(num_references, entries)

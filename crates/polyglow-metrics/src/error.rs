@@ -1,6 +1,10 @@
 //! What can be wrong with the input of a metric.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
+
+use crate::tokenizer::TokenizerName;
 
 /// Why no score could be computed.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -51,10 +55,51 @@ pub enum MetricError {
     #[error("the number of samples must be at least 1")]
     NoSamples,
     /// A name that no tokenizer has.
-    #[error("there is no tokenizer `{name}`; there are `13a`, `intl`, `char`, `zh` and `none`")]
+    #[error(
+        "there is no tokenizer `{name}`; there are `13a`, `intl`, `char`, `zh`, `ja-mecab`, `ko-mecab`, `flores101`, \
+             `flores200`, `none`, and `auto`, which chooses one"
+    )]
     UnknownTokenizer {
         /// The name given.
         name: String,
+    },
+    /// A tokenizer that was not given the file that it needs.
+    #[error("the tokenizer `{tokenizer}` needs {what}, and none is given")]
+    MissingFile {
+        /// The tokenizer.
+        tokenizer: TokenizerName,
+        /// What it needs.
+        what: &'static str,
+    },
+    /// A file of a tokenizer that cannot be read.
+    #[error("cannot read `{}`: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        reason: String,
+    },
+    /// A file of a tokenizer that is damaged, or of another kind.
+    #[error("`{}` is no {kind} that can be used: {problem}", path.display())]
+    UnusableFile {
+        /// The file.
+        path: PathBuf,
+        /// What it should be.
+        kind: &'static str,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A dictionary that is not the one of which sacreBLEU's tokenizer is made.
+    #[error("`{}` has {words} words, and the dictionary of `{tokenizer}` has {expected}: it is another one", path.display())]
+    WrongDictionary {
+        /// The folder of the dictionary.
+        path: PathBuf,
+        /// The tokenizer.
+        tokenizer: TokenizerName,
+        /// Words in the dictionary.
+        words: u32,
+        /// Words in sacreBLEU's.
+        expected: u32,
     },
     /// A name that no smoothing method has.
     #[error("there is no smoothing method `{name}`; there are `exp`, `floor`, `add-k` and `none`")]

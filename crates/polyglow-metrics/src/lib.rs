@@ -18,7 +18,8 @@
 //! All defaults are sacreBLEU's; keep them for scores that others can compare with theirs. Three are worth a thought:
 //!
 //! - [`BleuOptions::tokenizer`]: hypotheses and references are plain, detokenized text, and BLEU splits it into words
-//!   itself. Chinese needs [`Tokenizer::Chinese`]; text that is tokenized already needs [`Tokenizer::None`].
+//!   itself. [`TokenizerChoice::Auto`] chooses for a language or a text whose script has no spaces; text that is tokenized
+//!   already needs [`Tokenizer::None`].
 //! - [`BleuOptions::effective_order`]: turn it on for [`sentence_scores`]: a sentence may have fewer than four words.
 //! - [`ChrfOptions::plus_plus`] counts words too, which makes it sensitive to their order.
 //!
@@ -96,4 +97,4 @@ pub use score::Score;
 pub use signature::Signature;
 pub use statistics::Statistics;
 pub use ter::{TerOptions, TerScore};
-pub use tokenizer::Tokenizer;
+pub use tokenizer::{MecabDictionary, SentencePieceModel, Tokenizer, TokenizerChoice, TokenizerName};

@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use polyglow_data::batching::BatchingConfig;
 use polyglow_data::config::{Content, ImageConfig};
 use polyglow_data::skip_gram::SkipGrams;
+use polyglow_metrics::{TokenizerChoice, TokenizerName};
 use polyglow_model::quantization::has_int8_kernels;
 use polyglow_model::{Precision, Task as TaskKind, computes_on_host};
 
@@ -82,8 +83,9 @@ pub(crate) fn content(task: TaskKind) -> Content {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The config with every key that was left open filled in; but for `train.max_tokens = "auto"`, which is found out
-    /// before the first step ([`Plan::with_max_tokens`]).
+    /// The config with every key that was left open filled in; but for `train.max_tokens = "auto"` and a `train.tokenize`
+    /// that depends on the text, which are found out before the first step ([`Plan::with_max_tokens`],
+    /// [`Plan::with_tokenizer`]).
     pub config: Config,
     /// What is learned.
     pub task: TaskPlan,
@@ -128,6 +130,13 @@ impl Plan {
     #[must_use]
     pub fn with_max_tokens(mut self, max_tokens: usize) -> Self {
         self.config.train.max_tokens = MaxTokens::Tokens(max_tokens);
+        self
+    }
+
+    /// The plan with this tokenizer of BLEU.
+    #[must_use]
+    pub fn with_tokenizer(mut self, name: TokenizerName) -> Self {
+        self.config.train.tokenize = TokenizerChoice::Named(name);
         self
     }
 
@@ -190,6 +199,13 @@ fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
     if let (MaxTokens::Auto, Some(before)) = (train.max_tokens, before) {
         train.max_tokens = before.train.max_tokens;
     }
+    if let (TokenizerChoice::Auto, Some(before)) = (train.tokenize, before) {
+        train.tokenize = before.train.tokenize;
+    }
+    if task == TaskKind::Translation {
+        let language = data.tgt.as_deref().unwrap_or_default();
+        train.tokenize = train.tokenize.of_language(language, train.dictionary.is_some());
+    }
     filled
 }
 
@@ -216,11 +232,25 @@ mod tests {
     fn a_run_that_goes_on_keeps_what_it_found_out() {
         let text = "data.corpus = 'digits'\ntrain.max_steps = 1\ntrain.max_tokens = 'auto'";
         let config = Config::from_text(text, &[]).expect("it is a config");
-        let before = plan(text).with_max_tokens(123);
+        let before = plan(text).with_max_tokens(123).with_tokenizer(TokenizerName::Char);
         let mut before = before.config;
         before.train.pad_multiple = Some(4);
         let device = device::open("flex").expect("flex is in this build");
         let plan = Plan::on(config, device, Some(&before));
         assert_eq!((plan.max_tokens(), plan.pad_multiple), (123, 4));
+        assert_eq!(plan.config.train.tokenize, TokenizerChoice::Named(TokenizerName::Char));
+    }
+
+    #[test]
+    fn the_target_language_decides_the_tokenizer_of_translations_alone() {
+        let of = |text: &str| plan(&format!("train.max_steps = 1\ndata.train = 'a'\n{text}")).config.train.tokenize;
+        let named = TokenizerChoice::Named;
+        assert_eq!(of("data.src = 'en'\ndata.tgt = 'zh'"), named(TokenizerName::Chinese));
+        assert_eq!(of("data.src = 'en'\ndata.tgt = 'ja'"), named(TokenizerName::Char));
+        let with_dictionary = "data.src = 'en'\ndata.tgt = 'ja'\ntrain.dictionary = 'ipadic'";
+        assert_eq!(of(with_dictionary), named(TokenizerName::Japanese));
+        assert_eq!(of("data.src = 'ja'\ndata.tgt = 'en'"), TokenizerChoice::Auto);
+        assert_eq!(of("data.tgt = 'ja'\nmodel.arch = 'lm'"), TokenizerChoice::Auto);
+        assert_eq!(of("data.src = 'en'\ndata.tgt = 'ja'\ntrain.tokenize = 'none'"), named(TokenizerName::None));
     }
 }

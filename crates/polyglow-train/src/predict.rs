@@ -8,6 +8,10 @@ pub mod evaluation;
 pub mod measures;
 pub mod model;
 pub mod runner;
+#[cfg(feature = "training")]
+pub mod samples;
+#[cfg(feature = "training")]
+pub mod scoring;
 mod split;
 #[cfg(feature = "training")]
 pub mod teacher_forcing;

@@ -29,6 +29,7 @@ use crate::error::{Result, TrainError, ensure};
 use crate::plan::{Plan, TaskPlan};
 use crate::predict::evaluation::{Evaluation, Scores};
 use crate::predict::runner::Runner;
+use crate::predict::samples::spread;
 use crate::predict::teacher_forcing::Forced;
 use crate::workload::BatchShape;
 
@@ -173,8 +174,11 @@ impl Validation {
     /// Of translations.
     fn new(evaluation: Evaluation, pairs: &[Pair]) -> Self {
         let Evaluation { scores, hypotheses: outputs, .. } = evaluation;
-        let sample = |(pair, output): (&Pair, &String)| [pair.src.clone(), pair.tgt.clone(), output.clone()];
-        let samples = pairs.iter().zip(&outputs).take(SAMPLES).map(sample).collect();
+        let sample = |place| {
+            let (Pair { src, tgt }, output): (&Pair, &String) = (&pairs[place], outputs.get(place)?);
+            Some([src.clone(), tgt.clone(), output.clone()])
+        };
+        let samples = spread(pairs, SAMPLES).into_iter().filter_map(sample).collect();
         Self { scores, outputs, samples }
     }
 }
@@ -242,10 +246,10 @@ impl HeldOut {
 ///
 /// # Errors
 /// A line cannot be encoded or decoded; the set is empty, or not what the models were trained for.
-pub fn evaluate(runner: &Runner, held_out: &HeldOut, tokenize: BleuTokenizer) -> Result<Evaluation> {
+pub fn evaluate(runner: &Runner, held_out: &HeldOut, bleu: &BleuTokenizer) -> Result<Evaluation> {
     ensure!(!held_out.is_empty(), "there is nothing to evaluate: the set is empty");
     match (runner.task, held_out) {
-        (TaskPlan::Translation, HeldOut::Text(pairs)) => translation::evaluate(runner, pairs, tokenize),
+        (TaskPlan::Translation, HeldOut::Text(pairs)) => translation::evaluate(runner, pairs, bleu),
         (TaskPlan::Language { context_len }, HeldOut::Text(pairs)) => language::evaluate(runner, pairs, context_len),
         (TaskPlan::Words(config), HeldOut::Text(pairs)) => words::evaluate(runner, pairs, config),
         (TaskPlan::Labels, HeldOut::Text(pairs)) => labels::evaluate(runner, pairs),
@@ -292,6 +296,8 @@ pub struct Setting {
     pub tokenizers: Tokenizers,
     /// What training is watched on.
     pub valid: Arc<HeldOut>,
+    /// How BLEU splits lines.
+    pub bleu: BleuTokenizer,
     /// The most tokens of a side, without the end mark.
     pub longest: usize,
 }
@@ -337,7 +343,7 @@ impl Setting {
         if self.valid.is_empty() {
             return Ok(None);
         }
-        let evaluation = evaluate(&self.runner(model), &self.valid, self.plan.config.train.tokenize)?;
+        let evaluation = evaluate(&self.runner(model), &self.valid, &self.bleu)?;
         Ok(Some(Validation::new(evaluation, self.valid.pairs())))
     }
 }

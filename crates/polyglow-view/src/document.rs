@@ -5,6 +5,23 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 /// Colors for light and dark screens, and the text that all pages have.
 const THEME: &str = include_str!("theme.css");
 
+/// What the marks in some tokens mean, if there are any.
+pub(crate) fn note<'a>(tokens: impl IntoIterator<Item = &'a String>) -> Markup {
+    let (mut has_space, mut has_code) = (false, false);
+    for token in tokens {
+        has_space |= token.contains('▁');
+        has_code |= token.contains('⟨');
+    }
+    html! {
+        @if has_space || has_code {
+            p.note {
+                @if has_space { "▁ is a space. " }
+                @if has_code { "⟨ ⟩ encloses what is no visible character: a byte such as E5, or a code such as U+200B." }
+            }
+        }
+    }
+}
+
 /// A whole page. `style` follows the theme and may override it; neither is escaped.
 pub(crate) fn document(title: &str, style: &str, body: &Markup) -> String {
     let page = html! {

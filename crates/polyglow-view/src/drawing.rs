@@ -1,38 +1,39 @@
-//! Pictures of labels, cells and points: composed once, written as SVG or PNG.
+//! Pictures of labels, cells and points: composed once, written as SVG or painted as PNG.
 //!
-//! SVG is written by hand, so that the style sheet of a page applies to it. PNG is painted by plotters.
+//! SVG is written by hand, so that the style sheet of a page applies to it.
 
-use std::fs;
-use std::path::Path;
+mod canvas;
+mod format;
+mod letters;
 
 use maud::{Markup, PreEscaped, html};
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{FontTransform, register_font};
-use polyglow_train::{Result, TrainError};
+use polyglow_train::Result;
+use unicode_bidi::BidiInfo;
+use unicode_width::UnicodeWidthStr;
 
-/// The color of cells and points, as `--mark` of the light theme.
-const MARK: RGBColor = RGBColor(0, 114, 178);
+use canvas::Canvas;
+pub(crate) use canvas::encode;
+pub use format::Format;
+pub(crate) use format::write;
+
 /// The style of SVG files, which have no page around them. It applies to nothing else if a page includes the file.
 const STYLE: &str = include_str!("drawing.css");
+/// The color of cells and points, as `--mark` of the light theme.
+const MARK: [u8; 3] = [0, 114, 178];
+const BLACK: [u8; 3] = [0; 3];
+/// How opaque the edges of cells are.
+const EDGE: f32 = 0.15;
+const RADIUS: f64 = 3.0;
+/// Between a dot and its name.
+const GAP: f64 = 7.0;
+/// About the width of a letter, half that of a Chinese character.
+const LETTER_WIDTH: usize = 8;
 
-/// The format of a picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PictureFormat {
-    /// Pixels.
-    Png,
-    /// Vector graphics.
-    Svg,
-}
-
-/// A picture, in pixels from its upper left corner.
+/// A picture, in units from its upper left corner: pixels of an SVG.
 #[derive(Debug)]
 pub(crate) struct Drawing<'a> {
     pub(crate) width: i32,
     pub(crate) height: i32,
-    /// Size of the letters in a PNG; plotters counts their line height, so this is about 5/4 of SVG's font size.
-    pub(crate) letters: i32,
     /// Later shapes lie on top of earlier ones.
     pub(crate) shapes: Vec<Shape<'a>>,
 }
@@ -50,35 +51,17 @@ pub(crate) enum Shape<'a> {
     Point { x: f64, y: f64, name: &'a str },
 }
 
-/// What a PNG is painted on.
-pub(crate) type Canvas<'a> = DrawingArea<BitMapBackend<'a>, Shift>;
-pub(crate) type PaintError = DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBackend>::ErrorType>;
-
 impl Drawing<'_> {
-    /// Writes the picture to a file.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub(crate) fn write(&self, format: PictureFormat, path: &Path) -> Result<()> {
-        match format {
-            PictureFormat::Svg => write_text(path, &self.svg().into_string()),
-            PictureFormat::Png => {
-                // Text needs a font, and a server may have none. Registering the same font twice is harmless.
-                register_font("sans-serif", FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
-                    .map_err(|_| TrainError::new("the built-in font cannot be read"))?;
-                write_png(path, (self.width, self.height), |canvas| self.paint(canvas))
-            }
-        }
-    }
-
     /// The shapes as elements of SVG, without the `svg` element around them.
     pub(crate) fn elements(&self) -> Markup {
         html! {
             @for shape in &self.shapes {
                 @match *shape {
-                    Shape::RowLabel { x, y, text } => { text x=(x) y=(y) dy="0.32em" text-anchor="end" { (text) } }
+                    Shape::RowLabel { x, y, text } => {
+                        text x=(x) y=(y) dy="0.32em" text-anchor="end" { (isolated(text)) }
+                    }
                     Shape::ColumnLabel { x, y, text } => {
-                        text transform=(format!("translate({x} {y}) rotate(-90)")) dy="0.32em" { (text) }
+                        text transform=(format!("translate({x} {y}) rotate(-90)")) dy="0.32em" { (isolated(text)) }
                     }
                     Shape::Cell { x, y, side, weight } => {
                         rect x=(x) y=(y) width=(side) height=(side) fill-opacity=(format!("{weight:.3}")) {}
@@ -86,8 +69,8 @@ impl Drawing<'_> {
                     Shape::Point { x, y, name } => {
                         g transform=(format!("translate({x:.1} {y:.1})")) {
                             title { (name) }
-                            circle r="3" {}
-                            text x="7" dy="0.32em" { (name) }
+                            circle r=(RADIUS) {}
+                            text x=(GAP) dy="0.32em" { (isolated(name)) }
                         }
                     }
                 }
@@ -95,71 +78,52 @@ impl Drawing<'_> {
         }
     }
 
-    fn svg(&self) -> Markup {
+    /// The picture as a file of SVG.
+    pub(crate) fn svg(&self) -> String {
         let Self { width, height, .. } = self;
-        html! {
+        let svg = html! {
             svg.polyglow xmlns="http://www.w3.org/2000/svg" width=(width) height=(height)
                 viewBox=(format!("0 0 {width} {height}")) {
                 style { (PreEscaped(STYLE)) }
                 path fill="#fff" d=(format!("M0 0h{width}v{height}h-{width}z")) {}
                 (self.elements())
             }
-        }
+        };
+        svg.into_string()
     }
 
-    fn paint(&self, canvas: &Canvas<'_>) -> Result<(), PaintError> {
-        canvas.fill(&WHITE)?;
-        let letters = ("sans-serif", self.letters).into_text_style(canvas).color(&BLACK);
+    /// The picture as a file of PNG. Characters that no font has are boxes, of which a warning tells.
+    ///
+    /// # Errors
+    /// It is too large.
+    pub(crate) fn png(&self) -> Result<Vec<u8>> {
+        let mut canvas = Canvas::new(self.width, self.height)?;
         for shape in &self.shapes {
             match *shape {
-                Shape::RowLabel { x, y, text } => {
-                    let style = letters.pos(Pos::new(HPos::Right, VPos::Center));
-                    canvas.draw(&Text::new(text, (x, y), style))?;
-                }
-                Shape::ColumnLabel { x, y, text } => {
-                    let style = letters.transform(FontTransform::Rotate270).pos(Pos::new(HPos::Left, VPos::Center));
-                    canvas.draw(&Text::new(text, (x, y), style))?;
-                }
+                Shape::RowLabel { x, y, text } => canvas.write_before(text, x as f32, y as f32),
+                Shape::ColumnLabel { x, y, text } => canvas.write_upwards(text, x as f32, y as f32),
                 Shape::Cell { x, y, side, weight } => {
-                    let corners = [(x, y), (x + side, y + side)];
-                    canvas.draw(&Rectangle::new(corners, MARK.mix(f64::from(weight)).filled()))?;
-                    canvas.draw(&Rectangle::new(corners, BLACK.mix(0.15).stroke_width(1)))?;
+                    canvas.fill_square(x, y, side, MARK, weight);
+                    canvas.frame_square(x, y, side, BLACK, EDGE);
                 }
                 Shape::Point { x, y, name } => {
-                    let (x, y) = (x.round() as i32, y.round() as i32);
-                    canvas.draw(&Circle::new((x, y), 3, MARK.filled()))?;
-                    canvas.draw(&Text::new(name, (x + 6, y - self.letters / 2), letters.clone()))?;
+                    canvas.fill_circle(x as f32, y as f32, RADIUS as f32, MARK);
+                    canvas.write_after(name, (x + GAP) as f32, y as f32);
                 }
             }
         }
-        Ok(())
+        canvas.finish()
     }
 }
 
-/// Paints a PNG of `width` and `height` pixels.
-///
-/// # Errors
-/// The file cannot be written.
-pub(crate) fn write_png(
-    path: &Path,
-    (width, height): (i32, i32),
-    paint: impl FnOnce(&Canvas<'_>) -> Result<(), PaintError>,
-) -> Result<()> {
-    let canvas = BitMapBackend::new(path, (width as u32, height as u32)).into_drawing_area();
-    let painted = paint(&canvas).and_then(|()| canvas.present());
-    painted.map_err(|error| cannot_write(path, TrainError::new(error.to_string())))
+/// About the width of the longest text.
+pub(crate) fn longest(texts: &[String]) -> i32 {
+    texts.iter().map(|text| text.width() * LETTER_WIDTH).max().unwrap_or(0) as i32
 }
 
-/// Writes a page or an SVG.
-///
-/// # Errors
-/// The file cannot be written.
-pub(crate) fn write_text(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|error| cannot_write(path, error))
-}
-
-fn cannot_write(path: &Path, error: impl Into<TrainError>) -> TrainError {
-    error.into().context(format!("cannot write `{}`", path.display()))
+/// Text whose order of reading, where it is from right to left, follows from the text alone.
+fn isolated(text: &str) -> String {
+    if BidiInfo::new(text, None).has_rtl() { format!("\u{2068}{text}\u{2069}") } else { text.to_owned() }
 }
 
 /// The least and the largest of some values; infinities in the wrong order if there are none.
@@ -172,9 +136,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_have_the_same_color_in_every_format() {
-        let RGBColor(red, green, blue) = MARK;
+    fn cells_and_letters_are_the_same_in_every_format() {
+        let [red, green, blue] = MARK;
         let color = format!("#{red:02x}{green:02x}{blue:02x}");
         assert!(STYLE.contains(&color) && include_str!("theme.css").contains(&format!("--mark: {color}")));
+        assert!(STYLE.contains(&format!("{}px", letters::SIZE)) && STYLE.contains(&EDGE.to_string()));
+    }
+
+    #[test]
+    fn only_text_from_right_to_left_is_isolated() {
+        assert_eq!(isolated("▁très 1"), "▁très 1");
+        assert_eq!(isolated("▁שלום!"), "\u{2068}▁שלום!\u{2069}");
     }
 }

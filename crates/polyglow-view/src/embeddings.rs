@@ -16,7 +16,7 @@ mod vectors;
 pub use context::{Bank, ContextNeighbor, LayerNeighbors};
 pub use directions::Directions;
 pub use neighbors::Neighbor;
-pub use plot::{Plot, PlotFormat};
+pub use plot::Plot;
 pub use projection::{Projection, project};
 pub use reader::Reader;
 pub use sentences::{NearLine, Pool, Sentences};

@@ -16,3 +16,5 @@ mod document;
 mod drawing;
 pub mod embeddings;
 pub mod report;
+
+pub use drawing::Format;

@@ -1,5 +1,6 @@
 //! A look at a config and its data before training: a report, a trial step, and warnings.
 
+mod bleu;
 mod report;
 mod text;
 mod warning;
@@ -14,7 +15,7 @@ use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Task, TrainingData, Visitor, with_task};
 use polyglow_train::train::{MemoryEstimate, Training, TrialReport, activations, last_step, try_step};
 use polyglow_train::workload::BatchShape;
-use polyglow_train::{Plan, Result, TrainError};
+use polyglow_train::{Plan, Result, TaskPlan, TrainError};
 use serde::Serialize;
 
 use crate::allocator;
@@ -61,6 +62,9 @@ pub(crate) struct PlanReport {
     pub(crate) max_tokens: usize,
     /// What padded lengths are multiples of.
     pub(crate) pad_multiple: usize,
+    /// How BLEU splits lines, if there are translations to score.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tokenize: Option<String>,
 }
 
 impl PlanReport {
@@ -72,6 +76,7 @@ impl PlanReport {
             has_kernels: plan.has_kernels,
             max_tokens: plan.max_tokens(),
             pad_multiple: plan.pad_multiple,
+            tokenize: (plan.task == TaskPlan::Translation).then(|| plan.config.train.tokenize.to_string()),
         }
     }
 }
@@ -130,7 +135,8 @@ pub(crate) fn inspect(training: &Training) -> anyhow::Result<Inspection> {
     let shape = model_shape(plan, tokenizers)?;
     let trial = with_task(training.setting()?, data, Trial { plan, shape: &shape })?;
     let (batches, parameters, memory, step) = trial;
-    let warnings = warning::find(&plan.config, &splits, &batches, links);
+    let mut warnings = warning::find(&plan.config, &splits, &batches, links);
+    warnings.extend(bleu::find(training)?);
     let (plan, vocabulary) = (PlanReport::new(plan), VocabularyReport::new(tokenizers));
     Ok(Inspection { plan, splits, vocabulary, parameters, links, batches, memory, step, warnings })
 }

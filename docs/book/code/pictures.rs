@@ -1,39 +1,52 @@
 //! Draws the pictures of the book that need no trained model: `pictures FOLDER`.
 
 use std::error::Error;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::{Device, Tensor};
-use plotters::coord::Shift;
-use plotters::prelude::*;
-use plotters::style::register_font;
 use polyglow_book::vocabulary;
 use polyglow_model::init::ParamInit;
 use polyglow_model::position::PositionEmbedding;
 use polyglow_model::{ModelConfig, ModelError};
 
-/// Width and height of a chart, and the size of letters, in pixels.
-const SIZE: (u32, u32) = (720, 260);
-const LETTERS: i32 = 14;
+/// Width and height of a chart, and the room for its axes, in pixels.
+const SIZE: (f64, f64) = (720.0, 260.0);
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 48.0;
+const TOP: f64 = 36.0;
+const BOTTOM: f64 = 46.0;
+/// Between the beginnings of two names of curves.
+const NAME_WIDTH: f64 = 160.0;
+/// The most places that are named.
+const NAMED: usize = 9;
 /// Colors that also differ in brightness.
-const INKS: [RGBColor; 4] = [RGBColor(0, 114, 178), RGBColor(213, 94, 0), RGBColor(0, 158, 115), RGBColor(99, 99, 99)];
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+const INKS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#636363"];
 
 /// A line, and its name.
 type Curve = (String, Vec<f64>);
 
+/// What a chart shows.
+struct Chart<'a> {
+    /// What the places are.
+    what: &'a str,
+    places: &'a [String],
+    range: (f64, f64),
+    /// Between two marks of the vertical axis.
+    step: f64,
+    /// Their names stand above the chart.
+    curves: &'a [Curve],
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = PathBuf::from(std::env::args().nth(1).ok_or("name the folder of the pictures")?);
-    register_font("sans-serif", FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT)
-        .map_err(|_| "a font is broken")?;
-    positions(&folder.join("positions.svg"))?;
+    fs::write(folder.join("positions.svg"), positions()?)?;
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/by-length.md");
-    by_length(&std::fs::read_to_string(results)?, &folder.join("by-length.svg"))
+    Ok(fs::write(folder.join("by-length.svg"), by_length(&fs::read_to_string(results)?)?)?)
 }
 
 /// Hands of the clock that positions are, and how alike positions are.
-fn positions(path: &Path) -> Result<(), Box<dyn Error>> {
+fn positions() -> Result<String, Box<dyn Error>> {
     const LEN: usize = 64;
     const HOME: usize = 20;
     let table = table(LEN, 64)?;
@@ -43,13 +56,10 @@ fn positions(path: &Path) -> Result<(), Box<dyn Error>> {
     let hands: Vec<Curve> = [0, 8, 16, 24].map(hand).into();
     let home = (format!("product with position {HOME}"), numbers(products.narrow(0, HOME, 1)));
 
-    let area = SVGBackend::new(path, (SIZE.0, 2 * SIZE.1)).into_drawing_area();
-    area.fill(&WHITE)?;
-    let (upper, lower) = area.split_vertically(SIZE.1);
     let places: Vec<String> = (0..LEN).map(|place| place.to_string()).collect();
-    chart(&upper, "position", &places, -1.1..1.1, &hands, SeriesLabelPosition::LowerLeft)?;
-    chart(&lower, "position", &places, 0.0..35.0, &[home], SeriesLabelPosition::LowerLeft)?;
-    Ok(area.present()?)
+    let upper = Chart { what: "position", places: &places, range: (-1.1, 1.1), step: 0.5, curves: &hands };
+    let lower = Chart { what: "position", places: &places, range: (0.0, 35.0), step: 5.0, curves: &[home] };
+    Ok(svg(&[upper, lower]))
 }
 
 /// The position vectors of a model.
@@ -64,7 +74,7 @@ fn table(len: usize, d_model: usize) -> Result<Tensor<2>, ModelError> {
 }
 
 /// Shares of right sentences by length: a Markdown table whose first two columns say which sentences, and how many.
-fn by_length(table: &str, path: &Path) -> Result<(), Box<dyn Error>> {
+fn by_length(table: &str) -> Result<String, Box<dyn Error>> {
     let rows = table.lines().filter(|line| line.starts_with('|') && !line.contains("---"));
     let mut rows = rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
     let names = rows.next().ok_or("the table is empty")?;
@@ -74,54 +84,55 @@ fn by_length(table: &str, path: &Path) -> Result<(), Box<dyn Error>> {
     let curves: Vec<Curve> = curves.collect::<Result<_, std::num::ParseFloatError>>()?;
     let groups: Vec<String> = rows.iter().map(|row| row[0].split(',').next().unwrap_or_default().to_owned()).collect();
 
-    let area = SVGBackend::new(path, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    chart(&area, names[0], &groups, 0.0..1.05, &curves, SeriesLabelPosition::MiddleMiddle)?;
-    Ok(area.present()?)
+    Ok(svg(&[Chart { what: names[0], places: &groups, range: (0.0, 1.05), step: 0.2, curves: &curves }]))
 }
 
-/// Curves over places that have names.
-fn chart(
-    area: &Area<'_>,
-    what: &str,
-    places: &[String],
-    range: std::ops::Range<f64>,
-    curves: &[Curve],
-    legend: SeriesLabelPosition,
-) -> Result<(), Box<dyn Error>> {
-    let last = places.len() - 1;
-    let mut chart = ChartBuilder::on(area)
-        .margin(12)
-        .margin_right(40)
-        .x_label_area_size(40)
-        .y_label_area_size(44)
-        .build_cartesian_2d(0.0..last as f64, range)?;
-    let name = |place: &f64| places.get(place.round() as usize).cloned().unwrap_or_default();
-    // Adding 0 turns a rounded -0 into 0.
-    let tenths = |value: &f64| format!("{:.1}", (value * 10.0).round() / 10.0 + 0.0);
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .x_labels(places.len().min(9))
-        .y_labels(6)
-        .light_line_style(WHITE)
-        .x_label_formatter(&name)
-        .y_label_formatter(&tenths)
-        .x_desc(what)
-        .label_style(("sans-serif", LETTERS))
-        .draw()?;
-    for ((name, values), ink) in curves.iter().zip(INKS) {
-        let points: Vec<(f64, f64)> = values.iter().enumerate().map(|(place, value)| (place as f64, *value)).collect();
-        chart
-            .draw_series([PathElement::new(points, ink.stroke_width(2))])?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], ink.stroke_width(2)));
+/// Charts, one below the other.
+fn svg(charts: &[Chart<'_>]) -> String {
+    let (width, height) = (SIZE.0, SIZE.1 * charts.len() as f64);
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"13\">\n<path fill=\"#fff\" d=\"M0 0h{width}v{height}h-{width}z\"/>\n"
+    );
+    for (number, chart) in charts.iter().enumerate() {
+        svg.extend([format!("<g transform=\"translate(0 {})\">\n", SIZE.1 * number as f64), chart.elements()]);
+        svg += "</g>\n";
     }
-    chart
-        .configure_series_labels()
-        .position(legend)
-        .background_style(WHITE.mix(0.8))
-        .label_font(("sans-serif", LETTERS))
-        .draw()?;
-    Ok(())
+    svg + "</svg>\n"
+}
+
+impl Chart<'_> {
+    fn elements(&self) -> String {
+        let (width, height) = (SIZE.0 - LEFT - RIGHT, SIZE.1 - TOP - BOTTOM);
+        let last = self.places.len() - 1;
+        let x = |place: usize| LEFT + width * place as f64 / last as f64;
+        let y = |value: f64| TOP + height * (self.range.1 - value) / (self.range.1 - self.range.0);
+        let mut out = String::new();
+        let mut line = |text: String| out += &(text + "\n");
+        let first = (self.range.0 / self.step).ceil() as i32;
+        for mark in (first..).map(|mark| f64::from(mark) * self.step).take_while(|mark| *mark <= self.range.1) {
+            let (y, end) = (y(mark), SIZE.0 - RIGHT);
+            line(format!("<path stroke=\"#ddd\" d=\"M{LEFT} {y:.1}H{end}\"/>"));
+            line(format!(
+                "<text x=\"{:.1}\" y=\"{y:.1}\" dy=\"0.32em\" text-anchor=\"end\">{mark:.1}</text>",
+                LEFT - 6.0
+            ));
+        }
+        for (place, name) in self.places.iter().enumerate().step_by(self.places.len().div_ceil(NAMED)) {
+            let below = TOP + height + 18.0;
+            line(format!("<text x=\"{:.1}\" y=\"{below}\" text-anchor=\"middle\">{name}</text>", x(place)));
+        }
+        let middle = LEFT + width / 2.0;
+        line(format!("<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>", SIZE.1 - 8.0, self.what));
+        for ((number, (name, values)), ink) in self.curves.iter().enumerate().zip(INKS) {
+            let points: Vec<String> =
+                values.iter().enumerate().map(|(place, value)| format!("{:.1},{:.1}", x(place), y(*value))).collect();
+            let points = points.join(" ");
+            line(format!("<polyline fill=\"none\" stroke=\"{ink}\" stroke-width=\"2\" points=\"{points}\"/>"));
+            let (left, middle) = (LEFT + NAME_WIDTH * number as f64, TOP / 2.0 - 2.0);
+            line(format!("<path stroke=\"{ink}\" stroke-width=\"2\" d=\"M{left:.1} {middle:.1}h16\"/>"));
+            line(format!("<text x=\"{:.1}\" y=\"{middle:.1}\" dy=\"0.32em\">{name}</text>", left + 22.0));
+        }
+        out
+    }
 }

@@ -81,6 +81,10 @@ fn measured_tables_stand_in_a_chapter_as_they_were_measured() {
         let table = read(&book().join("results").join(&name));
         let found = text.contains(&format!("<!-- results/{name} -->\n\n{table}\n<!-- end -->"));
         assert!(found, "no chapter shows `{name}` as it is");
+        // Nobody can measure it again without these.
+        let script = table.split('`').find(|code| code.contains("scripts/")).unwrap_or_default();
+        assert!(book().join("../..").join(script).is_file(), "`{name}` names no script that there is: `{script}`");
+        assert!(table.contains("2 cores") && table.contains("commit "), "`{name}` names no hardware and commit");
     }
 }
 

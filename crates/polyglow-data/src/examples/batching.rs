@@ -25,6 +25,14 @@ pub struct BatchingConfig {
 ///
 /// Examples are sorted by their padded lengths, in random order among equals, and cut into batches; then the batches
 /// are shuffled. Any position can be accessed directly, so a run can be resumed in the middle of an epoch.
+///
+/// # How random that is
+///
+/// The order of the batches is new in every epoch, and no example is left out. Who shares a batch is new only as far as there
+/// are ties: examples of equal lengths on both sides are dealt anew, those of other lengths stay where their lengths put
+/// them. The more examples there are of each pair of lengths, the more is mixed. On 30 000 pairs of 4 to 40 tokens in batches
+/// of 4 096, 72 % of an example's neighbors in a batch are its neighbors again in the next epoch, on 3 000 such pairs 96 % (a
+/// test counts them). In return there is hardly any padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpochPlan {
     order: Vec<u32>,

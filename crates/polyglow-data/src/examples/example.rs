@@ -79,14 +79,16 @@ pub struct PartReport {
 }
 
 impl Filter {
-    /// The filter that the `[data]` table asks for, for a corpus of this content.
-    pub fn new(config: &DataConfig, content: Content) -> Self {
-        // A text that is read in windows may have lines of any length.
-        let max_len = if config.context_len.is_some() { usize::from(u16::MAX) } else { config.max_len };
+    /// The filter that the `[data]` table asks for, for a corpus of this content; none for a text that is read in windows,
+    /// whose lines may have any length, and where blank ones divide documents.
+    pub fn new(config: &DataConfig, content: Content) -> Option<Self> {
+        if config.context_len.is_some() {
+            return None;
+        }
         // A label is one token, however long what it belongs to.
         let is_labeled = matches!(content, Content::LabeledText | Content::Images);
         let max_length_ratio = if is_labeled { f64::INFINITY } else { config.max_length_ratio };
-        Self { max_len, max_length_ratio }
+        Some(Self { max_len: config.max_len, max_length_ratio })
     }
 
     /// Why a pair with these lengths, in tokens, is left out; `None` if it is kept.
@@ -102,6 +104,18 @@ impl Filter {
             None
         }
     }
+}
+
+/// Why a pair is left out of training: by the filter, if there is one, or because an id cache cannot hold it. `None` if it
+/// is kept.
+///
+/// The missing side of one-sided text must not count as empty: `src_len` is then that of the text, too.
+pub fn left_out(filter: Option<&Filter>, src_len: usize, tgt_len: usize) -> Option<Reason> {
+    // Two bytes per length keep the cache's tables small, and no model takes sentences longer than that.
+    if src_len.max(tgt_len) > usize::from(u16::MAX) {
+        return Some(Reason::TooLong);
+    }
+    filter.and_then(|filter| filter.reject(src_len, tgt_len))
 }
 
 impl SideReport {

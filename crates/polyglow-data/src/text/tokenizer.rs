@@ -15,9 +15,11 @@ mod config;
 mod guard;
 #[cfg(feature = "training")]
 mod marked;
+mod shown;
 mod sides;
 #[cfg(feature = "training")]
 mod train;
+mod written;
 
 #[cfg(feature = "training")]
 pub(crate) use config::planned_len;
@@ -26,6 +28,7 @@ pub use guard::is_guarded;
 use guard::{failed, guarded};
 #[cfg(feature = "training")]
 pub(crate) use marked::WORD_START;
+use shown::Spelling;
 pub use sides::Tokenizers;
 #[cfg(feature = "training")]
 pub use train::{Progress, Stage};
@@ -57,6 +60,7 @@ pub struct Tokenizer {
     name: String,
     special: SpecialIds,
     vocab_size: usize,
+    spelling: Spelling,
 }
 
 impl Tokenizer {
@@ -102,7 +106,8 @@ impl Tokenizer {
             let problem = format!("its ids go up to {}, but it has only {} tokens", vocab_size - 1, vocab.len());
             return Err(failed(name)(problem.into()));
         }
-        Ok(Self { inner, name: name.to_owned(), special, vocab_size })
+        let decoder = serde_json::to_value(inner.get_decoder()).map_err(|error| failed(name)(error.into()))?;
+        Ok(Self { inner, name: name.to_owned(), special, vocab_size, spelling: Spelling::new(&decoder) })
     }
 
     /// Writes the `tokenizer.json` to `path`.
@@ -180,7 +185,8 @@ impl Tokenizer {
         self.special
     }
 
-    /// The spelling of the token `id` in the vocabulary; `None` if there is no such token.
+    /// The spelling of the token `id` in the vocabulary; `None` if there is no such token. [`Self::shown`] is the token as
+    /// people read it.
     pub fn token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }

@@ -6,7 +6,8 @@ use std::ops::RangeInclusive;
 use super::AlignedPair;
 use super::random::SplitMix64;
 
-/// Strings up to this length may repeat, because there are too few different ones.
+/// Strings up to this length may repeat, because there are too few different ones: 121 of the 500 in `test` and 111 in `valid`
+/// are also in `train`.
 const LONGEST_REPEATABLE: usize = 3;
 
 const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];

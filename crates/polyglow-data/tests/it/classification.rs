@@ -28,7 +28,7 @@ fn build(config: &DataConfig, content: Content, split: Split) -> (TempDir, Arc<I
     let tokenizers = Tokenizers::train(&words, &corpus, &mut |_, _| {}).unwrap();
     let (dir, filter) = (tempfile::tempdir().unwrap(), Filter::new(config, content));
     let path = dir.path().join("ids");
-    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {}).unwrap();
+    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {}).unwrap();
     (dir, Arc::new(cache))
 }
 

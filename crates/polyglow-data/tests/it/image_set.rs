@@ -78,7 +78,7 @@ fn another_set_has_the_labels_of_the_first() {
     assert_eq!((set.label_ids, &set.labels), (vec![1, 1], &labels));
     fs::rename(dir.path().join("red"), dir.path().join("blue")).unwrap();
     let error = read_folder(dir.path(), &RGB, Some(&labels)).unwrap_err().to_string();
-    assert!(error.contains("blue`: its name is none of the labels"), "{error}");
+    assert!(error.contains("blue`: its name is not a label"), "{error}");
 }
 
 #[test]

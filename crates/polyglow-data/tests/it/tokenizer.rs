@@ -340,3 +340,50 @@ fn tokens_know_their_words() {
         assert!(compared > 10, "{kind:?}");
     }
 }
+
+#[test]
+fn tokens_are_shown_as_text_and_parts_of_a_character_together() {
+    // Room for no merge: every byte is a token.
+    let bytes = TokenizerConfig { vocab_size: 260, ..config(Kind::Bpe) };
+    let text = "彼は très 学生 שלום";
+    let tokenizer = Tokenizer::train(&bytes, std::iter::once(Ok(text.to_owned())), &mut |_, _| {}).unwrap();
+    let ids = tokenizer.encode(text).unwrap();
+    assert_eq!(ids.len(), text.len() + 1);
+    let shown = tokenizer.shown_together(&ids);
+    let rows: Vec<&str> = shown.iter().map(|(text, _)| text.as_str()).collect();
+    assert_eq!(rows[..9], ["▁", "彼", "は", "▁", "t", "r", "è", "s", "▁"]);
+    assert_eq!(rows.concat(), "▁彼は▁très▁学生▁שלום");
+    assert_eq!(shown[..2], [("▁".to_owned(), 1), ("彼".to_owned(), 3)]);
+    assert_eq!(ids[1..4].iter().map(|id| tokenizer.shown(*id)).collect::<Vec<_>>(), ["⟨E5⟩", "⟨BD⟩", "⟨BC⟩"]);
+    // A character that is cut off stays what it is.
+    assert_eq!(
+        tokenizer.shown_together(&ids[2..5]),
+        [("⟨BD⟩".to_owned(), 1), ("⟨BC⟩".to_owned(), 1), ("⟨E3⟩".to_owned(), 1)]
+    );
+    assert_eq!(tokenizer.shown_together(&[2, 900]), [("</s>".to_owned(), 1), ("#900".to_owned(), 1)]);
+}
+
+#[test]
+fn every_kind_shows_spaces_alike() {
+    let shown = |kind: Kind| {
+        let tokenizer = train(&config(kind));
+        let ids = tokenizer.encode("the dog").unwrap();
+        tokenizer.shown_together(&ids).into_iter().map(|(text, _)| text).collect::<Vec<_>>().join("|")
+    };
+    // The space is that before a word, that behind it, or a token of its own, as the kind has it.
+    for (kind, with_spaces) in
+        [(Kind::Bpe, "▁the▁dog"), (Kind::WordBpe, "the▁dog▁"), (Kind::Unigram, "▁the▁dog"), (Kind::Char, "the▁dog")]
+    {
+        assert_eq!(shown(kind).replace('|', ""), with_spaces, "{}", kind.name());
+    }
+    assert_eq!(shown(Kind::Word), "the|dog");
+    for kind in TRAINED {
+        let tokenizer = train(&config(kind));
+        for text in nasty() {
+            let ids = tokenizer.encode(&text).unwrap();
+            let rows = tokenizer.shown_together(&ids);
+            assert_eq!(rows.iter().map(|(_, count)| count).sum::<usize>(), ids.len(), "{text:?}");
+            assert!(rows.iter().all(|(text, _)| !text.contains(char::is_whitespace)), "{rows:?}");
+        }
+    }
+}

@@ -139,6 +139,17 @@ fn digit_strings_longer_than_three_occur_once() {
 }
 
 #[test]
+fn so_many_held_out_sentences_are_in_training_as_the_documentation_says() {
+    let in_train = |splits: &'static Splits| {
+        let train: HashSet<&String> = splits[0].1.iter().map(|pair| &pair.src).collect();
+        let count = |pairs: &[AlignedPair]| pairs.iter().filter(|pair| train.contains(&pair.src)).count();
+        splits[1..].iter().map(|(name, pairs)| (*name, count(pairs))).collect::<Vec<_>>()
+    };
+    assert_eq!(in_train(&DIGITS), [("valid", 111), ("test", 121), ("test_long", 0)]);
+    assert_eq!(in_train(&MINI_EN_DE), [("valid", 0), ("test", 0), ("test_comp", 0), ("test_deep", 0)]);
+}
+
+#[test]
 fn a_directory_that_cannot_be_made_is_an_error_with_its_path() {
     let dir = tempfile::tempdir().unwrap();
     let blocked = dir.path().join("file");

@@ -1,7 +1,13 @@
 //! The options of sacreBLEU's metrics under its own names, and what they are called here.
 
-use polyglow_metrics::{BleuOptions, ChrfOptions, Smoothing, TerOptions};
+use polyglow_metrics::{BleuOptions, ChrfOptions, Smoothing, TerOptions, Tokenizer, TokenizerName};
 use serde::Deserialize;
+
+/// One of the tokenizers that need no file.
+pub(crate) fn golden_tokenizer(name: &str) -> Tokenizer {
+    let name: TokenizerName = name.parse().expect("sacreBLEU knows the tokenizer");
+    name.open(None, None).expect("it needs no file")
+}
 
 /// The options of sacreBLEU's `BLEU`, with its names.
 #[derive(Deserialize)]
@@ -22,7 +28,7 @@ impl BleuArguments {
         let tokenizer = self.tokenize.as_deref().unwrap_or("13a");
         let method = self.smooth_method.as_deref().unwrap_or("exp");
         BleuOptions {
-            tokenizer: tokenizer.parse().expect("sacreBLEU knows the tokenizer"),
+            tokenizer: golden_tokenizer(tokenizer),
             smoothing: Smoothing::new(method, self.smooth_value).expect("sacreBLEU knows the method"),
             lowercase: self.lowercase,
             effective_order: self.effective_order,

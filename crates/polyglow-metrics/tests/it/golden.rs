@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use polyglow_metrics::{Metric, Score, Tokenizer, corpus_score, sentence_scores};
+use polyglow_metrics::{Metric, Score, corpus_score, sentence_scores};
 use serde::Deserialize;
 
-use crate::arguments::{BleuArguments, ChrfArguments, TerArguments};
+use crate::arguments::{BleuArguments, ChrfArguments, TerArguments, golden_tokenizer};
 
 /// Room for another standard library's logarithm and exponential, and for Python 3.12's more exact `sum`.
 const TOLERANCE: f64 = 1e-11;
@@ -45,13 +45,13 @@ struct BleuCase {
 impl Golden {
     /// Compares every number, token, signature and line with ours.
     pub(crate) fn check(&self, name: &str) {
-        for (tokenizer, lines) in &self.tokens {
-            let tokenizer: Tokenizer = tokenizer.parse().expect("sacreBLEU knows the tokenizer");
+        for (name_of_tokenizer, lines) in &self.tokens {
+            let tokenizer = golden_tokenizer(name_of_tokenizer);
             for (line, expected) in self.hypotheses.iter().zip(lines) {
                 let text = tokenizer.tokenize(line);
                 let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
                 let tokens = text.split(is_space).filter(|token| !token.is_empty());
-                assert_eq!(&tokens.collect::<Vec<_>>(), expected, "{name}: {tokenizer} of {line:?}");
+                assert_eq!(&tokens.collect::<Vec<_>>(), expected, "{name}: {name_of_tokenizer} of {line:?}");
             }
         }
         for bleu in &self.bleu {

@@ -3,4 +3,5 @@
 mod arguments;
 mod golden;
 mod oracle;
+mod segmentation;
 mod significance;

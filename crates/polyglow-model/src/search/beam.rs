@@ -99,12 +99,7 @@ pub fn search(
         let newest: Vec<u32> = live.iter().map(|hypothesis| *hypothesis.ids.last().unwrap_or(&marks.bos)).collect();
         let rules: Vec<Rule> =
             live.iter().map(|live| Rule::new(live, &sentences[live.sentence], config, marks)).collect();
-        let mut wanted: Vec<Vec<u32>> = rules.iter().map(|rule| rule.wanted.clone()).collect();
-        if wanted.iter().all(Vec::is_empty) {
-            wanted.clear();
-        }
-        let reach = rules.iter().map(Rule::reach).max().unwrap_or(0);
-        let candidates = next.advance(&newest, num_candidates(config).saturating_add(reach), &wanted);
+        let candidates = candidates(next, &newest, &rules, num_candidates(config));
 
         let (mut kept, mut rows) = (Vec::new(), Vec::new());
         let (mut first, mut taken) = (0, Taken::default());
@@ -112,9 +107,10 @@ pub fn search(
             let range = first..first + group.len();
             let sentence = &sentences[group[0].sentence];
             let choices = continuations(group, &candidates[range.clone()], &rules[range]);
-            let choices = choose(choices, group, sentence, config, marks, &mut taken);
+            let choices = choose(choices, group, sentence, config, marks, taken.before(group[0].sentence));
             let ended = &mut ended[group[0].sentence * num_groups + group[0].group];
             let grown = extend(group, &choices, ended, sentence, config, marks);
+            taken.ids.extend(grown.iter().filter_map(|(_, hypothesis)| hypothesis.ids.last()));
             if grown.is_empty() && ended.is_empty() {
                 end_unfinished(group.iter(), ended, sentence, config);
             } else if group[0].ids.len() + 1 >= sentence.max_len {
@@ -142,6 +138,26 @@ fn start(sentences: &[Sentence], num_groups: usize) -> Vec<Live> {
     pairs.map(begin).collect()
 }
 
+/// What may come next in each row: the `count` most probable tokens and as many more as the row's rule may exclude, and what
+/// the rule asks for. A row gets the same whatever other rows ask for, so that no sentence depends on its batch.
+fn candidates(next: &mut impl NextToken, newest: &[u32], rules: &[Rule], count: usize) -> Vec<Vec<Candidate>> {
+    let counts: Vec<usize> = rules.iter().map(|rule| count.saturating_add(rule.reach())).collect();
+    let mut asked: Vec<Vec<u32>> = rules.iter().map(Rule::asked).collect();
+    if asked.iter().all(Vec::is_empty) {
+        asked.clear();
+    }
+    let mut rows = next.advance(newest, counts.iter().copied().max().unwrap_or(0), &asked);
+    for (number, (row, count)) in rows.iter_mut().zip(counts).enumerate() {
+        let asked = asked.get(number).map_or(&[][..], Vec::as_slice);
+        let mut place = 0;
+        row.retain(|candidate| {
+            place += 1;
+            place <= count || asked.contains(&candidate.id)
+        });
+    }
+    rows
+}
+
 /// How many of the most probable tokens each hypothesis asks for.
 fn num_candidates(config: &SearchConfig) -> usize {
     let (num_groups, width) = config.groups();
@@ -167,35 +183,43 @@ fn continuations(group: &[Live], candidates: &[Vec<Candidate>], rules: &[Rule]) 
     choices
 }
 
-/// The tokens that the groups of a sentence have taken so far at one position.
+/// The tokens with which the hypotheses of a sentence's groups have gone on so far at one position.
 #[derive(Debug, Default)]
 struct Taken {
     sentence: usize,
     ids: Vec<u32>,
 }
 
+impl Taken {
+    /// Those of the groups before the next one, which is of this sentence.
+    fn before(&mut self, sentence: usize) -> &[u32] {
+        if self.sentence != sentence {
+            *self = Self { sentence, ids: Vec::new() };
+        }
+        &self.ids
+    }
+}
+
 /// What a group goes on with, best first: by probability, by chance, or with regard to the groups before it and to
-/// constraints.
+/// constraints. `taken` are the tokens of the groups before it: each time that one is there costs the diversity penalty
+/// (Vijayakumar et al., 2018, equation 5 with Hamming diversity).
 fn choose(
     mut choices: Vec<Continuation>,
     group: &[Live],
     sentence: &Sentence,
     config: &SearchConfig,
     marks: Marks,
-    taken: &mut Taken,
+    taken: &[u32],
 ) -> Vec<Continuation> {
-    let (num_groups, width) = config.groups();
+    let (_, width) = config.groups();
     if config.method == SearchMethod::Sample {
         let key = [config.seed, sentence.number, group[0].group as u64, group[0].ids.len() as u64];
         sample::draw(&mut choices, group[0].score, config, &key);
         choices.truncate(1);
         return choices;
     }
-    if taken.sentence != group[0].sentence {
-        *taken = Taken { sentence: group[0].sentence, ids: Vec::new() };
-    }
     for choice in &mut choices {
-        let times = taken.ids.iter().filter(|&&id| id == choice.id).count();
+        let times = taken.iter().filter(|&&id| id == choice.id).count();
         choice.rank -= times as f32 * config.diversity_penalty as f32;
     }
     choices.sort_by(Continuation::order);
@@ -203,9 +227,6 @@ fn choose(
         choices.truncate(if width == 1 { 1 } else { 2 * width });
     } else {
         choices = constraint::allocate(&choices, group, &sentence.constraints, width, marks.eos);
-    }
-    if num_groups > 1 {
-        taken.ids.extend(choices.iter().take(width).map(|choice| choice.id));
     }
     choices
 }

@@ -51,8 +51,9 @@ pub struct SearchConfig {
     /// Groups that the beam is divided into, each kept apart from those before it (Vijayakumar et al., 2018); a divisor
     /// of `beam_size`; default 1, off.
     pub diversity_groups: usize,
-    /// Subtracted from a token's log-probability for each earlier group that has it at this position, in nats; default
-    /// 0.5.
+    /// Subtracted from a token's log-probability for each hypothesis of an earlier group that goes on with it at this
+    /// position, in nats: the Hamming diversity of Vijayakumar et al. It ranks the tokens of this position and is no part of
+    /// scores; default 0.5.
     pub diversity_penalty: f64,
     /// Sampling: divides log-probabilities; below 1 sharper, above 1 flatter; default 1.
     pub temperature: f64,
@@ -91,6 +92,14 @@ impl SearchConfig {
     #[must_use]
     pub fn greedy(&self) -> Self {
         Self { method: SearchMethod::Beam, beam_size: 1, diversity_groups: 1, ..self.clone() }
+    }
+
+    /// With this number of samples, where samples are drawn. The best of several is no fair draw: shorter and likelier texts
+    /// win.
+    #[must_use]
+    pub fn drawing(self, samples: usize) -> Self {
+        let beam_size = if self.method == SearchMethod::Sample { samples } else { self.beam_size };
+        Self { beam_size, ..self }
     }
 
     /// Checks the ranges, and what depends on each other.

@@ -32,6 +32,14 @@ pub(super) fn num_open(met: &[usize], constraints: &[Vec<u32>]) -> usize {
     unmet(met, constraints).map(|(_, phrase)| phrase.len()).sum()
 }
 
+/// Every token that begins a constraint that is not met or goes on with it, wherever in it the hypothesis may then be.
+pub(super) fn continuing(met: &[usize], constraints: &[Vec<u32>]) -> Vec<u32> {
+    let mut ids: Vec<u32> = unmet(met, constraints).flat_map(|(met, phrase)| &phrase[..=met]).copied().collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
 /// The next token of every constraint that is not met.
 pub(super) fn wanted(met: &[usize], constraints: &[Vec<u32>]) -> Vec<u32> {
     unmet(met, constraints).map(|(met, phrase)| phrase[met]).collect()

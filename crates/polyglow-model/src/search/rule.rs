@@ -7,7 +7,7 @@ use super::{Candidate, SearchConfig, constraint};
 #[derive(Debug, Default)]
 pub(super) struct Rule<'a> {
     /// Tokens that constraints ask for next, or the one that a prefix forces.
-    pub(super) wanted: Vec<u32>,
+    wanted: Vec<u32>,
     /// Only the wanted tokens are allowed.
     only_wanted: bool,
     /// Set when few positions are left: a token must not make a constraint impossible to meet.
@@ -29,6 +29,13 @@ struct Deadline<'a> {
 }
 
 impl Deadline<'_> {
+    /// The tokens that are allowed: each begins a phrase or goes on with one, since all phrases do not fit from their starts.
+    fn allowed(&self) -> Vec<u32> {
+        let mut ids = constraint::continuing(self.met, self.constraints);
+        ids.retain(|&id| self.allows(id));
+        ids
+    }
+
     fn allows(&self, id: u32) -> bool {
         let met = constraint::advance(self.met, self.constraints, id);
         constraint::num_missing(&met, self.constraints) <= self.room
@@ -62,7 +69,15 @@ impl<'a> Rule<'a> {
         }
     }
 
-    /// How many of the most probable tokens the rule may move down or exclude; so many more candidates are needed.
+    /// Tokens that are to be among the candidates, however improbable: what is wanted, and all that a deadline leaves.
+    pub(super) fn asked(&self) -> Vec<u32> {
+        let mut asked = self.wanted.clone();
+        asked.extend(self.deadline.iter().flat_map(Deadline::allowed).filter(|id| !self.wanted.contains(id)));
+        asked
+    }
+
+    /// How many of the most probable tokens the rule may move down or exclude; so many more candidates are needed. What a
+    /// deadline excludes does not count: all that it leaves is asked for.
     pub(super) fn reach(&self) -> usize {
         self.forbidden.len() + self.repeated.len()
     }

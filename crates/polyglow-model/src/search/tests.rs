@@ -1,3 +1,6 @@
+mod batch;
+mod groups;
+
 use super::{Candidate, Hypothesis, LengthPenalty, Marks, NextToken, SearchConfig, SearchMethod, Sentence, search};
 
 const MARKS: Marks = Marks { bos: 0, eos: 1 };
@@ -8,15 +11,20 @@ const EVERYTHING: usize = 500;
 
 /// A language model that is a table: the distribution after a prefix is a fixed function of sentence and prefix.
 struct Table {
+    vocab_size: u32,
     rows: Vec<(u32, Vec<u32>)>,
 }
 
 impl Table {
     fn new(sentences: &[u32]) -> Self {
-        Self { rows: sentences.iter().map(|&sentence| (sentence, Vec::new())).collect() }
+        Self::with_vocab(VOCAB_SIZE, sentences)
     }
 
-    fn log_probs(sentence: u32, prefix: &[u32]) -> Vec<f32> {
+    fn with_vocab(vocab_size: u32, sentences: &[u32]) -> Self {
+        Self { vocab_size, rows: sentences.iter().map(|&sentence| (sentence, Vec::new())).collect() }
+    }
+
+    fn log_probs(vocab_size: u32, sentence: u32, prefix: &[u32]) -> Vec<f32> {
         let weight = |id: u32| {
             let mut bits = u64::from(sentence) << 32 | u64::from(id);
             for &token in prefix {
@@ -25,8 +33,8 @@ impl Table {
             bits = (bits ^ (bits >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             if id == MARKS.bos { 0.0 } else { 0.05 + (bits >> 40) as f32 / (1u64 << 24) as f32 }
         };
-        let sum: f32 = (0..VOCAB_SIZE).map(weight).sum();
-        (0..VOCAB_SIZE).map(|id| (weight(id) / sum).ln()).collect()
+        let sum: f32 = (0..vocab_size).map(weight).sum();
+        (0..vocab_size).map(|id| (weight(id) / sum).ln()).collect()
     }
 }
 
@@ -34,7 +42,7 @@ impl NextToken for Table {
     fn advance(&mut self, newest: &[u32], count: usize, wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>> {
         self.rows.iter_mut().zip(newest).for_each(|((_, prefix), &id)| prefix.push(id));
         let best = |(row, (sentence, prefix)): (usize, &(u32, Vec<u32>))| {
-            let log_probs = Table::log_probs(*sentence, prefix);
+            let log_probs = Self::log_probs(self.vocab_size, *sentence, prefix);
             let mut candidates: Vec<Candidate> =
                 (0u32..).zip(log_probs).map(|(id, log_prob)| Candidate { id, log_prob }).collect();
             candidates.sort_by(|left, right| right.log_prob.total_cmp(&left.log_prob));
@@ -69,7 +77,7 @@ fn exhaustive(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
         let mut longer = Vec::new();
         for (ids, log_prob) in open {
             let prefix: Vec<u32> = std::iter::once(MARKS.bos).chain(ids.iter().copied()).collect();
-            for (id, next) in (0u32..).zip(Table::log_probs(sentence, &prefix)) {
+            for (id, next) in (0u32..).zip(Table::log_probs(VOCAB_SIZE, sentence, &prefix)) {
                 let mut ids: Vec<u32> = ids.clone();
                 if id == MARKS.eos {
                     let log_prob = log_prob + next;
@@ -170,7 +178,7 @@ fn one_beam_takes_the_most_probable_token_each_time() {
             let found = find(&[sentence], &config);
             let mut prefix = vec![MARKS.bos];
             while prefix.len() <= MAX_LEN {
-                let log_probs = Table::log_probs(sentence, &prefix);
+                let log_probs = Table::log_probs(VOCAB_SIZE, sentence, &prefix);
                 let score = |id: u32| {
                     let seen = prefix[1..].contains(&id);
                     log_probs[id as usize] * if seen { penalty as f32 } else { 1.0 }
@@ -188,26 +196,6 @@ fn one_beam_takes_the_most_probable_token_each_time() {
 }
 
 #[test]
-fn groups_avoid_what_the_groups_before_them_took() {
-    let groups = |diversity_penalty| SearchConfig {
-        diversity_groups: 2,
-        diversity_penalty,
-        ..config(4, LengthPenalty::Average)
-    };
-    for sentence in 0..10 {
-        let alone = find(&[sentence], &config(2, LengthPenalty::Average));
-        // Without a penalty each group is a search of its own.
-        let equal = find(&[sentence], &groups(0.0));
-        assert_eq!(equal[0].iter().step_by(2).collect::<Vec<_>>(), alone[0].iter().collect::<Vec<_>>());
-        let apart = find(&[sentence], &groups(100.0));
-        let mut firsts: Vec<Option<&u32>> = apart[0].iter().map(|hypothesis| hypothesis.ids.first()).collect();
-        firsts.sort_unstable();
-        firsts.dedup();
-        assert!(firsts.len() > 1, "{apart:?}");
-    }
-}
-
-#[test]
 fn samples_are_sequences_as_often_as_they_are_probable() {
     let config = SearchConfig { method: SearchMethod::Sample, ..config(1000, LengthPenalty::None) };
     let wish = Sentence { max_len: 40, ..plain(3) };
@@ -219,20 +207,5 @@ fn samples_are_sequences_as_often_as_they_are_probable() {
         // Four standard deviations.
         let tolerance = 4.0 * (probability * (1.0 - probability) / 1000.0).sqrt();
         assert!((share - probability).abs() < tolerance, "{share} is not {probability}");
-    }
-}
-
-#[test]
-fn a_batch_gives_what_each_sentence_gives_alone() {
-    let sentences: Vec<u32> = (0..12).collect();
-    let beams = [1, 2, 3].map(|beam_size| config(beam_size, LengthPenalty::Wu));
-    let diverse = SearchConfig { diversity_groups: 2, ..config(4, LengthPenalty::None) };
-    let samples = SearchConfig { method: SearchMethod::Sample, top_p: 0.9, ..config(3, LengthPenalty::None) };
-    let careful = SearchConfig { repetition_penalty: 1.5, no_repeat_ngram: 2, ..config(2, LengthPenalty::Wu) };
-    for config in beams.into_iter().chain([diverse, samples, careful]) {
-        let together = find(&sentences, &config);
-        for (&sentence, found) in sentences.iter().zip(&together) {
-            assert_eq!(&find(&[sentence], &config)[0], found);
-        }
     }
 }

@@ -1,12 +1,14 @@
 //! The `[train]` section: how long, how fast, and by which measure a model is trained.
 
-use polyglow_metrics::Tokenizer;
+use std::path::PathBuf;
+
+use polyglow_metrics::{Tokenizer, TokenizerChoice};
 use polyglow_model::Precision;
 use serde::{Deserialize, Serialize};
 
 use super::max_tokens::MaxTokens;
 
-use crate::error::{Result, ensure};
+use crate::error::{Result, ensure, usage, with_hint};
 
 /// The update rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,8 +132,15 @@ pub struct TrainConfig {
     /// `"bleu"`, `"chrf"` or `"loss"`: what `best` and `patience` follow; default `"bleu"` for translation, else `"loss"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_metric: Option<BestMetric>,
-    /// BLEU's tokenizer: `"13a"`, `"intl"`, `"char"`, `"zh"` or `"none"`; default `"13a"`.
-    pub tokenize: Tokenizer,
+    /// BLEU's tokenizer: `"auto"`, or one of sacreBLEU's names; default `"auto"`, which follows `data.tgt`, and where that
+    /// names no language whose script has no spaces, the script of the target text.
+    pub tokenize: TokenizerChoice,
+    /// Folder of a compiled MeCab dictionary, for `ja-mecab` and `ko-mecab`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dictionary: Option<PathBuf>,
+    /// A SentencePiece model, for `flores101` and `flores200`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spm: Option<PathBuf>,
     /// Steps between validations; default 1000.
     pub validate_every: u64,
     /// Steps between checkpoints; default 1000.
@@ -167,7 +176,9 @@ impl Default for TrainConfig {
             weight_decay: 0.0,
             ema_decay: 0.0,
             best_metric: None,
-            tokenize: Tokenizer::default(),
+            tokenize: TokenizerChoice::Auto,
+            dictionary: None,
+            spm: None,
             validate_every: 1000,
             save_every: 1000,
             log_every: 50,
@@ -186,6 +197,20 @@ impl TrainConfig {
         self.validate_counts()?;
         self.validate_rates()?;
         self.validate_schedule()
+    }
+
+    /// BLEU's tokenizer, which is looked for in the references where it is left open.
+    ///
+    /// # Errors
+    /// It needs a dictionary or a model that is missing or cannot be used
+    /// ([`ErrorKind::Usage`](crate::ErrorKind::Usage)).
+    pub fn bleu_tokenizer<'a>(&self, references: impl IntoIterator<Item = &'a str>) -> Result<Tokenizer> {
+        let name = self.tokenize.of_text(references, self.dictionary.is_some());
+        name.open(self.dictionary.as_deref(), self.spm.as_deref()).map_err(|error| {
+            let advice = "`train.dictionary` names the folder of a dictionary, `train.spm` the file of a model; \
+                          `train.tokenize = \"char\"` needs neither";
+            with_hint(usage(error), advice)
+        })
     }
 
     fn validate_counts(&self) -> Result<()> {
@@ -263,6 +288,8 @@ impl TrainConfig {
 
 #[cfg(test)]
 mod tests {
+    use polyglow_metrics::TokenizerName;
+
     use super::*;
 
     fn error(toml: &str) -> String {
@@ -304,7 +331,7 @@ mod tests {
         let config: TrainConfig = toml::from_str(toml).expect("every name is known");
         assert_eq!(config.schedule, ScheduleKind::InverseSqrt);
         assert_eq!(config.optimizer, OptimizerKind::Adamw);
-        assert_eq!(config.tokenize, Tokenizer::V13a);
+        assert_eq!(config.tokenize, TokenizerChoice::Named(TokenizerName::V13a));
         assert_eq!(config.best_metric, Some(BestMetric::Chrf));
     }
 }

@@ -45,7 +45,8 @@ pub fn recorded<'a>(records: impl IntoIterator<Item = &'a Value>) -> impl Iterat
 
 #[cfg(test)]
 mod tests {
-    use crate::predict::evaluation::{Scores, Signatures, TranslationScores};
+    use crate::predict::evaluation::Scores;
+    use crate::predict::scoring::{Signatures, TranslationScores};
 
     use super::*;
 
@@ -53,8 +54,9 @@ mod tests {
     fn every_score_that_is_recorded_has_a_title() {
         let signatures = Signatures { bleu: String::new(), chrf: String::new() };
         let translations = Some(TranslationScores { bleu: 1.0, chrf: 1.0, exact_match: 1.0, signatures });
-        let (accuracy, bits_per_byte) = (Some(1.0), Some(1.0));
-        let scores = Scores { translations, accuracy, token_accuracy: 1.0, loss: 1.0, perplexity: 1.0, bits_per_byte };
+        let (accuracy, token_accuracy, bits_per_byte) = (Some(1.0), Some(1.0), Some(1.0));
+        let (loss, perplexity, truncated) = (1.0, 1.0, None);
+        let scores = Scores { translations, accuracy, token_accuracy, loss, perplexity, bits_per_byte, truncated };
         let record = serde_json::to_value(scores).unwrap();
         assert_eq!(recorded([&record]).count(), SCORES.len());
         let num_scores = record.as_object().unwrap().values().filter(|value| value.is_number()).count();

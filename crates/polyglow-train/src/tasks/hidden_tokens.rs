@@ -72,17 +72,18 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
     let longest = runner.longest;
     let mut rows: Vec<(u64, Vec<u32>)> =
         (0..).zip(runner.tgt.encode_batch(&texts).context("encoding the text")?).collect();
-    let too_long = rows.iter().filter(|(_, ids)| ids.len() > longest).count();
+    let truncated: Vec<bool> = rows.iter().map(|(_, ids)| ids.len() > longest).collect();
+    let too_long = truncated.iter().filter(|truncated| **truncated).count();
     if too_long > 0 {
         tracing::warn!(
             "{too_long} texts are longer than the model's {longest} tokens: only their first {longest} tokens are scored"
         );
     }
+    let (special, vocab_size) = (runner.tgt.special(), runner.tgt.vocab_size());
     for (_, ids) in &mut rows {
         ids.truncate(longest);
     }
-    let (special, vocab_size) = (runner.tgt.special(), runner.tgt.vocab_size());
-    let forced = runner.shortest_first(
+    let mut forced = runner.shortest_first(
         &rows,
         |(_, ids)| ids.len() + 1,
         |rows| {
@@ -92,9 +93,10 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
             let ids = upload_rows(&shown, &runner.device);
             let log_probs = runner
                 .log_probs(|_, member| Predict::<Text>::predict(&member.model, Text { ids: ids.clone() }).logits());
-            let found = at_targets(&log_probs, asked, shown.len, Some(special.pad));
+            let found = at_targets(&log_probs, asked, shown.len, Some(special.pad), &[]);
             Ok(found.iter().map(|row| Forced::new(row)).collect())
         },
     )?;
+    forced.iter_mut().zip(truncated).for_each(|(forced, truncated)| forced.truncated = truncated);
     Ok(Evaluation::of_forced(forced))
 }

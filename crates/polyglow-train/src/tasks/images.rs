@@ -7,7 +7,7 @@ use polyglow_data::image_set::ImageSet;
 use polyglow_data::sources::{ImageBatch, ImageSource};
 use polyglow_model::{Image, Model, Predict};
 
-use super::labels::{Guess, check_labels, guesses, label_ids};
+use super::labels::{Guess, check_labels, guesses, label_ids, no_labels};
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
 use crate::device::upload;
 use crate::error::{Result, ensure};
@@ -78,13 +78,14 @@ pub(super) fn evaluate(runner: &Runner, images: &ImageSet) -> Result<Evaluation>
     let labels = label_ids(&names, &runner.tgt)?;
     let rows: Vec<(&[u8], i32)> =
         (0..images.len()).map(|index| (images.example(index).pixels, labels[index])).collect();
+    let never = no_labels(runner.tgt.special());
     let forced = runner.shortest_first(
         &rows,
         |(pixels, _)| pixels.len() + 1,
         |rows| {
             let pixels: Vec<&[u8]> = rows.iter().map(|(pixels, _)| *pixels).collect();
             let labels = rows.iter().map(|(_, label)| *label).collect();
-            let found = at_targets(&log_probs(runner, &pixels), labels, 1, None);
+            let found = at_targets(&log_probs(runner, &pixels), labels, 1, None, &never);
             Ok(found.iter().map(|row| Forced::new(row)).collect())
         },
     )?;

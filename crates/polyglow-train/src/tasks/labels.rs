@@ -17,7 +17,7 @@ use crate::device::{upload, upload_rows};
 use crate::error::{Context, Result, failed, with_hint};
 use crate::predict::evaluation::Evaluation;
 use crate::predict::runner::Runner;
-use crate::predict::teacher_forcing::{Forced, at_targets};
+use crate::predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
 /// Labels that are listed in a message.
@@ -84,16 +84,18 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
     let names: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
     check_labels(&names, &runner.tgt)?;
     let texts: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
-    let rows: Vec<(Vec<Vec<u32>>, i32)> =
-        encode(runner, &texts)?.into_iter().zip(label_ids(&names, &runner.tgt)?).collect();
+    let rows: Vec<(Row, i32)> = encode(runner, &texts)?.into_iter().zip(label_ids(&names, &runner.tgt)?).collect();
+    let never = no_labels(runner.tgt.special());
     let forced = runner.shortest_first(
         &rows,
-        |(ids, _)| width(ids).max(2),
+        |(row, _)| row.width().max(2),
         |rows| {
-            let texts: Vec<&Vec<Vec<u32>>> = rows.iter().map(|(ids, _)| ids).collect();
+            let texts: Vec<&Row> = rows.iter().map(|(row, _)| row).collect();
             let labels = rows.iter().map(|(_, label)| *label).collect();
-            let found = at_targets(&log_probs(runner, &texts), labels, 1, None);
-            Ok(found.iter().map(|row| Forced::new(row)).collect())
+            let found = at_targets(&log_probs(runner, &texts), labels, 1, None, &never);
+            let forced =
+                |(row, found): (&&Row, &Vec<Predicted>)| Forced { truncated: row.truncated, ..Forced::new(found) };
+            Ok(texts.iter().zip(&found).map(forced).collect())
         },
     )?;
     Ok(Evaluation::of_forced(forced).with_accuracy())
@@ -105,7 +107,7 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
 /// A text cannot be encoded.
 pub fn classify(runner: &Runner, texts: &[&str]) -> Result<Vec<Guess>> {
     let rows = encode(runner, texts)?;
-    runner.shortest_first(&rows, |ids| width(ids), |rows| guesses(log_probs(runner, rows), &runner.tgt))
+    runner.shortest_first(&rows, Row::width, |rows| guesses(log_probs(runner, rows), &runner.tgt))
 }
 
 /// Makes sure that a model knows all of these labels.
@@ -114,7 +116,7 @@ pub fn classify(runner: &Runner, texts: &[&str]) -> Result<Vec<Guess>> {
 /// The first one that it does not, with its number in the set.
 pub fn check_labels(names: &[&str], labels: &Tokenizer) -> Result<()> {
     let special = labels.special();
-    let is_label = |id: &u32| !special.is_silent(*id) && *id != special.unk;
+    let is_label = |id: &u32| !no_labels(special).contains(id);
     for (number, name) in (1..).zip(names) {
         if !labels.encode(name)?.first().is_some_and(is_label) {
             let known = (0..labels.vocab_size() as u32).filter(is_label).filter_map(|id| labels.token(id));
@@ -124,6 +126,12 @@ pub fn check_labels(names: &[&str], labels: &Tokenizer) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The ids of a vocabulary of labels that are no labels.
+pub(super) fn no_labels(special: SpecialIds) -> [u32; 4] {
+    let SpecialIds { pad, bos, eos, unk } = special;
+    [pad, bos, eos, unk]
 }
 
 /// The ids of labels; that of the unknown word for one that is not known.
@@ -137,7 +145,7 @@ pub(crate) fn label_ids(names: &[&str], labels: &Tokenizer) -> Result<Vec<i32>> 
 fn most_probable(log_probs: Tensor<2>, special: SpecialIds) -> Vec<Option<(u32, f64)>> {
     let [_, size] = log_probs.dims();
     let log_probs: Vec<f32> = log_probs.into_data().iter().collect();
-    let is_label = |id: u32| !special.is_silent(id) && id != special.unk;
+    let is_label = |id: u32| !no_labels(special).contains(&id);
     let best = |row: &[f32]| {
         let labels = (0..).zip(row).filter(|(id, _)| is_label(*id));
         labels.max_by(|left, right| left.1.total_cmp(right.1)).map(|(id, log_prob)| (id, f64::from(*log_prob).exp()))
@@ -154,29 +162,43 @@ pub(super) fn guesses(log_probs: Tensor<2>, labels: &Tokenizer) -> Result<Vec<Gu
     found.collect()
 }
 
-/// Texts in ids, once for each member, none longer than the models.
-fn encode(runner: &Runner, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
-    let mut rows = runner.encode(texts).map_err(|error| error.context("encoding the text"))?;
+/// A text in ids, once for each member, none longer than the models.
+struct Row {
+    ids: Vec<Vec<u32>>,
+    truncated: bool,
+}
+
+impl Row {
+    /// Its positions, with the end mark.
+    fn width(&self) -> usize {
+        self.ids.iter().map(Vec::len).max().unwrap_or(0) + 1
+    }
+}
+
+fn encode(runner: &Runner, texts: &[&str]) -> Result<Vec<Row>> {
     let longest = runner.longest;
-    let too_long = rows.iter().filter(|ids| width(ids) > longest + 1).count();
+    let cut = |mut ids: Vec<Vec<u32>>| {
+        let truncated = ids.iter().any(|ids| ids.len() > longest);
+        for ids in &mut ids {
+            ids.truncate(longest);
+        }
+        Row { ids, truncated }
+    };
+    let rows = runner.encode(texts).map_err(|error| error.context("encoding the text"))?;
+    let rows: Vec<Row> = rows.into_iter().map(cut).collect();
+    let too_long = rows.iter().filter(|row| row.truncated).count();
     if too_long > 0 {
         tracing::warn!(
             "{too_long} texts are longer than the model's {longest} tokens: only their first {longest} tokens are read"
         );
     }
-    rows.iter_mut().flatten().for_each(|ids| ids.truncate(longest));
     Ok(rows)
 }
 
-/// Positions of a text, with its end mark.
-fn width(ids: &[Vec<u32>]) -> usize {
-    ids.iter().map(Vec::len).max().unwrap_or(0) + 1
-}
-
-fn log_probs(runner: &Runner, rows: &[&Vec<Vec<u32>>]) -> Tensor<2> {
+fn log_probs(runner: &Runner, rows: &[&Row]) -> Tensor<2> {
     runner.log_probs(|index, member| {
         let special = member.src.special();
-        let texts: Vec<&[u32]> = rows.iter().map(|ids| &*ids[index]).collect();
+        let texts: Vec<&[u32]> = rows.iter().map(|row| &*row.ids[index]).collect();
         let texts = Padded::ended(&texts, special.eos, special.pad, runner.pad_multiple);
         Predict::<Text>::predict(&member.model, Text { ids: upload_rows(&texts, &runner.device) }).logits()
     })

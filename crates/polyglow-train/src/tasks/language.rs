@@ -1,5 +1,7 @@
 //! Language models: the next token of a text.
 
+mod counting;
+
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,13 +9,15 @@ use std::sync::Arc;
 use burn::tensor::{Device, Int, Tensor};
 use polyglow_data::corpus::Pair;
 use polyglow_data::sources::{BatchSource, TextBatch};
+use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::window::{Piece, pieces};
 use polyglow_model::{Model, Predict, Text};
 
+pub use self::counting::{NgramScores, ngram_scores};
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
 use crate::device::upload_rows;
-use crate::error::{Context, Result, TrainError};
-use crate::predict::evaluation::{Evaluation, bits_per_byte};
+use crate::error::{Context, Result, TrainError, ensure};
+use crate::predict::evaluation::Evaluation;
 use crate::predict::runner::Runner;
 use crate::predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
@@ -67,79 +71,96 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
 /// Scores the targets under the models.
 ///
 /// # Errors
-/// A line cannot be encoded.
+/// A line cannot be encoded; there is nothing but blank lines.
 pub(super) fn evaluate(runner: &Runner, pairs: &[Pair], context_len: Option<NonZeroUsize>) -> Result<Evaluation> {
     let forced = teacher_forced(runner, pairs, context_len)?;
+    let scored = |(pair, forced): (&Pair, &Forced)| if forced.log_probs.is_empty() { 0 } else { num_bytes(pair) };
+    let bytes: usize = pairs.iter().zip(&forced).map(scored).sum();
+    ensure!(bytes > 0, "there is nothing to evaluate: all lines are blank");
     let nats = -forced.iter().map(Forced::log_prob).sum::<f64>();
-    Ok(Evaluation::of_forced(forced).with_bits_per_byte(bits_per_byte(nats, pairs)))
+    Ok(Evaluation::of_forced(forced).with_bits_per_byte(bits_per_byte(nats, bytes)))
 }
 
-/// How probable the models find each target, given what stands before it.
+/// How probable the models find each target, given what stands before it. As in training, a line without tokens is left out,
+/// and nothing found for it; but in windows it is a line like others, of an end mark alone.
 pub(super) fn teacher_forced(
     runner: &Runner,
     pairs: &[Pair],
     context_len: Option<NonZeroUsize>,
 ) -> Result<Vec<Forced>> {
-    match context_len {
-        Some(context_len) => of_windows(runner, pairs, context_len),
-        None => of_lines(runner, pairs),
-    }
-}
-
-fn encode(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Vec<u32>>> {
-    let texts: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
-    runner.tgt.encode_batch(&texts).context("encoding the text")
-}
-
-/// Runs the models over lines. One that is longer than the models is cut, with a warning.
-fn of_lines(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
-    let mut lines = encode(runner, pairs)?;
-    let longest = runner.longest;
-    let too_long = lines.iter().filter(|ids| ids.len() > longest).count();
-    if too_long > 0 {
-        tracing::warn!(
-            "{too_long} lines are longer than the model's {longest} tokens: only their first {longest} tokens are scored"
-        );
-    }
-    for ids in &mut lines {
-        ids.truncate(longest);
-    }
-    let special = runner.tgt.special();
-    runner.shortest_first(
-        &lines,
-        |ids| ids.len() + 1,
-        |lines| {
-            let batch = TextBatch::of_lines(lines, special, runner.pad_multiple);
-            Ok(forward(runner, batch).iter().map(|row| Forced::new(row)).collect())
-        },
-    )
-}
-
-/// Reads all lines as one text, in windows that overlap by half: but for the beginning, each token is predicted from at
-/// least half a window of what stands before it. No window is longer than a model.
-fn of_windows(runner: &Runner, pairs: &[Pair], context_len: NonZeroUsize) -> Result<Vec<Forced>> {
+    let lines = encode(&runner.tgt, pairs)?;
+    let Some(context_len) = context_len else { return of_lines(runner, &lines) };
     let most = runner.longest + 1;
     if context_len.get() > most {
         tracing::warn!(
             "`data.context_len = {context_len}`: the model reads {most} positions, which limits the windows"
         );
     }
-    let context_len = context_len.get().min(most);
-    let ids = encode(runner, pairs)?;
+    of_windows(runner, &lines, context_len.get().min(most))
+}
+
+/// The line that a language model reads. One that consists of spaces is blank, even if the tokenizer has tokens for spaces.
+fn line(pair: &Pair) -> &str {
+    if pair.tgt.trim().is_empty() { "" } else { &pair.tgt }
+}
+
+/// Bytes of a line with its break, for which its end mark stands.
+fn num_bytes(pair: &Pair) -> usize {
+    line(pair).len() + 1
+}
+
+fn bits_per_byte(nats: f64, bytes: usize) -> f64 {
+    nats / std::f64::consts::LN_2 / bytes as f64
+}
+
+fn encode(tokenizer: &Tokenizer, pairs: &[Pair]) -> Result<Vec<Vec<u32>>> {
+    tokenizer.encode_batch(&pairs.iter().map(line).collect::<Vec<_>>()).context("encoding the text")
+}
+
+/// Runs the models over lines, each by itself. One that is longer than the models is read in windows.
+fn of_lines(runner: &Runner, lines: &[Vec<u32>]) -> Result<Vec<Forced>> {
+    let longest = runner.longest;
+    let numbers = (0..lines.len()).filter(|&line| !lines[line].is_empty());
+    let (short, long): (Vec<usize>, Vec<usize>) = numbers.partition(|&line| lines[line].len() <= longest);
+    if !long.is_empty() {
+        let count = long.len();
+        tracing::info!("{count} lines are longer than the model's {longest} tokens: windows of them are scored");
+    }
+    let special = runner.tgt.special();
+    let of_short = runner.shortest_first(
+        &short,
+        |&line| lines[line].len() + 1,
+        |numbers| {
+            let lines: Vec<&[u32]> = numbers.iter().map(|&&line| &*lines[line]).collect();
+            let batch = TextBatch::of_lines(&lines, special, runner.pad_multiple);
+            Ok(forward(runner, batch).iter().map(|row| Forced::new(row)).collect())
+        },
+    )?;
+    let mut found = vec![Forced::default(); lines.len()];
+    short.into_iter().zip(of_short).for_each(|(line, forced)| found[line] = forced);
+    for line in long {
+        found[line] = of_windows(runner, &lines[line..=line], longest + 1)?.swap_remove(0);
+    }
+    Ok(found)
+}
+
+/// Reads all lines as one text, in windows that overlap by half: but for the beginning, each token is predicted from at
+/// least half a window of what stands before it. No window is longer than a model.
+fn of_windows(runner: &Runner, lines: &[Vec<u32>], context_len: usize) -> Result<Vec<Forced>> {
     // Where each line begins in the text, and where the text ends.
     let mut starts = vec![0];
-    starts.extend(ids.iter().scan(0, |end, ids| {
+    starts.extend(lines.iter().scan(0, |end, ids| {
         *end += ids.len() as u64 + 1;
         Some(*end)
     }));
     let line_at = |position: u64| starts.partition_point(|&start| start <= position) - 1;
-    let mut found = vec![Forced::default(); pairs.len()];
+    let mut found = vec![Forced::default(); lines.len()];
     let special = runner.tgt.special();
-    let windows = overlapping(starts[pairs.len()], context_len as u64);
+    let windows = overlapping(starts[lines.len()], context_len as u64);
     for windows in windows.chunks((runner.max_tokens / context_len).max(1)) {
         let rows = windows.iter().map(|(window, _)| {
             let first = line_at(window.start) as u32;
-            let text = |line: u32| Ok::<_, TrainError>((starts[line as usize], ids[line as usize].clone()));
+            let text = |line: u32| Ok::<_, TrainError>((starts[line as usize], lines[line as usize].clone()));
             pieces(window.clone(), first, text)
         });
         let rows: Vec<Vec<Piece>> = rows.collect::<Result<_, _>>()?;
@@ -158,7 +179,7 @@ fn forward(runner: &Runner, batch: TextBatch) -> Vec<Vec<Predicted>> {
     let ids = upload_rows(&inputs, &runner.device);
     let log_probs =
         runner.log_probs(|_, member| Predict::<Text>::predict(&member.model, Text { ids: ids.clone() }).logits());
-    at_targets(&log_probs, targets.ids, targets.len, Some(runner.tgt.special().pad))
+    at_targets(&log_probs, targets.ids, targets.len, Some(runner.tgt.special().pad), &[])
 }
 
 /// Windows of `context_len` over a text of this many positions, each with those of its positions that no window before it

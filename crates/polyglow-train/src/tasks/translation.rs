@@ -16,9 +16,10 @@ use polyglow_model::{Generate, Pair as Inputs, Predict, alignment_loss};
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError};
-use crate::predict::evaluation::{Evaluation, TranslationScores};
+use crate::predict::evaluation::Evaluation;
 use crate::predict::runner::Runner;
-use crate::predict::teacher_forcing::{Forced, at_targets};
+use crate::predict::scoring::{Scoring, TranslationScores};
+use crate::predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning to translate, with any model that predicts pairs and can be searched, and from any source of pairs.
@@ -108,7 +109,7 @@ where
         if pairs.is_empty() {
             return Ok(None);
         }
-        let evaluation = evaluate(&self.setting.runner(model), pairs, self.setting.plan.config.train.tokenize)?;
+        let evaluation = evaluate(&self.setting.runner(model), pairs, &self.setting.bleu)?;
         Ok(Some(Validation::new(evaluation, pairs)))
     }
 }
@@ -120,32 +121,31 @@ where
 pub fn evaluate<M: Predict<Inputs> + Generate>(
     runner: &Runner<M>,
     pairs: &[Pair],
-    tokenize: BleuTokenizer,
+    bleu: &BleuTokenizer,
 ) -> Result<Evaluation> {
     let sources: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
     let hypotheses = runner.best(&sources)?;
-    let scores = TranslationScores::of(&hypotheses, pairs, tokenize)?;
+    let references: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
+    let scoring = Scoring::new(Arc::clone(&runner.tgt), bleu.clone())?;
+    let scores = TranslationScores::of(&hypotheses, &references, &scoring)?;
     let forced = runner.teacher_forced(pairs)?;
     Ok(Evaluation::of_forced(forced).with_translations(hypotheses, scores))
 }
 
 impl<M: Predict<Inputs>> Runner<M> {
     /// How probable the models find the target of each pair, given its source and all targets before (teacher forcing). A
-    /// side that is longer than the models is cut, with a warning.
+    /// side that is longer than the models is cut, with a warning and a mark; no end is made up for a target that was cut.
     ///
     /// # Errors
     /// A line cannot be encoded.
     pub fn teacher_forced(&self, pairs: &[Pair]) -> Result<Vec<Forced>> {
-        let mut rows = self.encode_pairs(pairs)?;
-        let too_long = rows.iter().filter(|row| row.width() > self.longest + 1).count();
+        let rows = self.encode_pairs(pairs)?;
+        let too_long = rows.iter().filter(|row| row.truncated).count();
         if too_long > 0 {
             let longest = self.longest;
             tracing::warn!(
                 "{too_long} pairs are longer than the model's {longest} tokens: only their first {longest} tokens are scored"
             );
-        }
-        for Row { src, tgt } in &mut rows {
-            src.iter_mut().chain([tgt]).for_each(|side| side.truncate(self.longest));
         }
         let tgt_special = self.tgt.special();
         self.shortest_first(&rows, Row::width, |rows| {
@@ -161,8 +161,8 @@ impl<M: Predict<Inputs>> Runner<M> {
                 member.model.predict(inputs).logits()
             });
             let targets = batch(0).tgt_out;
-            let found = at_targets(&log_probs, targets.ids, targets.len, Some(tgt_special.pad));
-            Ok(found.iter().map(|row| Forced::new(row)).collect())
+            let found = at_targets(&log_probs, targets.ids, targets.len, Some(tgt_special.pad), &[]);
+            Ok(rows.iter().zip(&found).map(|(row, found)| row.forced(found)).collect())
         })
     }
 }
@@ -172,17 +172,34 @@ impl<M> Runner<M> {
         let texts = |side: fn(&Pair) -> &str| pairs.iter().map(side).collect::<Vec<_>>();
         let tgt = self.tgt.encode_batch(&texts(|pair| &pair.tgt)).context("encoding the target")?;
         let src = self.encode(&texts(|pair| &pair.src)).map_err(|error| error.context("encoding the source"))?;
-        Ok(src.into_iter().zip(tgt).map(|(src, tgt)| Row { src, tgt }).collect())
+        Ok(src.into_iter().zip(tgt).map(|(src, tgt)| Row::new(src, tgt, self.longest)).collect())
     }
 }
 
-/// A pair in ids, its source once for each member.
+/// A pair in ids, its source once for each member, no side longer than the models.
 struct Row {
     src: Vec<Vec<u32>>,
     tgt: Vec<u32>,
+    /// Whether a side was cut.
+    truncated: bool,
+    /// Whether the target was cut, and does not end where its ids do.
+    goes_on: bool,
 }
 
 impl Row {
+    fn new(mut src: Vec<Vec<u32>>, mut tgt: Vec<u32>, longest: usize) -> Self {
+        let goes_on = tgt.len() > longest;
+        let truncated = goes_on || src.iter().any(|src| src.len() > longest);
+        src.iter_mut().chain([&mut tgt]).for_each(|side| side.truncate(longest));
+        Self { src, tgt, truncated, goes_on }
+    }
+
+    /// What was found at its targets and at the end mark behind them, which a target that goes on does not have.
+    fn forced(&self, found: &[Predicted]) -> Forced {
+        let targets = if self.goes_on { &found[..self.tgt.len()] } else { found };
+        Forced { truncated: self.truncated, ..Forced::new(targets) }
+    }
+
     fn width(&self) -> usize {
         self.src.iter().map(Vec::len).max().unwrap_or(0).max(self.tgt.len()) + 1
     }

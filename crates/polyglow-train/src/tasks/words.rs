@@ -107,7 +107,7 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair], config: SkipGrams) -> Re
         let batch = SkipGramBatch::new(&rows);
         let inputs = words(&batch, &runner.device);
         let log_probs = runner.log_probs(|_, member| Predict::<Words>::predict(&member.model, inputs.clone()).logits());
-        let read = at_targets(&log_probs, batch.is_real(), batch.count, None);
+        let read = at_targets(&log_probs, batch.is_real(), batch.count, None, &[]);
         for (line, predicted) in lines.into_iter().zip(read) {
             let correct = is_first(&predicted);
             let predicted: Vec<Predicted> =

@@ -9,6 +9,7 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
+use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Model, Task as TaskKind};
 
 use super::fork::{self, Origin};
@@ -19,12 +20,15 @@ use crate::config::{Config, MaxTokens, TrainConfig};
 use crate::device;
 use crate::error::{Context, Result, ensure, failed, usage, with_hint};
 use crate::observer::Observer;
-use crate::plan::Plan;
+use crate::plan::{Plan, TaskPlan};
 use crate::predict::model::{check_beam, model_shape};
 use crate::run::{Lock, RunDirectory, TextHashes, TrainState};
 use crate::tasks::labels::{check_labels, label_ids};
 use crate::tasks::words::check_words;
 use crate::tasks::{HeldOut, Setting, Task, TrainingData, Visitor, with_task};
+
+/// Lines by which a script is recognized.
+const SOME: usize = 1000;
 
 /// The data of a training: what a config names, or what a program has in memory.
 #[derive(Debug)]
@@ -60,6 +64,18 @@ impl Text {
             }
         }
         Self::new(train, valid)
+    }
+
+    /// Some lines to translate into, by which a script is known: of the validation text, or else of the training text.
+    ///
+    /// # Errors
+    /// The training text cannot be read.
+    pub fn some_targets(&self) -> Result<Vec<String>> {
+        let valid: Vec<String> = self.held_out.pairs().iter().take(SOME).map(|pair| pair.tgt.clone()).collect();
+        if !valid.is_empty() {
+            return Ok(valid);
+        }
+        Ok(self.train.pairs().take(SOME).map(|pair| pair.map(|pair| pair.tgt)).collect::<Result<_, _>>()?)
     }
 
     /// Makes sure that a run may be resumed with this text and these tokenizers; returns the tokenizers and the hashes.
@@ -98,6 +114,8 @@ pub struct Training {
     pub tokenizers: Tokenizers,
     /// What is trained on, as models read it.
     pub data: TrainingData,
+    /// How BLEU splits lines.
+    pub bleu: BleuTokenizer,
     /// What keeps other trainings out of the directory.
     pub(super) lock: Lock,
     /// What the texts and tokenizers are, for checkpoints to remember.
@@ -178,10 +196,14 @@ impl Training {
         let before = if run.config_path().is_file() { Some(run.config()?) } else { None };
         let mut plan = Plan::on(config, device, before.as_ref());
         check_same_config(&run, &plan.config)?;
+        let bleu = bleu_tokenizer(&plan, &text)?;
+        if plan.task == TaskPlan::Translation {
+            plan = plan.with_tokenizer(bleu.name());
+        }
         let (tokenizers, hashes) = tokenizers(&run, origin.as_ref(), &plan.config, &text, observer)?;
         let data = encode(&run, &plan, &text, &tokenizers, observer)?;
         if plan.config.train.max_tokens == MaxTokens::Auto {
-            let setting = setting(&plan, &tokenizers, &text)?;
+            let setting = setting(&plan, &tokenizers, &text, &bleu)?;
             let found = find_max_tokens(setting, &model_shape(&plan, &tokenizers)?, &data, observer)?;
             tracing::info!(
                 "train.max_tokens = {found}: what fits the memory of a GPU, or on a CPU the default; this run keeps the value"
@@ -190,7 +212,7 @@ impl Training {
         }
         run.create(&plan.config)?;
         let rule: MakeRule = Box::new(rule);
-        Ok(Self { plan, run, text, tokenizers, data, lock, hashes, origin, rule })
+        Ok(Self { plan, run, text, tokenizers, data, bleu, lock, hashes, origin, rule })
     }
 
     /// Whether no step has been made in the directory.
@@ -213,7 +235,7 @@ impl Training {
     /// # Errors
     /// The config's model does not fit the tokenizers.
     pub fn setting(&self) -> Result<Setting> {
-        setting(&self.plan, &self.tokenizers, &self.text)
+        setting(&self.plan, &self.tokenizers, &self.text, &self.bleu)
     }
 
     /// Trains to the end, or until `stop` or the observer asks for it.
@@ -273,9 +295,18 @@ fn no_origin(run: &RunDirectory) -> Result<Option<Origin>> {
     fork::check_is_no_fork(run).map(|()| None)
 }
 
-fn setting(plan: &Plan, tokenizers: &Tokenizers, text: &Text) -> Result<Setting> {
+fn setting(plan: &Plan, tokenizers: &Tokenizers, text: &Text, bleu: &BleuTokenizer) -> Result<Setting> {
     let longest = model_shape(plan, tokenizers)?.vocabulary().max_len - 1;
-    Ok(Setting { plan: plan.clone(), tokenizers: tokenizers.clone(), valid: Arc::clone(&text.held_out), longest })
+    let (plan, tokenizers, bleu) = (plan.clone(), tokenizers.clone(), bleu.clone());
+    Ok(Setting { plan, tokenizers, valid: Arc::clone(&text.held_out), bleu, longest })
+}
+
+/// BLEU's tokenizer, by the script of the validation text or else of the training text where no key decides it.
+fn bleu_tokenizer(plan: &Plan, text: &Text) -> Result<BleuTokenizer> {
+    if plan.task != TaskPlan::Translation {
+        return Ok(BleuTokenizer::default());
+    }
+    plan.config.train.bleu_tokenizer(text.some_targets()?.iter().map(String::as_str))
 }
 
 /// Makes sure that a training that would begin is not in the directory of one that has only weights left.
@@ -357,7 +388,7 @@ fn encode(
     }
     let (path, filter) = (run.cache_path("train"), Filter::new(&plan.config.data, plan.content));
     let mut progress = |stage, count| tell(observer, stage, count);
-    let (cache, report) = IdCache::open_or_build(&path, &text.train, tokenizers, Some(&filter), &mut progress)?;
+    let (cache, report) = IdCache::open_or_build(&path, &text.train, tokenizers, filter.as_ref(), &mut progress)?;
     observer.idle();
     tracing::info!("training text: {report}");
     if kind.is_classification() && report.tgt.unknown > 0 {

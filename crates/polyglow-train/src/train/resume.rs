@@ -42,12 +42,15 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
 }
 
 /// Lets those keys differ that do not change what a step does: how often something is shown or kept, how many steps may be
-/// skipped in a row, and a later end where the schedule does not aim at the end.
+/// skipped in a row, where a file lies, and a later end where the schedule does not aim at the end.
 fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
     old.log_every = new.log_every;
     old.save_every = new.save_every;
     old.keep_last = new.keep_last;
     old.max_skipped_steps = new.max_skipped_steps;
+    // Only one dictionary and hardly more than one model fit a tokenizer, wherever they lie.
+    old.dictionary.clone_from(&new.dictionary);
+    old.spm.clone_from(&new.spm);
     let end = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     // With patience the validation at the old end counts, which a later end would not have.
     let may_end_later = !new.schedule.aims_at_the_end() && new.patience == 0;

@@ -1,7 +1,9 @@
 //! The library, as a program that depends on it meets it.
 
 mod config;
+mod language;
 mod optimizer;
 mod runner;
+mod scores;
 mod skipped_steps;
 mod step;

@@ -78,7 +78,8 @@ fn task(train: &TrainConfig) -> Translation {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("pairs.ids");
     let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, None, &mut |_, _| {}).expect("it fits a disk");
-    let setting = Setting { plan: plan(train), tokenizers, valid: Arc::new(HeldOut::default()), longest: 7 };
+    let (valid, bleu) = (Arc::new(HeldOut::default()), polyglow_metrics::Tokenizer::default());
+    let setting = Setting { plan: plan(train), tokenizers, valid, bleu, longest: 7 };
     Translation::new(setting, Arc::new(cache)).expect("there is no dropout of tokens")
 }
 

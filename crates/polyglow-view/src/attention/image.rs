@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use burn::tensor::{Device, Tensor};
+use image::{Rgb, RgbImage};
 use maud::{Markup, html};
-use plotters::prelude::*;
 use polyglow_model::{Image, ImageShape, Inspect, Model, ModelShape, Pooling};
 use polyglow_train::device::upload;
 use polyglow_train::predict::runner::Runner;
@@ -13,7 +13,7 @@ use polyglow_train::{Result, TrainError};
 use super::Selection;
 use super::maps::head_or_mean;
 use crate::document::document;
-use crate::drawing::write_png;
+use crate::drawing::{Format, encode, write};
 
 /// Width of a picture on the page, in pixels of the screen.
 const WIDTH: usize = 180;
@@ -55,8 +55,22 @@ impl ImageAttention {
         Ok(Self { image: config.image, pixels, grid, weights })
     }
 
-    /// An HTML page with the image, and with every layer and head laid over it.
-    pub fn page(&self, title: &str, label: &str) -> String {
+    /// Writes a page with the image and with every layer and head laid over it, or a picture with one of them.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    ///
+    /// # Panics
+    /// There is no such layer or head: see [`Selection::check`].
+    pub fn write(&self, [title, label]: [&str; 2], selection: Selection, format: Format, path: &Path) -> Result<()> {
+        match format {
+            Format::Html => write(path, self.page(title, label)),
+            Format::Svg => write(path, self.over(&self.picture(), &self.selected(selection), 2 * WIDTH).into_string()),
+            Format::Png => write(path, encode(&self.pixels_under(&self.selected(selection)))?),
+        }
+    }
+
+    fn page(&self, title: &str, label: &str) -> String {
         let shared = html! { use href="#picture" {} };
         let over = |weights: &[f32]| self.over(&shared, weights, WIDTH);
         let figure = |layer: usize, head: Option<usize>| {
@@ -70,7 +84,7 @@ impl ImageAttention {
         let body = html! {
             svg width="0" height="0" { defs { (self.picture()) } }
             h1 { "Attention" }
-            p { (title) " → " (label) }
+            p { bdi { (title) } " → " bdi { (label) } }
             p { "The brighter a patch, the more it is looked at; the brightest of each picture is as it was. " (QUERY) }
             (over(&vec![1.0; self.grid[0] * self.grid[1]]))
             @for layer in 0..self.weights.len() {
@@ -82,34 +96,16 @@ impl ImageAttention {
         document(&format!("attention: {title}"), STYLE, &body)
     }
 
-    /// The image with one layer and head laid over it, as SVG.
-    ///
-    /// # Panics
-    /// There is no such layer or head: see [`Selection::check`].
-    pub fn svg(&self, selection: Selection) -> String {
-        self.over(&self.picture(), &self.selected(selection), 2 * WIDTH).into_string()
-    }
-
-    /// Writes the image with one layer and head laid over it as PNG.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    ///
-    /// # Panics
-    /// There is no such layer or head: see [`Selection::check`].
-    pub fn write_png(&self, selection: Selection, path: &Path) -> Result<()> {
+    /// The image, its patches darker where they are less looked at.
+    fn pixels_under(&self, weights: &[f32]) -> RgbImage {
         let ([_, columns], ImageShape { height, width, channels }) = (self.grid, self.image);
         let (side, zoom) = (width / columns, (2 * WIDTH).div_ceil(width));
-        let dark = darkness(&self.selected(selection));
-        write_png(path, ((width * zoom) as i32, (height * zoom) as i32), |canvas| {
-            self.pixels.chunks(channels).enumerate().try_for_each(|(place, pixel)| {
-                let (x, y) = (place % width, place / width);
-                let bright = 1.0 - dark[y / side * columns + x / side];
-                let [red, green, blue] = color(pixel).map(|value| (f32::from(value) * bright).round() as u8);
-                let corner = |x: usize, y: usize| ((x * zoom) as i32, (y * zoom) as i32);
-                let corners = [corner(x, y), corner(x + 1, y + 1)];
-                canvas.draw(&Rectangle::new(corners, RGBColor(red, green, blue).filled()))
-            })
+        let dark = darkness(weights);
+        RgbImage::from_fn((width * zoom) as u32, (height * zoom) as u32, |x, y| {
+            let (x, y) = (x as usize / zoom, y as usize / zoom);
+            let bright = 1.0 - dark[y / side * columns + x / side];
+            let pixel = &self.pixels[(y * width + x) * channels..][..channels];
+            Rgb(color(pixel).map(|value| (f32::from(value) * bright).round() as u8))
         })
     }
 
@@ -188,11 +184,11 @@ mod tests {
         let image = ImageShape { height: 2, width: 4, channels: 1 };
         let weights = vec![vec![vec![0.5, 1.0], vec![0.0, 1.0]]];
         let attention = ImageAttention { image, pixels: [100, 100, 200, 200].repeat(2), grid: [1, 2], weights };
-        let file = tempfile::Builder::new().suffix(".png").tempfile().unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
         for (head, left) in [(Some(1), 55), (Some(2), 10), (None, 33)] {
             let selection = Selection { kind: AttentionKind::Encoder, layer: None, head };
-            attention.write_png(selection, file.path()).unwrap();
-            let picture = image::open(file.path()).unwrap().to_rgb8();
+            attention.write(["", ""], selection, Format::Png, file.path()).unwrap();
+            let picture = image::load_from_memory(&std::fs::read(file.path()).unwrap()).unwrap().to_rgb8();
             assert_eq!(picture.dimensions(), (360, 180));
             assert_eq!((picture.get_pixel(90, 90).0, picture.get_pixel(270, 90).0), ([left; 3], [200; 3]), "{head:?}");
         }

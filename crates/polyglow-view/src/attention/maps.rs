@@ -1,15 +1,20 @@
 //! The attention weights of a model on one pair of sentences.
 
+use std::path::Path;
+
 use burn::tensor::{TensorData, Transaction};
 use polyglow_data::example::Example;
 use polyglow_data::sources::PairBatch;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::attention::AttentionKind;
 use polyglow_model::{Inputs, Inspect, Pair, Task, Text};
-use polyglow_train::Result;
 use polyglow_train::device::upload_rows;
 use polyglow_train::predict::runner::{Member, Runner};
+use polyglow_train::{Result, TrainError};
 use serde::Serialize;
+
+use super::{Selection, render};
+use crate::drawing::{Format, write};
 
 /// The name of the trained vector that an encoder may have before its text.
 const CLASS: &str = "[class]";
@@ -48,7 +53,9 @@ pub struct PairAttention {
 
 /// The weights of one kind of attention, with their tokens.
 ///
-/// A query is named by the token that its position predicts, a key by the token at its position.
+/// A query is named by the token that its position predicts, a key by the token at its position, as
+/// [`Tokenizer::shown`] has them. Tokens that are parts of one character are one row and one column: the mean of their
+/// weights as queries, the sum as keys.
 #[derive(Clone, Debug, Serialize)]
 pub struct Map {
     /// Tokens of the queries: the rows, top to bottom.
@@ -85,15 +92,15 @@ impl PairAttention {
         };
         let maps = Inspect::attention(model, inputs);
 
-        let names = |tokenizer: &Tokenizer, first: Option<u32>, ids: &[u32], last: Option<u32>| -> Vec<String> {
-            let all = first.into_iter().chain(ids.iter().copied()).chain(last);
-            all.map(|id| tokenizer.token(id).unwrap_or_else(|| format!("#{id}"))).collect()
+        let names = |tokenizer: &Tokenizer, first: Option<u32>, ids: &[u32], last: Option<u32>| {
+            let ids: Vec<u32> = first.into_iter().chain(ids.iter().copied()).chain(last).collect();
+            tokenizer.shown_together(&ids)
         };
         let mut src = names(src_tokenizer, None, &example.src, Some(special.eos));
         // An encoder may have a trained vector before its text.
-        let num_states = maps.encoder.first().map_or(src.len(), |layer| layer.dims()[3]);
-        if num_states > src.len() {
-            src.insert(0, CLASS.to_owned());
+        let num_states = maps.encoder.first().map_or(0, |layer| layer.dims()[3]);
+        if num_states > example.src.len() + 1 {
+            src.insert(0, (CLASS.to_owned(), 1));
         }
         let tgt_in = names(&runner.tgt, Some(tgt_special.bos), &example.tgt, None);
         let tgt_out = names(&runner.tgt, None, &example.tgt, Some(tgt_special.eos));
@@ -102,13 +109,36 @@ impl PairAttention {
         let mut read = tensors.fold(Transaction::default(), Transaction::register).execute().into_iter();
         let [encoder, decoder, cross] = kinds.map(|(queries, keys, layers)| {
             let heads = |layer: TensorData| {
+                let [_, _, num_queries, num_keys] = layer.shape()[..] else { return Vec::new() };
                 let values: Vec<f32> = layer.iter().collect();
-                values.chunks(queries.len() * keys.len()).map(<[f32]>::to_vec).collect()
+                values.chunks(num_queries * num_keys).map(|head| joined(head, queries, keys)).collect()
             };
             let weights = read.by_ref().take(layers.len()).map(heads).collect();
-            Map { queries: queries.clone(), keys: keys.clone(), weights }
+            let texts = |tokens: &[(String, usize)]| tokens.iter().map(|(text, _)| text.clone()).collect();
+            Map { queries: texts(queries), keys: texts(keys), weights }
         });
         Ok(Self { encoder, decoder, cross })
+    }
+
+    /// Writes the weights on this pair: a page of all layers and heads, or a picture of one.
+    ///
+    /// # Errors
+    /// The model has no such attention; the picture is too large; the file cannot be written.
+    ///
+    /// # Panics
+    /// There is no such layer or head: see [`Selection::check`].
+    pub fn write(&self, [src, tgt]: [&str; 2], selection: Selection, format: Format, path: &Path) -> Result<()> {
+        if format == Format::Html {
+            return write(path, render(self, src, tgt)?);
+        }
+        let map = self.map(selection.kind);
+        let Some(last) = map.weights.len().checked_sub(1) else {
+            return Err(TrainError::new("the model has no such layers"));
+        };
+        let layer = selection.layer.map_or(last, |layer| layer - 1);
+        let weights = map.head(layer, selection.head.map(|head| head - 1));
+        let drawing = map.drawing(&weights);
+        if format == Format::Svg { write(path, drawing.svg()) } else { write(path, drawing.png()?) }
     }
 
     /// The map of one kind.
@@ -138,4 +168,32 @@ pub(super) fn head_or_mean(heads: &[Vec<f32>], head: Option<usize>) -> Vec<f32> 
     }
     let sum = |place: usize| heads.iter().map(|head| head[place]).sum::<f32>();
     (0..heads[0].len()).map(|place| sum(place) / heads.len() as f32).collect()
+}
+
+/// The weights of a head, `[queries * keys]`, where each query and key is so many tokens.
+fn joined(head: &[f32], queries: &[(String, usize)], keys: &[(String, usize)]) -> Vec<f32> {
+    let num_keys: usize = keys.iter().map(|(_, count)| count).sum();
+    let mut rows = head.chunks(num_keys);
+    let row = |(_, count): &(String, usize)| {
+        let mut mean = vec![0.0; num_keys];
+        for row in rows.by_ref().take(*count) {
+            mean.iter_mut().zip(row).for_each(|(mean, weight)| *mean += weight / *count as f32);
+        }
+        let mut columns = mean.into_iter();
+        keys.iter().map(|(_, count)| columns.by_ref().take(*count).sum()).collect::<Vec<f32>>()
+    };
+    queries.iter().flat_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_character_are_one_row_and_one_column() {
+        let tokens = |counts: &[usize]| counts.iter().map(|count| (String::new(), *count)).collect::<Vec<_>>();
+        let head = [0.5, 0.25, 0.25, 0.0, 1.0, 0.0, 0.25, 0.25, 0.5];
+        assert_eq!(joined(&head, &tokens(&[1, 1, 1]), &tokens(&[1, 1, 1])), head);
+        assert_eq!(joined(&head, &tokens(&[1, 2]), &tokens(&[2, 1])), [0.75, 0.25, 0.75, 0.25]);
+    }
 }

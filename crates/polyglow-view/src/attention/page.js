@@ -8,6 +8,10 @@ const MEAN = -1;
 let kind = ["cross", "encoder", "decoder"].find((kind) => data[kind].weights.length > 0);
 let layer = data[kind].weights.length - 1, head = MEAN, pinned = null;
 
+// Text whose order of reading follows from the text alone, wherever it stands.
+const isolated = (text) => `\u2068${text}\u2069`;
+const quoted = (text) => `“${isolated(text)}”`;
+
 const svg = (name, attributes, text) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const key in attributes) element.setAttribute(key, attributes[key]);
@@ -28,21 +32,24 @@ const fill = (select, names, chosen) => {
 const describe = (map, values, query, key) => {
   const width = map.keys.length;
   if (key !== null) {
-    words.textContent = `“${map.queries[query]}” looks at “${map.keys[key]}” with ${values[query * width + key].toFixed(3)}`;
+    words.textContent = `${quoted(map.queries[query])} looks at ${quoted(map.keys[key])} with ${values[query * width + key].toFixed(3)}`;
     return;
   }
   const row = map.keys.map((name, index) => [values[query * width + index], name]);
   row.sort((left, right) => right[0] - left[0]);
-  const best = row.slice(0, 4).map(([value, name]) => `“${name}” ${value.toFixed(2)}`);
-  words.textContent = `“${map.queries[query]}” looks most at ${best.join(", ")}`;
+  const best = row.slice(0, 4).map(([value, name]) => `${quoted(name)} ${value.toFixed(2)}`);
+  words.textContent = `${quoted(map.queries[query])} looks most at ${best.join(", ")}`;
 };
 
 const drawMap = () => {
   const map = data[kind], values = weights(map, layer, head), width = map.keys.length, height = map.queries.length;
   const cell = Math.max(12, Math.min(34, Math.floor(900 / width)));
-  const longest = (names) => Math.min(160, 8 + 7.5 * Math.max(...names.map((name) => [...name].length)));
-  const left = longest(map.queries), top = longest(map.keys);
-  const root = svg("svg", { width: left + width * cell + 8, height: top + height * cell + 8, role: "img" });
+  const ruler = document.createElement("canvas").getContext("2d");
+  ruler.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  const longest = (names) => Math.min(160, 12 + Math.max(...names.map((name) => ruler.measureText(name).width)));
+  // The names of columns lean to the right by 60 degrees.
+  const left = longest(map.queries), top = longest(map.keys), lean = Math.max(8, top / 2 - cell / 2);
+  const root = svg("svg", { width: left + width * cell + lean, height: top + height * cell + 8, role: "img" });
   const rows = [], columns = [], cells = [];
   const light = (query, key) => {
     rows.forEach((text, index) => text.classList.toggle("hot", index === query));
@@ -54,7 +61,7 @@ const drawMap = () => {
   };
   const leave = () => light(pinned, null);
   map.queries.forEach((name, query) => {
-    const text = svg("text", { x: left - 6, y: top + query * cell + cell / 2, dy: "0.32em", "text-anchor": "end" }, name);
+    const text = svg("text", { x: left - 6, y: top + query * cell + cell / 2, dy: "0.32em", "text-anchor": "end" }, isolated(name));
     text.addEventListener("mouseenter", () => light(query, null));
     text.addEventListener("mouseleave", leave);
     text.addEventListener("click", () => { pinned = pinned === query ? null : query; leave(); });
@@ -62,7 +69,7 @@ const drawMap = () => {
   });
   map.keys.forEach((name, key) => {
     const x = left + key * cell + cell / 2;
-    columns.push(svg("text", { x, y: top - 6, transform: `rotate(-60 ${x} ${top - 6})` }, name));
+    columns.push(svg("text", { x, y: top - 6, transform: `rotate(-60 ${x} ${top - 6})` }, isolated(name)));
   });
   values.forEach((value, index) => {
     const query = Math.floor(index / width), key = index % width;

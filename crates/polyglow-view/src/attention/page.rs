@@ -4,7 +4,7 @@ use maud::{PreEscaped, html};
 use polyglow_train::Result;
 
 use super::PairAttention;
-use crate::document::document;
+use crate::document::{document, note};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -30,7 +30,7 @@ pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> Result<String>
     ];
     let body = html! {
         h1 { "Attention" }
-        p { (src) br; "→ " (tgt) }
+        p { bdi { (src) } br; "→ " bdi { (tgt) } }
         div #controls {
             span {
                 "attention "
@@ -42,9 +42,10 @@ pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> Result<String>
             label { "head " select #head {} }
         }
         p #words aria-live="polite" {
-            "Each row is a query, named by its token; the darker a cell, the more it looks at that column. "
+            "Each row is a query, named by its token; the stronger the color of a cell, the more it looks at that column. "
             "Hover or click."
         }
+        (note(kinds.iter().flat_map(|(_, _, map)| map.queries.iter().chain(&map.keys))))
         div #map {}
         h2 { "All layers and heads" }
         p.note { "Click one to see it large. Keys: arrow up and down for layers, left and right for heads." }
@@ -70,7 +71,22 @@ mod tests {
         };
         let attention = PairAttention { encoder: map(), decoder: map(), cross: map() };
         let page = render(&attention, "<i>", "&").expect("it is JSON");
-        assert!(page.contains("&lt;i&gt;") && page.contains("→ &amp;") && !page.contains("<b>"), "{page}");
+        assert!(
+            page.contains("<bdi>&lt;i&gt;</bdi>") && page.contains("→ <bdi>&amp;</bdi>") && !page.contains("<b>"),
+            "{page}"
+        );
         assert!(page.contains("0.123]") && page.contains("\\u003c/script>"));
+    }
+
+    #[test]
+    fn the_page_says_what_its_marks_and_colors_mean_on_light_and_dark_paper() {
+        let page = |token: &str| {
+            let map = || Map { queries: vec![token.to_owned()], keys: vec![], weights: vec![vec![vec![]]] };
+            render(&PairAttention { encoder: map(), decoder: map(), cross: map() }, "", "").expect("it is JSON")
+        };
+        assert!(page("▁très").contains("▁ is a space.") && page("⟨E5⟩").contains("a byte such as E5"));
+        let plain = page("très");
+        assert!(!plain.contains("▁ is") && !plain.contains("a byte such"));
+        assert!(!plain.contains("darker") && !plain.contains("lighter"), "the other paper would turn it round");
     }
 }

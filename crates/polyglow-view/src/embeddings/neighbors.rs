@@ -9,7 +9,7 @@ use super::{Directions, Embeddings};
 /// A word that is similar to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Neighbor {
-    /// The word. For the vectors of a model, it is a token as the vocabulary spells it.
+    /// The word. For the vectors of a model, it is a token as `Tokenizer::shown` has it.
     pub word: String,
     /// Cosine of the angle between both vectors, -1 to 1.
     pub cosine: f32,

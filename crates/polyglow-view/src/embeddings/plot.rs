@@ -6,38 +6,27 @@ use maud::{Markup, html};
 use polyglow_train::Result;
 
 use super::Projection;
-use crate::document::document;
-use crate::drawing::{Drawing, PictureFormat, Shape, extent, write_text};
+use crate::document::{document, note};
+use crate::drawing::{Drawing, Format, Shape, extent, write};
 
 /// Width and height in pixels, and the room around the points for labels.
 const WIDTH: i32 = 1200;
 const HEIGHT: i32 = 900;
 const MARGIN: f64 = 60.0;
-const LETTERS: i32 = 13;
 
 const STYLE: &str = include_str!("plot.css");
-
-/// The format of a plot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlotFormat {
-    /// An HTML page that highlights the word under the pointer.
-    Html,
-    /// Pixels.
-    Png,
-    /// Vector graphics.
-    Svg,
-}
 
 /// Words on a plane.
 ///
 /// ```
-/// use polyglow_view::embeddings::{Plot, PlotFormat, project};
+/// use polyglow_view::Format;
+/// use polyglow_view::embeddings::{Plot, project};
 ///
 /// let words = ["north", "south", "east"].map(str::to_owned);
 /// let projection = project(&[0.0, 1.0, 0.0, -1.0, 0.5, 0.0], 2);
 /// let directory = tempfile::tempdir()?;
 /// let path = directory.path().join("plot.html");
-/// Plot { title: "directions", words: &words, projection: &projection }.write(PlotFormat::Html, &path)?;
+/// Plot { title: "directions", words: &words, projection: &projection }.write(Format::Html, &path)?;
 /// assert!(std::fs::read_to_string(path)?.contains("<title>south</title>"));
 /// # Ok::<(), polyglow_train::TrainError>(())
 /// ```
@@ -56,13 +45,11 @@ impl Plot<'_> {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn write(self, format: PlotFormat, path: &Path) -> Result<()> {
+    pub fn write(self, format: Format, path: &Path) -> Result<()> {
         match format {
-            PlotFormat::Html => {
-                write_text(path, &document(&format!("word vectors: {}", self.title), STYLE, &self.body()))
-            }
-            PlotFormat::Png => self.drawing().write(PictureFormat::Png, path),
-            PlotFormat::Svg => self.drawing().write(PictureFormat::Svg, path),
+            Format::Html => write(path, document(&format!("word vectors: {}", self.title), STYLE, &self.body())),
+            Format::Svg => write(path, self.drawing().svg()),
+            Format::Png => write(path, self.drawing().png()?),
         }
     }
 
@@ -74,8 +61,11 @@ impl Plot<'_> {
                 (self.words.len()) " words by the first two principal components of their vectors' directions, "
                 "which explain " (first) " and " (second) " of the variance. Hover for a word."
             }
-            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(self.title) {
-                (self.drawing().elements())
+            (note(self.words))
+            div.wide {
+                svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(self.title) {
+                    (self.drawing().elements())
+                }
             }
         }
     }
@@ -94,7 +84,7 @@ impl Plot<'_> {
             y: f64::from(HEIGHT) / 2.0 - (y - f64::midpoint(bottom, top)) * scale,
             name,
         });
-        Drawing { width: WIDTH, height: HEIGHT, letters: LETTERS, shapes: shapes.collect() }
+        Drawing { width: WIDTH, height: HEIGHT, shapes: shapes.collect() }
     }
 }
 

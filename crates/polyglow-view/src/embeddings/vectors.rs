@@ -68,7 +68,8 @@ impl Embeddings {
         Self::new(words, dim, values, Lookup::Spelling(places))
     }
 
-    /// The embedding of a model on one side: a vector for each token but the special ones, which stand for no text.
+    /// The embedding of a model on one side: a vector for each token but the special ones, which stand for no text. Its
+    /// word is the token as [`Tokenizer::shown`] has it.
     pub fn of_model(model: &Model, tokenizer: &Arc<Tokenizer>, side: Side, device: &Device) -> Self {
         let table = model.vectors(side, device);
         let [_, dim] = table.dims();
@@ -76,10 +77,10 @@ impl Embeddings {
         let special = tokenizer.special();
         let (mut words, mut values, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (id, vector) in (0..).zip(table.chunks(dim)) {
-            let token = tokenizer.token(id).filter(|_| !special.is_silent(id) && id != special.unk);
-            places.push(token.is_some().then_some(words.len()));
-            if let Some(token) = token {
-                words.push(token);
+            let is_text = tokenizer.token(id).is_some() && !special.is_silent(id) && id != special.unk;
+            places.push(is_text.then_some(words.len()));
+            if is_text {
+                words.push(tokenizer.shown(id));
                 values.extend(vector);
             }
         }
@@ -125,8 +126,9 @@ impl Embeddings {
     }
 
     /// Writes all vectors in word2vec's text format: the number of words and their dimension, then a word and its
-    /// values on each line. The format cannot express tokens with whitespace; these are left out, and their number is
-    /// returned.
+    /// values on each line. A token of a model is written as it is shown, so that other programs list it as text: `▁très`
+    /// begins a word, and `très` does not. The format cannot express words with whitespace, which only a file can have;
+    /// these are left out, and their number is returned.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -160,7 +162,13 @@ impl Embeddings {
 
     fn unknown(&self, word: &str) -> TrainError {
         let error = usage(TrainError::new(format!("there is no vector for the word `{word}`")));
-        let spellings = alike(word, self.words.iter().map(String::as_str), SPELLINGS);
+        // A space is no part of what is typed, but is part of what a file has.
+        let words = self.words.iter().map(|known| match self.lookup {
+            Lookup::Spelling(_) => known.as_str(),
+            Lookup::Tokens(..) => known.trim_matches('▁'),
+        });
+        let mut spellings = alike(word, words, SPELLINGS);
+        spellings.dedup();
         if spellings.is_empty() { error } else { with_hint(error, format!("there is `{}`", spellings.join("`, `"))) }
     }
 

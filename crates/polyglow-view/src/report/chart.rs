@@ -92,6 +92,8 @@ struct Axis {
     least: f64,
     most: f64,
     logarithmic: bool,
+    /// The value, if there is only one: it lies in the middle, and nothing else is marked.
+    only: Option<f64>,
     places: (f64, f64),
 }
 
@@ -99,9 +101,9 @@ impl Axis {
     fn new(values: impl Iterator<Item = f64>, logarithmic: bool, places: (f64, f64)) -> Self {
         let scaled = |value: f64| if logarithmic { value.log10() } else { value };
         let (least, most) = extent(values.map(scaled));
-        // A single value lies in the middle.
-        let (least, most) = if least < most { (least, most) } else { (least - 1.0, most + 1.0) };
-        Self { least, most, logarithmic, places }
+        let only = (least >= most).then_some(if logarithmic { 10f64.powf(least) } else { least });
+        let (least, most) = if only.is_none() { (least, most) } else { (least - 1.0, most + 1.0) };
+        Self { least, most, logarithmic, only, places }
     }
 
     fn place(&self, value: f64) -> f64 {
@@ -112,6 +114,9 @@ impl Axis {
 
     /// Round values in the range.
     fn marks(&self) -> Vec<f64> {
+        if let Some(only) = self.only {
+            return vec![only];
+        }
         let range = self.most - self.least;
         if self.logarithmic && range >= 1.0 {
             let decades = (self.least.floor() as i32)..=(self.most.ceil() as i32);
@@ -147,7 +152,7 @@ pub(super) fn number(value: f64) -> String {
         format!("{}{}", if value < 0.0 { "-" } else { "" }, groups.join("\u{202f}"))
     } else {
         let decimals = if size >= 100.0 {
-            0
+            1
         } else if size >= 1.0 {
             2
         } else {
@@ -168,13 +173,15 @@ mod tests {
         assert_eq!(marks([0.0, 1000.0], false), [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]);
         assert_eq!(marks([1.5, 900.0], true), [10.0, 100.0]);
         assert_eq!(marks([2.0, 45.0], true), [2.0, 5.0, 10.0, 20.0]);
-        assert_eq!(marks([7.0, 7.0], false).len(), 5);
+        // Around a single value nothing is known: an accuracy of 0.5 has no axis down to -0.5.
+        assert_eq!(marks([0.5, 0.5], false), [0.5]);
+        assert_eq!(marks([100.0, 100.0], true), [100.0]);
     }
 
     #[test]
     fn numbers_are_short() {
-        let texts = [0.0, 12000.0, 0.35, 2.5e-4, 41.02, 7.0, 1e8].map(number);
-        assert_eq!(texts, ["0", "12\u{202f}000", "0.35", "2.5e-4", "41.02", "7", "1e8"]);
+        let texts = [0.0, 12000.0, 0.35, 2.5e-4, 41.02, 7.0, 100.5, 1e8].map(number);
+        assert_eq!(texts, ["0", "12\u{202f}000", "0.35", "2.5e-4", "41.02", "7", "100.5", "1e8"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whether runs differ by more than chance.
 
 use polyglow_metrics::significance::{DEFAULT_BOOTSTRAP_SAMPLES, DEFAULT_SEED, baseline_confidence, paired_bootstrap};
-use polyglow_metrics::{BleuOptions, ChrfOptions, Measure, Metric, segment_statistics};
+use polyglow_metrics::{Measure, Metric, segment_statistics};
 use polyglow_train::Result;
 
 use super::RunSummary;
@@ -22,17 +22,18 @@ pub struct Comparison {
 
 /// Compares the best validations by paired bootstrap resampling (Koehn, 2004), for BLEU and chrF.
 ///
-/// Runs that were validated on other text than the first are left out, as are runs without a best validation.
+/// Runs that were validated on other text than the first, or score it in another way, are left out, as are runs without a best
+/// validation.
 ///
 /// # Errors
 /// The scores cannot be computed.
 pub fn compare(runs: &[RunSummary]) -> Result<Vec<Comparison>> {
     let Some(first) = runs.first() else { return Ok(Vec::new()) };
     let same: Vec<&RunSummary> =
-        runs.iter().filter(|run| run.valid == first.valid && run.has_comparable_output()).collect();
-    let bleu = BleuOptions { tokenizer: first.config.train.tokenize, ..BleuOptions::default() };
-    let mut comparisons = compare_by(Measure::BLEU, &bleu, &same)?;
-    comparisons.extend(compare_by(Measure::CHRF, &ChrfOptions::default(), &same)?);
+        runs.iter().filter(|run| run.is_scored_as(first) && run.has_comparable_output()).collect();
+    let Some(scoring) = first.scoring.as_ref() else { return Ok(Vec::new()) };
+    let mut comparisons = compare_by(Measure::BLEU, &scoring.bleu(), &same)?;
+    comparisons.extend(compare_by(Measure::CHRF, &scoring.chrf(), &same)?);
     Ok(comparisons)
 }
 
@@ -40,10 +41,9 @@ fn compare_by(measure: Measure, metric: &impl Metric, runs: &[&RunSummary]) -> R
     let mut comparisons = Vec::new();
     let mut baseline = None;
     for run in runs {
-        let Some(hypotheses) = run.best_output() else { continue };
+        let (Some(hypotheses), Some(scoring)) = (run.best_output(), &run.scoring) else { continue };
         let references: Vec<&str> = run.valid.iter().map(|pair| pair.tgt.as_str()).collect();
-        let hypotheses: Vec<&str> = hypotheses.iter().map(String::as_str).collect();
-        let statistics = segment_statistics(metric, &hypotheses, &[references])?;
+        let statistics = segment_statistics(metric, &scoring.lines(hypotheses), &[scoring.lines(&references)])?;
         let (confidence, p_value) = match &baseline {
             None => (baseline_confidence(metric, &statistics, DEFAULT_BOOTSTRAP_SAMPLES, DEFAULT_SEED)?, None),
             Some(baseline) => {

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use polyglow_metrics::Measure;
 use polyglow_train::config::Config;
 use polyglow_train::predict::measures::{PERPLEXITY, SCORES, recorded};
+use polyglow_train::predict::samples::spread;
 use serde_json::Value;
 
 use super::chart::{Series, chart, number};
@@ -35,32 +36,40 @@ pub fn render(runs: &[RunSummary], comparisons: &[Comparison]) -> String {
     document(&format!("polyglow: {}", names.join(", ")), STYLE, &body)
 }
 
-/// A table with a row for each run.
-fn overview(runs: &[RunSummary]) -> Markup {
-    let measures: Vec<Measure> = recorded(runs.iter().filter_map(best_validation)).collect();
-    let cell = |value: Option<f64>| value.map_or_else(|| NONE.to_owned(), number);
+/// A table with a column for each head, as narrow as it can be, and a row for each title.
+fn table(heads: &[Markup], rows: &[(&str, Vec<String>)]) -> Markup {
     html! {
         table {
-            tr {
-                th { "run" } th { "parameters" } th { "steps" } th { "target tokens" } th { "time" } th { "tokens a second" }
-                th { "best step" }
-                @for measure in &measures { th { (measure.title) } }
-            }
-            @for (index, run) in runs.iter().enumerate() {
-                @let sum = |key: &str| run.of_kind("train").filter_map(|record| record[key].as_f64()).sum::<f64>();
-                @let steps = run.of_kind("train").filter_map(|record| record["step"].as_f64()).last();
-                tr {
-                    td { span class=(format!("c{}", color(index))) { "■ " } (run.name) }
-                    td { (cell(run.parameters.map(|count| count as f64))) }
-                    td { (cell(steps)) }
-                    td { (number(sum("tokens"))) }
-                    td { (duration(sum("seconds"))) }
-                    td { (cell(Some(sum("tokens") / sum("seconds")).filter(|rate| rate.is_finite()))) }
-                    td { (cell(run.best.map(|step| step as f64))) }
-                    @for measure in &measures { td { (score(best_validation(run), measure)) } }
-                }
+            tr { th {} @for head in heads { th { (head) } } }
+            @for (title, cells) in rows {
+                tr { th { (title) } @for cell in cells { td { (cell) } } }
             }
         }
+    }
+}
+
+/// The scores of the best validations, and what they cost.
+fn overview(runs: &[RunSummary]) -> Markup {
+    let cell = |value: Option<f64>| value.map_or_else(|| NONE.to_owned(), number);
+    let sum = |run: &RunSummary, key: &str| run.of_kind("train").filter_map(|record| record[key].as_f64()).sum::<f64>();
+    let steps = |run: &RunSummary| run.of_kind("train").filter_map(|record| record["step"].as_f64()).last();
+    let speed = |run: &RunSummary| Some(sum(run, "tokens") / sum(run, "seconds")).filter(|rate| rate.is_finite());
+    let row = |title, cell: &dyn Fn(&RunSummary) -> String| (title, runs.iter().map(cell).collect::<Vec<_>>());
+    let mut rows = vec![
+        row("parameters", &|run| cell(run.parameters.map(|count| count as f64))),
+        row("steps", &|run| cell(steps(run))),
+        row("target tokens", &|run| number(sum(run, "tokens"))),
+        row("time", &|run| duration(sum(run, "seconds"))),
+        row("tokens a second", &|run| cell(speed(run))),
+        row("best step", &|run| cell(run.best.map(|step| step as f64))),
+    ];
+    for measure in recorded(runs.iter().filter_map(best_validation)) {
+        rows.push(row(measure.title, &|run| score(best_validation(run), &measure)));
+    }
+    let head =
+        |(index, run): (usize, &RunSummary)| html! { span class=(format!("c{}", color(index))) { "■ " } (run.name) };
+    html! {
+        (table(&runs.iter().enumerate().map(head).collect::<Vec<_>>(), &rows))
         p.note { "Scores are those of the best validation, with greedy search. Time counts training steps only." }
     }
 }
@@ -126,46 +135,50 @@ fn tests(run: &RunSummary) -> Markup {
     if measures.is_empty() {
         return html! {};
     }
+    let records: Vec<&Value> = run.of_kind("test").collect();
+    let row = |cell: &dyn Fn(&Value) -> String| records.iter().map(|record| cell(record)).collect::<Vec<_>>();
+    let mut rows = vec![("step", row(&|record| text(&record["step"])))];
+    rows.extend(measures.iter().map(|measure| (measure.title, row(&|record| score(Some(record), measure)))));
+    let mut signatures = row(&|record| text(&record["signatures"]["bleu"]));
+    signatures.retain(|signature| !signature.is_empty());
+    signatures.dedup();
+    let heads: Vec<Markup> = records.iter().map(|record| html! { (text(&record["split"])) }).collect();
     html! {
         h2 { (run.name) ": tests" }
-        table {
-            tr { th { "set" } th { "step" } @for measure in &measures { th { (measure.title) } } th { "signature" } }
-            @for record in run.of_kind("test") {
-                tr {
-                    td { (text(&record["split"])) }
-                    td { (text(&record["step"])) }
-                    @for measure in &measures { td { (score(Some(record), measure)) } }
-                    td.small { (text(&record["signatures"]["bleu"])) }
-                }
-            }
-        }
+        (table(&heads, &rows))
+        @for signature in signatures { p.note { "BLEU is " (signature) } }
     }
 }
 
 /// What `check` found in the text before the first step.
 fn data(run: &RunSummary) -> Markup {
     let Some(splits) = run.inspection.as_ref().and_then(|found| found["splits"].as_array()) else { return html! {} };
-    let counts = ["pairs", "kept", "duplicates", "copies", "in_train"];
+    let row = |cell: &dyn Fn(&Value) -> String| splits.iter().map(cell).collect::<Vec<_>>();
+    let count = |value: &Value| value.as_f64().map_or_else(|| NONE.to_owned(), number);
+    let counts = [
+        ("pairs", "pairs"),
+        ("used", "kept"),
+        ("duplicates", "duplicates"),
+        ("copies", "copies"),
+        ("in train", "in_train"),
+    ];
+    let mut rows: Vec<(&str, Vec<String>)> =
+        counts.iter().map(|(title, key)| (*title, row(&|split| count(&split[*key])))).collect();
+    let sides = [
+        ("src", ["source tokens", "mean length", "longest", "unknown"]),
+        ("tgt", ["target tokens", "mean length", "longest", "unknown"]),
+    ];
+    for (side, titles) in sides {
+        for (title, key) in titles.into_iter().zip(["tokens", "mean_len", "longest"]) {
+            rows.push((title, row(&|split| count(&split[side][key]))));
+        }
+        let unknown = |split: &Value| format!("{:.2} %", 100.0 * split[side]["unknown_rate"].as_f64().unwrap_or(0.0));
+        rows.push((titles[3], row(&unknown)));
+    }
+    let heads: Vec<Markup> = splits.iter().map(|split| html! { (text(&split["name"])) }).collect();
     html! {
         h2 { (run.name) ": data" }
-        table {
-            tr {
-                th { "split" }
-                @for title in ["pairs", "used", "duplicates", "copies", "in train"] { th { (title) } }
-                @for side in ["source", "target"] { th { (side) " tokens" } th { "mean" } th { "longest" } th { "unknown" } }
-            }
-            @for split in splits {
-                tr {
-                    td { (text(&split["name"])) }
-                    @for key in counts { td { (split[key].as_f64().map_or_else(|| NONE.to_owned(), number)) } }
-                    @for side in ["src", "tgt"] {
-                        @let side = &split[side];
-                        @for key in ["tokens", "mean_len", "longest"] { td { (side[key].as_f64().map_or_else(String::new, number)) } }
-                        td { (format!("{:.2} %", 100.0 * side["unknown_rate"].as_f64().unwrap_or(0.0))) }
-                    }
-                }
-            }
-        }
+        (table(&heads, &rows))
     }
 }
 
@@ -176,12 +189,15 @@ fn samples(run: &RunSummary) -> Markup {
     }
     html! {
         h2 { (run.name) ": translations over time" }
-        @for (index, pair) in run.valid.iter().enumerate().take(SAMPLES) {
+        @for place in spread(&run.valid, SAMPLES) {
             table.sample {
-                tr { th { "source" } td { (pair.src) } }
-                tr { th { "reference" } td { (pair.tgt) } }
+                tr { th { "source" } td dir="auto" { (run.valid[place].src) } }
+                tr { th { "reference" } td dir="auto" { (run.valid[place].tgt) } }
                 @for (step, lines) in &run.outputs {
-                    tr { th { "step " (number(*step as f64)) } td { (lines.get(index).map_or("", String::as_str)) } }
+                    tr {
+                        th { "step " (number(*step as f64)) }
+                        td dir="auto" { (lines.get(place).map_or("", String::as_str)) }
+                    }
                 }
             }
         }

@@ -7,6 +7,7 @@ use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_train::Result;
 use polyglow_train::config::Config;
+use polyglow_train::predict::scoring::Scoring;
 use polyglow_train::run::RunDirectory;
 use polyglow_train::run::records;
 use serde_json::Value;
@@ -52,6 +53,8 @@ pub struct RunSummary {
     pub records: Vec<Value>,
     /// The validation set; empty if there is none or it cannot be read any more.
     pub valid: Vec<Pair>,
+    /// How its output is scored; `None` before it has tokenizers.
+    pub scoring: Option<Scoring>,
     /// Steps and output lines of some validations, in the order of the steps: the first, the last, the best, and some
     /// between them.
     pub outputs: Vec<(u64, Vec<String>)>,
@@ -76,12 +79,15 @@ impl RunSummary {
         });
         let steps: Vec<u64> = of_kind(&records, "valid").filter_map(|record| record["step"].as_u64()).collect();
         let best = newest.as_ref().and_then(|checkpoint| checkpoint.state.best).map(|best| best.step);
+        let references = valid.iter().map(|pair| pair.tgt.as_str());
+        let scoring = || Scoring::new(run.tokenizers()?.tgt, config.train.bleu_tokenizer(references)?);
         let read = |step: u64| Some((step, lines(&run, step)?));
         Ok(Self {
             name: root.display().to_string(),
             parameters: newest.map(|checkpoint| checkpoint.parameters()).transpose()?,
             inspection: fs::read(run.inspection_path()).ok().and_then(|text| serde_json::from_slice(&text).ok()),
             outputs: moments(&steps, best).into_iter().filter_map(read).collect(),
+            scoring: run.has_tokenizers().then(scoring).transpose()?,
             config,
             best,
             records,
@@ -92,6 +98,12 @@ impl RunSummary {
     /// The records of one kind: `train`, `valid` or `test`.
     pub fn of_kind(&self, kind: &'static str) -> impl Iterator<Item = &Value> {
         of_kind(&self.records, kind)
+    }
+
+    /// Whether the same scores of this run and of another mean the same.
+    pub(super) fn is_scored_as(&self, other: &Self) -> bool {
+        let options = |run: &Self| run.scoring.as_ref().map(|scoring| (scoring.bleu(), scoring.chrf()));
+        self.valid == other.valid && options(self) == options(other)
     }
 
     /// Whether the output of the best validation is there, with a reference for each line.

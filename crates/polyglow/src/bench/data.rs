@@ -11,6 +11,7 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::sources::BatchSource;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::Model;
 use polyglow_train::Plan;
 use polyglow_train::predict::model::model_shape;
@@ -81,10 +82,11 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     let encode = encode(&corpus, &tokenizers, &mut timed)?;
     let begin = Instant::now();
     let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data, plan.content));
-    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&filter), &mut |_, _| {})?;
+    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
     let build = timed("cache", begin);
     let longest = model_shape(plan, &tokenizers)?.vocabulary().max_len - 1;
-    let setting = Setting { plan: plan.clone(), tokenizers, valid: Arc::default(), longest };
+    let setting =
+        Setting { plan: plan.clone(), tokenizers, valid: Arc::default(), bleu: BleuTokenizer::default(), longest };
     let BatchTimes { plan_seconds, batches, target_tokens, rows, seconds } =
         with_task(setting, &TrainingData::Text(Arc::new(cache)), Batches { timed: &mut timed })?;
     let count = pairs as f64;

@@ -16,7 +16,8 @@ use polyglow_train::predict::unknown_words::UnknownWords;
 use polyglow_train::run::runner;
 use polyglow_train::tasks::translation::alignment::align;
 use polyglow_train::tasks::{images, labels};
-use polyglow_view::attention::{ImageAttention, PairAttention, PictureFormat, Selection, draw, render};
+use polyglow_view::Format;
+use polyglow_view::attention::{ImageAttention, PairAttention, Selection};
 
 use super::counts;
 use super::model::ModelArgs;
@@ -64,27 +65,6 @@ fn kinds() -> impl TypedValueParser<Value = AttentionKind> {
     })
 }
 
-/// What is written to a file.
-enum Kind {
-    Page,
-    Picture(PictureFormat),
-}
-
-impl Kind {
-    /// The kind of a file, by its extension.
-    fn of(path: &Path) -> anyhow::Result<Self> {
-        match path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
-            Some("html") => Ok(Self::Page),
-            Some("png") => Ok(Self::Picture(PictureFormat::Png)),
-            Some("svg") => Ok(Self::Picture(PictureFormat::Svg)),
-            _ => {
-                let error = usage(anyhow!("`{}` ends neither in `.html` nor in `.png` or `.svg`", path.display()));
-                Err(with_hint(error, "`.html` writes a page with all maps, `.png` or `.svg` a picture of one"))
-            }
-        }
-    }
-}
-
 /// Writes the attention weights on one pair as a page (`.html`, all of them) or as a picture (`.png`, `.svg`, one map),
 /// and prints the hard alignment of its words if asked to.
 ///
@@ -99,7 +79,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     if args.src.trim().is_empty() {
         return Err(with_hint(usage(anyhow!("the sentence is empty")), "give a sentence in quotes, behind the run"));
     }
-    let out = args.out.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Kind::of(path)?))).transpose()?;
+    let out = args.out.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Format::of(path)?))).transpose()?;
     let plan = args.model.open()?;
     let models = args.model.load(&plan)?;
     check_task(&models[0], |task| task != Task::Language)?;
@@ -111,8 +91,8 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         check_translates(&models)?;
     }
     let runner = runner(models, &plan)?;
-    if let (Task::Images, Some((path, kind))) = (task, &out) {
-        return of_image(&runner, &plan.config.data, args, selection, (path, kind));
+    if let (Task::Images, Some(out)) = (task, out) {
+        return of_image(&runner, &plan.config.data, args, selection, out);
     }
     let mut unknown = UnknownWords::default();
     unknown.look_at(&runner.members[0].src, &args.src);
@@ -125,14 +105,8 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         (None, _) => String::new(),
     };
     tracing::info!("{} -> {tgt}", args.src);
-    if let Some((path, kind)) = out {
-        let attention = PairAttention::new(&runner, &args.src, &tgt)?;
-        match kind {
-            Kind::Page => {
-                fs_err::write(path, render(&attention, &args.src, &tgt)?)?;
-            }
-            Kind::Picture(format) => draw(&attention, selection, format, path)?,
-        }
+    if let Some((path, format)) = out {
+        PairAttention::new(&runner, &args.src, &tgt)?.write([&args.src, &tgt], selection, format, path)?;
         tracing::info!("wrote `{}`", path.display());
     }
     if args.pharaoh {
@@ -149,17 +123,12 @@ fn of_image(
     data: &DataConfig,
     args: &AttentionArgs,
     selection: Selection,
-    (path, kind): (&Path, &Kind),
+    (path, format): (&Path, Format),
 ) -> anyhow::Result<()> {
     let pixels = read_image(Path::new(&args.src), data)?;
     let label = images::classify(runner, &[&pixels])?.swap_remove(0).label;
     tracing::info!("{} -> {label}", args.src);
-    let attention = ImageAttention::new(runner, pixels)?;
-    match kind {
-        Kind::Page => fs_err::write(path, attention.page(&args.src, &label))?,
-        Kind::Picture(PictureFormat::Svg) => fs_err::write(path, attention.svg(selection))?,
-        Kind::Picture(PictureFormat::Png) => attention.write_png(selection, path)?,
-    }
+    ImageAttention::new(runner, pixels)?.write([&args.src, &label], selection, format, path)?;
     tracing::info!("wrote `{}`", path.display());
     Ok(())
 }

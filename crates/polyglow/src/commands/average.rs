@@ -18,7 +18,7 @@ const NAME: &str = "average";
 pub(crate) struct AverageArgs {
     /// Directory of the run
     run: PathBuf,
-    /// Number of checkpoints to average, counted from the newest [default: all that were kept]
+    /// Number of checkpoints to average, counted from the newest [default: `train.keep_last`, or all if there are fewer]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     last: Option<usize>,
 }
@@ -32,10 +32,14 @@ pub(crate) struct AverageArgs {
 /// There is no such run; it has fewer checkpoints than were asked for, or none; one of them is damaged, or of another
 /// shape than the newest; the average cannot be written.
 pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
-    let checkpoints = RunDirectory::existing(&args.run)?.checkpoints(1);
+    let run = RunDirectory::existing(&args.run)?;
+    let checkpoints = run.checkpoints(1);
     checkpoints.tidy(|name| name == NAME)?;
-    let steps = checkpoints.steps()?;
-    let last = args.last.unwrap_or(steps.len());
+    let mut steps = checkpoints.steps()?;
+    // A fork begins with it, and its weights are another training's.
+    steps.retain(|step| *step > 0);
+    // What else was kept is an old `best`.
+    let last = args.last.unwrap_or(steps.len().min(run.config()?.train.keep_last));
     ensure!(!steps.is_empty(), "no checkpoint in `{}`: nothing has been trained there yet", args.run.display());
     let names: Vec<String> = steps.iter().map(|step| format!("step-{step}")).collect();
     if last > names.len() {

@@ -18,7 +18,8 @@ use polyglow_model::{Side, Task};
 use polyglow_train::error::hint_of_system;
 use polyglow_train::run::TrainedModel;
 use polyglow_train::{Plan, device};
-use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, PlotFormat, Reader, project};
+use polyglow_view::Format;
+use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, Reader, project};
 use serde::Serialize;
 
 use super::model::ModelArgs;
@@ -52,7 +53,7 @@ struct Run {
 pub(crate) fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
     if let Action::Plot(plot) = &args.action {
         // Refused here, before a model is loaded.
-        plot_format(&plot.out)?;
+        Format::of(&plot.out)?;
     }
     let opened = open(args)?;
     let embeddings = opened.embeddings();
@@ -140,19 +141,6 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(value)?)?)
 }
 
-/// The format of a plot, by the extension of its file.
-fn plot_format(path: &Path) -> anyhow::Result<PlotFormat> {
-    match path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
-        Some("html") => Ok(PlotFormat::Html),
-        Some("png") => Ok(PlotFormat::Png),
-        Some("svg") => Ok(PlotFormat::Svg),
-        _ => {
-            let error = usage(anyhow!("`{}` ends neither in `.html` nor in `.png` or `.svg`", path.display()));
-            Err(with_hint(error, "`.html` writes a page, `.png` or `.svg` a picture"))
-        }
-    }
-}
-
 fn plot(
     args: &EmbeddingsArgs,
     PlotArgs { words, count, out, .. }: &PlotArgs,
@@ -179,7 +167,7 @@ fn plot(
     }
     let projection = project(&vectors, embeddings.dim());
     let title = args.source.display().to_string();
-    Plot { title: &title, words: &shown, projection: &projection }.write(plot_format(out)?, out)?;
+    Plot { title: &title, words: &shown, projection: &projection }.write(Format::of(out)?, out)?;
     tracing::info!("wrote `{}`", out.display());
     Ok(())
 }
@@ -223,7 +211,7 @@ fn export(embeddings: &Embeddings, path: &Path) -> anyhow::Result<()> {
     let left_out = embeddings.write(&mut out)?;
     out.flush()?;
     if left_out > 0 {
-        tracing::warn!("{left_out} tokens contain whitespace, which the format cannot represent: they are left out");
+        tracing::warn!("{left_out} words contain whitespace, which the format cannot represent: they are left out");
     }
     tracing::info!("wrote `{}`", path.display());
     Ok(())

@@ -9,16 +9,15 @@ use polyglow_data::alignment::{Link, LinkLines};
 use polyglow_data::config::{GOLD, Split};
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::lines::Lines;
-use polyglow_data::ngram::NgramModel;
-use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::Task;
-use polyglow_train::Plan;
 use polyglow_train::config::Config;
-use polyglow_train::predict::evaluation::{Evaluation, Scores, TranslationScores, bits_per_byte};
+use polyglow_train::predict::evaluation::{Evaluation, Scores};
 use polyglow_train::predict::runner::Runner;
+use polyglow_train::predict::scoring::TranslationScores;
 use polyglow_train::run::runner;
 use polyglow_train::suggestion::nearest;
 use polyglow_train::tasks::labels::confusion::{LabelScores, of_labels, write_labels};
+use polyglow_train::tasks::language::{NgramScores, ngram_scores};
 use polyglow_train::tasks::translation::alignment::{align, error_rate};
 use polyglow_train::tasks::{HeldOut, evaluate};
 use serde::Serialize;
@@ -27,11 +26,6 @@ use super::model::ModelArgs;
 use super::uses::check_attends;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
-
-/// Order of the n-gram model that a language model is compared with.
-const NGRAM_ORDER: usize = 5;
-/// Lines that are encoded at a time.
-const CHUNK: usize = 1 << 14;
 
 /// What `polyglow evaluate` is asked to do.
 #[derive(Args)]
@@ -90,6 +84,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, split)?)?;
     let pairs = held_out.pairs();
     let gold = args.alignments.as_deref().map(|path| gold(path, config, &args.split, pairs)).transpose()?;
+    let bleu = config.train.bleu_tokenizer(pairs.iter().map(|pair| pair.tgt.as_str()))?;
     let trained = args.model.load(&plan)?;
     if gold.is_some() {
         check_attends(&trained[0])?;
@@ -100,7 +95,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let runner = runner(trained, &plan)?;
     let mut activity = Activity::new();
     activity.show(format!("testing on {} examples", held_out.len()));
-    let Evaluation { scores, first, .. } = evaluate(&runner, &held_out, config.train.tokenize)?;
+    let Evaluation { scores, first, .. } = evaluate(&runner, &held_out, &bleu)?;
     let is_classifier = runner.kind().is_classification();
     let labels = is_classifier.then(|| of_labels(&runner.tgt, &held_out.labels(), &first)).transpose()?;
     let ngram = match runner.kind() {
@@ -126,43 +121,6 @@ pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
         task: runner.kind(),
     };
     write(&report, args.json)
-}
-
-/// The scores of an n-gram model.
-#[derive(Clone, Copy, Serialize)]
-struct NgramScores {
-    /// Length of its longest n-grams.
-    order: usize,
-    /// As of the language model.
-    perplexity: f64,
-    /// As of the language model.
-    bits_per_byte: f64,
-}
-
-/// Counts the n-grams of a run's training text, and scores `pairs` by them.
-fn ngram_scores(plan: &Plan, tokenizer: &Tokenizer, pairs: &[Pair]) -> anyhow::Result<NgramScores> {
-    let mut sequences = Vec::new();
-    let mut lines: Vec<String> = Vec::with_capacity(CHUNK);
-    let mut training = Corpus::open(&plan.config.data, plan.content, Split::Train)?.pairs();
-    loop {
-        lines.clear();
-        for pair in training.by_ref().take(CHUNK) {
-            lines.push(pair?.tgt);
-        }
-        if lines.is_empty() {
-            break;
-        }
-        sequences.extend(tokenizer.encode_batch(&lines.iter().map(String::as_str).collect::<Vec<_>>())?);
-    }
-    let model = NgramModel::train(&sequences, NGRAM_ORDER, tokenizer.vocab_size(), tokenizer.special())?;
-    let (mut nats, mut tokens) = (0.0, 0);
-    for ids in tokenizer.encode_batch(&pairs.iter().map(|pair| pair.tgt.as_str()).collect::<Vec<_>>())? {
-        let (of_line, count) = model.score(&ids);
-        nats += of_line;
-        tokens += count;
-    }
-    let perplexity = (nats / tokens as f64).exp();
-    Ok(NgramScores { order: NGRAM_ORDER, perplexity, bits_per_byte: bits_per_byte(nats, pairs) })
 }
 
 /// The set of that name.
@@ -238,6 +196,9 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     for other in ensemble {
         writeln!(out, "with            {}", other.display())?;
     }
+    if let Some(count) = scores.truncated {
+        writeln!(out, "read in part    {count}   longer than the model; what is scored is their beginning")?;
+    }
     match &scores.translations {
         None if labels.is_some() => writeln!(out, "split           {split}   {sentences} examples")?,
         None => writeln!(out, "split           {split}   {sentences} sentences")?,
@@ -257,7 +218,9 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
         writeln!(out, "loss            {:.4}   nats per example", scores.loss)?;
         return Ok(write_labels(&mut out, labels)?);
     }
-    writeln!(out, "token accuracy  {:.4}", scores.token_accuracy)?;
+    if let Some(accuracy) = scores.token_accuracy {
+        writeln!(out, "token accuracy  {accuracy:.4}")?;
+    }
     writeln!(out, "loss            {:.4}   nats per target token", scores.loss)?;
     writeln!(out, "perplexity      {:.4}", scores.perplexity)?;
     if let Some(bits) = scores.bits_per_byte {

@@ -17,6 +17,7 @@ use input::Input;
 use scoring::Scores;
 
 pub(crate) use args::MetricsArgs;
+pub(crate) use input::PHRASES;
 
 /// Scores the hypotheses and prints the scores to stdout.
 ///

@@ -11,7 +11,8 @@ use super::counts;
 use crate::failure::{usage, with_hint};
 
 /// Keys that may differ from the training: those on which neither the model nor its ids depend.
-pub(crate) const FREE_KEYS: [&str; 4] = ["search.", "data.", "train.tokenize=", "train.max_tokens="];
+pub(crate) const FREE_KEYS: [&str; 6] =
+    ["search.", "data.", "train.tokenize=", "train.dictionary=", "train.spm=", "train.max_tokens="];
 
 /// Which model to use, and how.
 #[derive(Args)]
@@ -24,11 +25,12 @@ pub(super) struct ModelArgs {
     /// Another model for an ensemble with the first: a run directory or a checkpoint; may be repeated
     #[arg(long, value_name = "PATH")]
     pub(super) ensemble: Vec<PathBuf>,
-    /// Beam size, 1 for greedy search [default: the config's]
+    /// Beam size, 1 for greedy search [default: the config's]; or number of samples to draw, of which the
+    /// best are taken [default: as many as are asked for]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     pub(super) beam_size: Option<usize>,
-    /// Override a key of `[search]` or `[data]`, `train.tokenize` or `train.max_tokens`, as in
-    /// `search.length_alpha=0.6`; may be repeated
+    /// Override a key of `[search]` or `[data]`, `train.tokenize`, `train.dictionary`, `train.spm` or
+    /// `train.max_tokens`, as in `search.length_alpha=0.6`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) overrides: Vec<String>,
     /// Device to run on, as `polyglow devices` lists it [default: the config's]
@@ -54,6 +56,14 @@ impl ModelArgs {
     /// # Errors
     /// There is no such run or device; an override is wrong, or is of a key that the model depends on (exit code 2).
     pub(crate) fn open(&self) -> anyhow::Result<Plan> {
+        self.open_drawing(1)
+    }
+
+    /// As [`Self::open`], where so many samples are wanted of each line if samples are drawn.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn open_drawing(&self, samples: usize) -> anyhow::Result<Plan> {
         if let Some(fixed) = self.overrides.iter().find(|set| !FREE_KEYS.iter().any(|free| set.starts_with(free))) {
             let error = usage(anyhow!("`--set {fixed}`: the model was trained with that key and depends on it"));
             let free = FREE_KEYS.map(|key| key.trim_end_matches(['.', '='])).join("`, `");
@@ -66,6 +76,10 @@ impl ModelArgs {
         overrides.extend(self.beam_size.map(|beam_size| format!("search.beam_size={beam_size}")));
         let run = RunDirectory::existing(&self.run)?;
         let mut config = run.config_with(&overrides)?;
+        if !overrides.iter().any(|set| set.starts_with("search.beam_size=")) {
+            // A run's config has a width for its beam, whether or not anybody asked for so many samples.
+            config.search = config.search.drawing(samples);
+        }
         config.device = self.device.clone().unwrap_or(config.device);
         Ok(Plan::new(config)?)
     }

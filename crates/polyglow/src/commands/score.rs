@@ -41,18 +41,22 @@ struct Record {
     /// In nats.
     log_prob: f64,
     perplexity: f64,
-    /// The end mark is the last.
+    /// Whether a side is longer than the model, which has read its beginning.
+    truncated: bool,
+    /// The end mark is the last, but where the target was truncated.
     tokens: Vec<TokenRecord>,
 }
 
 #[derive(Serialize)]
 struct TokenRecord {
+    /// As people read it; parts of a character stay apart, since each has its probability.
     token: String,
     /// Given the source and all tokens before it, in nats.
     log_prob: f32,
 }
 
-/// Prints the log-probability of each line of the target given its source, and on stderr the perplexity of all.
+/// Prints the log-probability of each line of the target given its source, and on stderr the perplexity of all. A pair that
+/// is longer than the model is marked, as what is printed is of its beginning.
 ///
 /// # Errors
 /// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than the other (all pairs
@@ -72,7 +76,8 @@ pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
             if args.json {
                 writeln!(out, "{}", serde_json::to_string(&record(line, pair, &forced, &runner.tgt)?)?)?;
             } else {
-                writeln!(out, "{:.6}", forced.log_prob())?;
+                let mark = if forced.truncated { "\ttruncated" } else { "" };
+                writeln!(out, "{:.6}{mark}", forced.log_prob())?;
             }
             num_tokens += forced.log_probs.len();
             log_prob += forced.log_prob();
@@ -123,13 +128,13 @@ fn next_pair(src: &mut Lines, tgt: &mut Lines) -> anyhow::Result<Option<Pair>> {
 
 fn record(line: usize, pair: &Pair, forced: &Forced, tokenizer: &Tokenizer) -> anyhow::Result<Record> {
     let mut ids = tokenizer.encode(&pair.tgt)?;
-    ids.truncate(forced.log_probs.len() - 1);
     ids.push(tokenizer.special().eos);
-    let token = |(id, &log_prob): (u32, &f32)| TokenRecord { token: tokenizer.token(id).unwrap_or_default(), log_prob };
+    let token = |(id, &log_prob): (u32, &f32)| TokenRecord { token: tokenizer.shown(id), log_prob };
     Ok(Record {
         line,
         log_prob: forced.log_prob(),
         perplexity: (-forced.log_prob() / forced.log_probs.len() as f64).exp(),
+        truncated: forced.truncated,
         tokens: ids.into_iter().zip(&forced.log_probs).map(token).collect(),
     })
 }

@@ -84,8 +84,8 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 /// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix or a constraint
 /// cannot be met; the output cannot be written.
 pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
-    let plan = args.model.open()?;
-    let (n_best, beam_size) = (args.n_best, plan.config.search.beam_size);
+    let (n_best, plan) = (args.n_best, args.model.open_drawing(args.n_best)?);
+    let beam_size = plan.config.search.beam_size;
     if n_best > beam_size {
         let error = usage(anyhow!("`--n-best {n_best}` is more than the beam size, {beam_size}"));
         return Err(with_hint(error, format!("add `--beam-size {n_best}`")));

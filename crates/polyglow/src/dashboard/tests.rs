@@ -1,7 +1,8 @@
 use std::fs;
 
 use polyglow_train::Observer;
-use polyglow_train::predict::evaluation::{Scores, Signatures, TranslationScores};
+use polyglow_train::predict::evaluation::Scores;
+use polyglow_train::predict::scoring::{Signatures, TranslationScores};
 use polyglow_train::run::RunDirectory;
 use polyglow_train::train::{Interval, TrainReport};
 use polyglow_train::workload::BatchShape;
@@ -98,8 +99,15 @@ fn the_numbers_of_the_metrics_file_are_shown() {
     }
     let signatures = Signatures { bleu: "b".to_owned(), chrf: "c".to_owned() };
     let translations = Some(TranslationScores { bleu: 31.5, chrf: 52.25, exact_match: 0.125, signatures });
-    let scores =
-        Scores { translations, accuracy: None, token_accuracy: 0.75, loss: 1.0, perplexity: 2.7, bits_per_byte: None };
+    let scores = Scores {
+        translations,
+        accuracy: None,
+        token_accuracy: Some(0.75),
+        loss: 1.0,
+        perplexity: 2.7,
+        bits_per_byte: None,
+        truncated: None,
+    };
     let record = json!({"kind": "valid", "step": 12, "loss": 1.0, "bleu": 31.5, "chrf": 52.25});
     fixture.progress.validating(12);
     fixture.assert_shows(", validating");

@@ -107,7 +107,8 @@ pub(super) fn read_splits(
     };
     let training = if let Some(report) = report {
         let mut repetitions = Repetitions { hashes: Vec::with_capacity(report.pairs as usize), copies: 0 };
-        for pair in train.pairs() {
+        // Those that were encoded: no more than `data.max_examples`.
+        for pair in train.pairs().take(report.pairs as usize) {
             let pair = pair?;
             repetitions.add(&pair);
             watch(hash(&read_side(&pair)));
@@ -163,7 +164,8 @@ fn read_held_out(name: &str, corpus: &Corpus, tokenizers: &Tokenizers) -> Result
     let (mut sources, mut repetitions) = (Vec::new(), Repetitions::default());
     if let Some(sets) = corpus.images() {
         for images in sets {
-            count_images(&mut report, &mut sources, &mut repetitions, &images);
+            let left = corpus.max_examples().map_or(usize::MAX, |most| most as usize).saturating_sub(sources.len());
+            count_images(&mut report, &mut sources, &mut repetitions, &images, left);
         }
     } else {
         let mut pairs = corpus.pairs().peekable();
@@ -182,9 +184,15 @@ fn read_held_out(name: &str, corpus: &Corpus, tokenizers: &Tokenizers) -> Result
     Ok(HeldOut { report: SplitReport::new(name, &report, repetitions, Some(0)), sources })
 }
 
-/// Counts images as sources of as many tokens as they have bytes, and their labels as targets.
-fn count_images(report: &mut CorpusReport, sources: &mut Vec<u64>, repetitions: &mut Repetitions, images: &ImageSet) {
-    for index in 0..images.len() {
+/// Counts images, at most so many, as sources of as many tokens as they have bytes, and their labels as targets.
+fn count_images(
+    report: &mut CorpusReport,
+    sources: &mut Vec<u64>,
+    repetitions: &mut Repetitions,
+    images: &ImageSet,
+    most: usize,
+) {
+    for index in 0..images.len().min(most) {
         let image = images.example(index);
         for (side, len) in [(&mut report.src, image.pixels.len()), (&mut report.tgt, 1)] {
             side.tokens += len as u64;

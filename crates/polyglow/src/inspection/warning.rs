@@ -66,7 +66,7 @@ pub(super) fn find(
     warnings
 }
 
-/// Nobody can change what an embedded corpus repeats.
+/// Nobody can change what an embedded corpus repeats; but that its scores are of what was trained on, all should know.
 fn of_split(split: &SplitReport, embedded: bool) -> Vec<Warning> {
     let name = &split.name;
     let mut warnings = Vec::new();
@@ -104,11 +104,12 @@ fn of_split(split: &SplitReport, embedded: bool) -> Vec<Warning> {
         "remove them: a model that sees copies learns to copy",
     );
     let (in_train, share) = count(split.in_train.unwrap_or(0));
-    warn(
-        !embedded && in_train > 0,
-        format!("{name}: {in_train} sentences ({share}) are also in the training text"),
-        "remove them from it: scores on what was trained on say little about other text",
-    );
+    let hint = if embedded {
+        "the corpus is so, and scores on this set are in part of what was trained on"
+    } else {
+        "remove them from it: scores on what was trained on say little about other text"
+    };
+    warn(in_train > 0, format!("{name}: {in_train} sentences ({share}) are also in the training text"), hint);
     warnings
 }
 
@@ -144,6 +145,9 @@ mod tests {
     #[test]
     fn what_is_at_a_limit_is_not_suspicious_and_what_is_above_is() {
         assert_eq!(of_split(&clean(), false), []);
+        let repeated = SplitReport { duplicates: 50, copies: 50, in_train: Some(1), ..clean() };
+        let embedded = of_split(&repeated, true);
+        assert!(embedded.len() == 1 && embedded[0].hint.starts_with("the corpus is so"), "{embedded:?}");
         let unknown = SideStatistics { unknown_rate: 0.011, ..clean().tgt };
         let suspicious = [
             (SplitReport { tgt: unknown, ..clean() }, "train: 1.1 % of the target tokens are unknown"),

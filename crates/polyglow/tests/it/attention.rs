@@ -46,7 +46,7 @@ fn pictures_are_written_in_the_format_of_their_ending() {
     let svg = fs::read_to_string(PLACE.path().join("map.SVG")).expect("it was written");
     assert!(svg.starts_with("<svg") && svg.contains("look") && svg.contains("sieh"), "{svg}");
     let fail = |options: &[&str]| PLACE.fail(2, &[&["attention", "run", "look"][..], options].concat());
-    assert!(fail(&["--out", "map.gif"]).contains("`map.gif` ends neither in .html nor in .png or .svg"));
+    assert!(fail(&["--out", "map.gif"]).contains("`map.gif` ends neither in `.html` nor in `.png` or `.svg`"));
     assert!(fail(&["--out", "map.png", "--layer", "7"]).contains("there is no layer 7; the last is 1"));
     assert!(fail(&[]).contains("give `--out FILE` or `--pharaoh`"));
 }

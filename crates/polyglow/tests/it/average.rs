@@ -48,6 +48,26 @@ fn without_a_number_all_checkpoints_are_averaged_and_too_large_a_number_is_an_er
 }
 
 #[test]
+fn what_a_fork_began_with_and_an_old_best_are_no_part_of_the_average() {
+    let place = Workplace::trained();
+    place.succeed(&["train", "tiny.toml", "--run", "run", "--fork", "fork", "--set", "train.max_steps=4"]);
+    assert!(place.path().join("fork/checkpoints/step-0").is_dir());
+    let (_, message) = place.succeed(&["average", "fork"]);
+    assert!(message.contains("wrote the average of step-2, step-3, step-4 to"), "{message}");
+    let message = place.fail(1, &["average", "fork", "--last", "4"]);
+    assert!(message.contains("there are not 4 checkpoints in `fork`, but 3: step-2, step-3, step-4"), "{message}");
+
+    // Of five checkpoints, a run that keeps two has the oldest because it was the best.
+    let config = fs::read_to_string(place.path().join("run/config.toml")).expect("it is there");
+    let config = config.replace("keep_last = 10", "keep_last = 2");
+    fs::write(place.path().join("run/config.toml"), config).expect("it can be written");
+    let (_, message) = place.succeed(&["average", "run"]);
+    assert!(message.contains("wrote the average of step-4, step-6 to"), "{message}");
+    let (_, message) = place.succeed(&["average", "run", "--last", "3"]);
+    assert!(message.contains("wrote the average of step-3, step-4, step-6 to"), "{message}");
+}
+
+#[test]
 fn a_damaged_checkpoint_is_not_averaged() {
     let place = Workplace::trained();
     let path = place.path().join("run/checkpoints/step-4/model.safetensors");

@@ -136,6 +136,24 @@ fn a_training_that_a_check_ended_can_begin_again_with_another_config() {
 }
 
 #[test]
+fn what_is_beyond_max_examples_is_not_counted() {
+    let place = dirty();
+    let report = check(&place, &["data.max_examples=26"]);
+    let train = &report["splits"][0];
+    for (key, count) in [("pairs", 26), ("kept", 26), ("duplicates", 0), ("copies", 0)] {
+        assert_eq!(train[key], count, "{key}");
+    }
+    assert_eq!(check(&place, &["data.max_examples=3"])["splits"][2]["in_train"], 1);
+    place.write("train", &train_pairs().into_iter().rev().collect::<Vec<_>>());
+    assert_eq!(check(&place, &["data.max_examples=3"])["splits"][2]["in_train"], 0, "`look aaa now` is the last");
+    // Pictures, too.
+    let images = "[data]\ncorpus = 'shapes'\nmax_examples = 50\n[model]\narch = 'vit'\npreset = 'tiny'\npatch_size = 16\n\
+                  [train]\nmax_steps = 9\nwarmup_steps = 1\nlabel_smoothing = 0.0\n";
+    fs::write(place.path().join("tiny.toml"), images).expect("it can be written");
+    assert_eq!(check(&place, &[])["splits"][0]["pairs"], 50);
+}
+
+#[test]
 fn without_validation_text_there_is_a_warning() {
     let place = Workplace::new();
     let config = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");

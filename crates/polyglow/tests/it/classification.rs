@@ -2,8 +2,14 @@
 
 use std::fs;
 
+use burn::tensor::Device;
+use polyglow_data::corpus::Pair;
 use polyglow_data::image_set::ImageSet;
 use polyglow_data::labeled::LabelSet;
+use polyglow_metrics::Tokenizer as BleuTokenizer;
+use polyglow_train::predict::runner::Runner;
+use polyglow_train::tasks::labels::classify;
+use polyglow_train::tasks::{HeldOut, evaluate};
 
 use crate::program::{Workplace, word};
 
@@ -146,6 +152,23 @@ fn a_label_that_training_has_not_is_named() {
 }
 
 #[test]
+fn only_labels_are_ranked_and_only_answers_are_counted() {
+    let place = place();
+    // So little training that the special tokens of the vocabulary are as probable as labels.
+    place.succeed(&["train", "encoder.toml", "--run", "run", "--set", "train.max_steps=1", "--set", "train.lr=1e-9"]);
+    let scores = place.json(&["evaluate", "run", "--json"]);
+    assert!(scores["accuracy"].is_number() && scores["token_accuracy"].is_null(), "{scores}");
+    let texts: Vec<&str> = ["yes", "no", "yes no", "no yes yes"].repeat(5);
+    let pairs = texts.iter().map(|text| Pair { src: (*text).to_owned(), tgt: "even".to_owned() }).collect();
+    let runner = Runner::load(place.path().join("run"), &Device::flex()).expect("it is a run");
+    let found = evaluate(&runner, &HeldOut::Text(pairs), &BleuTokenizer::None).expect("it can be scored");
+    let guesses = classify(&runner, &texts).expect("they can be read");
+    for (first, guess) in found.first.iter().zip(guesses) {
+        assert_eq!(runner.tgt.decode(first).expect("it is a label"), guess.label);
+    }
+}
+
+#[test]
 fn a_fork_teaches_labels_to_an_encoder_that_found_hidden_tokens() {
     let place = place();
     place.succeed(&["train", "masked.toml", "--run", "masked"]);
@@ -194,5 +217,5 @@ fn a_classifier_of_images_learns_answers_and_shows_where_it_looks() {
     assert!(fs::read(place.path().join("map.png")).expect("it was written").starts_with(b"\x89PNG\r\n"));
     assert!(place.fail(2, &["attention", "run", left, "--out", "map.svg", "--layer", "3"]).contains("the last is 2"));
     assert!(place.fail(2, &["classify", "run"]).contains("no image is given"));
-    assert!(place.fail(1, &["classify", "run", "train.tsv"]).contains("neither PNG nor JPEG"));
+    assert!(place.fail(1, &["classify", "run", "train.tsv"]).contains("neither a PNG nor a JPEG"));
 }

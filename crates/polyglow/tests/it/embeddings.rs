@@ -112,7 +112,7 @@ fn a_plot_names_every_word() {
     assert!(picture.contains("w52") && !picture.contains("w03"), "{picture}");
     PLACE.succeed(&["embeddings", "vectors.txt", "plot", "-n", "5", "--out", "map.png"]);
     assert!(fs::read(PLACE.path().join("map.png")).expect("it was written").starts_with(b"\x89PNG"));
-    assert!(PLACE.fail(2, &["embeddings", "run", "plot", "--out", "map.gif"]).contains("ends neither in .html"));
+    assert!(PLACE.fail(2, &["embeddings", "run", "plot", "--out", "map.gif"]).contains("ends neither in `.html`"));
     fs::write(PLACE.path().join("none.txt"), "\n \n").expect("it can be written");
     let message = PLACE.fail(2, &["embeddings", "run", "plot", "--words", "none.txt", "--out", "none.svg"]);
     assert!(message.contains("`none.txt` has no words") && !PLACE.path().join("none.svg").exists(), "{message}");
@@ -231,7 +231,7 @@ fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
 #[test]
 fn what_cannot_be_explored_or_is_left_out_is_said() {
     let message = PLACE.fail(2, &["embeddings", "nothing.txt", "nearest", "aaa"]);
-    assert!(message.contains("`nothing.txt` is neither a run nor a file of vectors"), "{message}");
+    assert!(message.contains("there is no run and no file of vectors `nothing.txt`"), "{message}");
     fs::write(PLACE.path().join("twice.txt"), "a 1 2\nb 2 1\na 3 3\n").expect("it can be written");
     let message = PLACE.succeed(&["embeddings", "twice.txt", "nearest", "a"]).1;
     assert!(message.contains("1 repeated words are ignored"), "{message}");

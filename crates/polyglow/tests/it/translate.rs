@@ -76,9 +76,10 @@ fn the_log_probability_of_a_translation_is_what_score_says_of_it() {
     let lines: Vec<String> = found.iter().map(text).collect();
     write("found.de", &(lines.join("\n") + "\n"));
     let (output, message) = PLACE.succeed(&["score", "run", "input.en", "found.de"]);
+    let number_of = |line: &str| line.split('\t').next().expect("a field").parse::<f64>().expect("a number");
     let mut compared = 0;
     for (line, (scored, found)) in output.lines().zip(&found).enumerate() {
-        let (scored, found) = (scored.parse::<f64>().expect("a number"), found["log_prob"].as_f64().expect("a number"));
+        let (scored, found) = (number_of(scored), found["log_prob"].as_f64().expect("a number"));
         let len = lines[line].split_whitespace().count();
         // No search for a blank line; what did not end within the model's 20 tokens has no end mark to count.
         if (1..20).contains(&len) {
@@ -93,8 +94,8 @@ fn the_log_probability_of_a_translation_is_what_score_says_of_it() {
         let record: Value = serde_json::from_str(line).expect("every line is JSON");
         let tokens = record["tokens"].as_array().expect("a list");
         let sum: f64 = tokens.iter().map(|token| token["log_prob"].as_f64().expect("a number")).sum();
-        assert!((sum - text.parse::<f64>().expect("a number")).abs() < 1e-4);
-        assert_eq!(tokens.last().expect("an end mark")["token"], "</s>");
+        assert!((sum - number_of(text)).abs() < 1e-4);
+        assert_eq!(tokens.last().expect("a token")["token"] == "</s>", record["truncated"] == false, "{record}");
     }
 }
 
@@ -133,16 +134,6 @@ fn wishes_that_cannot_be_granted_are_errors_that_name_the_line() {
 }
 
 #[test]
-fn texts_of_different_lengths_are_scored_up_to_the_end_of_the_shorter() {
-    write("two.de", "sieh\nsieh aaa\n");
-    let output = PLACE.run(&["score", "run", "input.en", "two.de"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2);
-    let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("`two.de` ends after line 2, but `input.en` goes on"), "{message}");
-}
-
-#[test]
 fn an_ensemble_of_one_model_twice_is_that_model_and_of_two_another() {
     let alone = records(&[]);
     for twice in ["run", "run/checkpoints/best"] {
@@ -177,6 +168,21 @@ fn samples_follow_their_seed_and_not_their_batch() {
     let together = sample("1", "train.max_tokens=64");
     assert_eq!(together, sample("1", "train.max_tokens=1"));
     assert_ne!(together, sample("2", "train.max_tokens=64"));
+}
+
+#[test]
+fn a_sample_is_one_draw_unless_more_are_asked_for() {
+    // A run whose config has a beam of four, as most have.
+    let sample = |options: &[&str]| translate(&[&["--set", "search.method=sample"], options].concat());
+    PLACE.succeed(&["train", "tiny.toml", "--run", "wide", "--set", "search.beam_size=4"]);
+    let one = PLACE.succeed(&["translate", "wide", "input.en", "--set", "search.method=sample"]).0;
+    assert_eq!(one, sample(&["--beam-size", "1"]));
+    assert_ne!(one, sample(&["--beam-size", "16"]), "the best of sixteen");
+    assert_eq!(sample(&["--n-best", "3"]), sample(&["--n-best", "3", "--beam-size", "3"]));
+    let evaluate = |options: &[&str]| PLACE.json(&[&["evaluate", "wide", "--json"][..], options].concat());
+    assert_eq!(evaluate(&["--set", "search.method=sample"])["beam_size"], 1);
+    assert_eq!(evaluate(&["--set", "search.method=sample", "--set", "search.beam_size=3"])["beam_size"], 3);
+    assert_eq!(evaluate(&[])["beam_size"], 4);
 }
 
 #[test]
@@ -249,6 +255,22 @@ fn gold_alignments_give_an_error_rate_a_layer() {
     let rates = scores["alignment_error_rates"].as_array().expect("a list");
     assert_eq!(rates.len(), 1);
     assert!(rates[0].as_f64().is_some_and(|rate| (0.0..=1.0).contains(&rate)), "{rates:?}");
+    // Against the model's own links there is no error, and against all others everything is wrong.
+    let read = |name: &str| fs::read_to_string(PLACE.path().join(name)).expect("it is there");
+    let own = |(src, tgt)| PLACE.succeed(&["attention", "run", src, "--tgt", tgt, "--pharaoh"]).0;
+    let links: String = read("test.en").lines().zip(read("test.de").lines()).map(own).collect();
+    let rate_of = |links: &str| {
+        write("own.align", links);
+        PLACE.json(&["evaluate", "run", "--alignments", "own.align", "--json"])["alignment_error_rates"][0].clone()
+    };
+    assert_eq!(rate_of(&links), 0.0, "{links}");
+    let moved = |link: &str| {
+        let (src, tgt) = link.split_once('-').expect("a link");
+        format!("{}-{tgt} ", (src.parse::<usize>().expect("a number") + 1) % 3)
+    };
+    let moved: String =
+        links.lines().map(|line| line.split_whitespace().map(moved).collect::<String>() + "\n").collect();
+    assert_eq!(rate_of(&moved), 1.0, "{moved}");
     let fail = |content: &str| {
         write("wrong.align", content);
         PLACE.fail(1, &["evaluate", "run", "--alignments", "wrong.align"])

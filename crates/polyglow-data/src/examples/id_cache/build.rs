@@ -11,7 +11,7 @@ use super::format::{HEADER_BYTES, Header, IdWidth, damaged};
 use crate::alignment::Link;
 use crate::corpus::{Corpus, Pair, Part};
 use crate::error::DataError;
-use crate::example::{CorpusReport, Example, Filter, PartReport, Reason};
+use crate::example::{CorpusReport, Example, Filter, PartReport, Reason, left_out};
 use crate::file::NewFile;
 use crate::tokenizer::{Progress, Stage, Tokenizer, Tokenizers, WORD_START};
 
@@ -141,12 +141,7 @@ impl Builder<'_> {
         let line = part.pairs;
         // The missing side of one-sided text must not be rejected as empty, so the text is compared with itself.
         let other_len = if self.is_text { tgt.len() } else { src.len() };
-        let rejected = self.filter.and_then(|filter| filter.reject(other_len, tgt.len()));
-        let (Ok(src_len), Ok(tgt_len)) = (u16::try_from(src.len()), u16::try_from(tgt.len())) else {
-            // Two bytes per length keep the tables small, and no model takes sentences longer than that.
-            return report.leave_out(Reason::TooLong);
-        };
-        if let Some(reason) = rejected {
+        if let Some(reason) = left_out(self.filter, other_len, tgt.len()) {
             return report.leave_out(reason);
         }
         part.kept += 1;
@@ -170,8 +165,9 @@ impl Builder<'_> {
             self.num_links.push(count);
             self.num_ids += 2 * u64::from(count);
         }
-        self.src_lens.push(src_len);
-        self.tgt_lens.push(tgt_len);
+        // What is longer has been left out.
+        self.src_lens.push(src.len() as u16);
+        self.tgt_lens.push(tgt.len() as u16);
         self.lines.push(line as u32);
     }
 

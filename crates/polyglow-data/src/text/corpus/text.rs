@@ -10,7 +10,8 @@ use crate::lines::Lines;
 impl Corpus {
     /// Opens a text file, plain or with `.gz`. Each line becomes the target of a pair with an empty source.
     ///
-    /// Blank lines are kept, as boundaries between documents: without a filter they become examples without ids.
+    /// Blank lines become pairs with two empty sides. A [filter](crate::example::Filter) leaves them out of training; a text
+    /// that is read in windows has none, and they stay as examples without ids, which divide documents.
     ///
     /// # Errors
     /// [`DataError::MissingFile`] if there is no such file; the error names `key`, a key of the configuration.

@@ -1,4 +1,5 @@
 use burn::tensor::DType;
+use polyglow_model::{Arch, ModelConfig, Vocabulary};
 use serde::Deserialize;
 
 use super::update::decays;
@@ -247,4 +248,12 @@ fn decay_spares_embeddings_biases_and_norms() {
     assert!(!decays("tgt_position.weight", 2));
     assert!(!decays("encoder.layers.0.feed_forward.inner.bias", 1));
     assert!(!decays("encoder.norm.gamma", 1));
+    // All that word vectors are made of are embeddings.
+    let config = ModelConfig { arch: Arch::SkipGram, d_model: Some(4), ..ModelConfig::default() };
+    let vocabulary =
+        Vocabulary { src_size: 9, tgt_size: 9, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 16, image: None };
+    let words = config.shape(vocabulary).expect("the sizes fit").init(1, &Device::flex());
+    let names: Vec<String> = parameters(&words).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names.len(), 2);
+    assert!(names.iter().all(|name| !decays(name, 2)), "{names:?}");
 }

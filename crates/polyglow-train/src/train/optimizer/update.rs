@@ -72,7 +72,9 @@ fn choose(skipped: &Tensor<1, Bool>, old: Tensor<1>, new: Tensor<1>) -> Tensor<1
     new.mask_where(skipped.clone().expand(len), old)
 }
 
-/// Whether weight decay acts on a parameter: weight matrices, but not embeddings and positions.
+/// Whether weight decay acts on a parameter: weight matrices, but not embeddings and positions. `context.weight` are the
+/// vectors of words beside others, the second embedding of word vectors.
 pub(super) fn decays(name: &str, rank: usize) -> bool {
-    rank == 2 && !name.ends_with("embedding.weight") && !name.ends_with("position.weight")
+    let embeds = ["embedding.weight", "position.weight"].iter().any(|ending| name.ends_with(ending));
+    rank == 2 && !embeds && name != "context.weight"
 }

@@ -66,7 +66,7 @@ pub(super) enum Action {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Write all vectors in word2vec's text format
+    /// Write all vectors in word2vec's text format, with `▁` for a space in a token
     Export {
         /// The file to write
         file: PathBuf,

@@ -1,12 +1,15 @@
 //! The arguments of `polyglow metrics`, named as the options of sacreBLEU's command.
 
+mod bleu;
+
 use std::path::PathBuf;
 
 use clap::builder::RangedU64ValueParser;
-use clap::{ArgAction, Args, ValueEnum};
-use polyglow_metrics::{BleuOptions, ChrfOptions, Smoothing, TerOptions, Tokenizer};
+use clap::{Args, ValueEnum};
+use polyglow_metrics::{ChrfOptions, TerOptions};
 
 use crate::commands::counts;
+use bleu::BleuArgs;
 
 /// Below the options in `--help`.
 const EXAMPLES: &str = "\
@@ -15,6 +18,8 @@ Examples:
   polyglow translate RUN in.en | polyglow metrics - ref.de --metrics bleu chrf ter --json
   polyglow metrics out.de ref1.de ref2.de --metrics chrf --chrf-word-order 2
   polyglow metrics base.de ref.de --hypothesis new.de --paired-bs
+  polyglow metrics out.th ref.th --tokenize auto     characters, since Thai has no spaces
+  polyglow metrics out.ja ref.ja -l en-ja --dictionary site-packages/ipadic/dicdir
 
 The hypotheses come first, the references after them: sacreBLEU's `REF -i HYP` is `HYP REF` here.
 The environment variable SACREBLEU_SEED is the seed of every resampling (default: 12345).";
@@ -59,32 +64,6 @@ pub(super) enum MetricName {
     Bleu,
     Chrf,
     Ter,
-}
-
-#[derive(Args)]
-#[command(next_help_heading = "BLEU")]
-pub(super) struct BleuArgs {
-    /// How lines are split into words: `13a`, `intl`, `char`, `zh` or `none`
-    #[arg(long, value_name = "NAME", default_value = "13a")]
-    tokenize: Tokenizer,
-    /// Smoothing of n-gram orders without a match: `exp`, `floor`, `add-k` or `none`
-    #[arg(long, value_name = "NAME", default_value = "exp")]
-    smooth_method: Smoothing,
-    /// The value of `floor` [default: 0.1] or `add-k` [default: 1]
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
-    smooth_value: Option<f64>,
-    /// Ignore case
-    #[arg(long)]
-    lowercase: bool,
-    /// Maximum n-gram order, in words
-    #[arg(long, value_name = "N", default_value = "4", allow_negative_numbers = true, value_parser = counts())]
-    max_ngram_order: usize,
-    /// Leave out orders longer than the hypothesis [default: only with --sentence-level]
-    #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
-    effective_order: Option<bool>,
-    /// Do not warn about hypotheses that look tokenized
-    #[arg(long)]
-    pub(super) force: bool,
 }
 
 #[derive(Args)]
@@ -203,36 +182,6 @@ impl MetricsArgs {
             TestArgs { paired_bs: true, paired_bs_n, .. } => Task::PairedBootstrap(paired_bs_n),
             TestArgs { paired_ar: true, paired_ar_n, .. } => Task::PairedRandomization(paired_ar_n),
             TestArgs { .. } => Task::Corpus,
-        }
-    }
-
-    /// Many single sentences are too short for the longest order, so these have an effective order by default.
-    pub(super) fn bleu(&self) -> BleuOptions {
-        let args = &self.bleu;
-        BleuOptions {
-            tokenizer: args.tokenize,
-            smoothing: args.smoothing(),
-            lowercase: args.lowercase,
-            effective_order: args.effective_order.unwrap_or(self.sentence_level),
-            max_order: args.max_ngram_order,
-        }
-    }
-}
-
-impl BleuArgs {
-    fn smoothing(&self) -> Smoothing {
-        match (self.smooth_method, self.smooth_value) {
-            (Smoothing::Floor(_), Some(value)) => Smoothing::Floor(value),
-            (Smoothing::AddK(_), Some(value)) => Smoothing::AddK(value),
-            (method, _) => method,
-        }
-    }
-
-    /// Warns of a value that the smoothing method does not use.
-    pub(super) fn warn_of_unused_value(&self) {
-        let method = self.smooth_method;
-        if self.smooth_value.is_some() && !matches!(method, Smoothing::Floor(_) | Smoothing::AddK(_)) {
-            tracing::warn!("`--smooth-value` has no meaning for `--smooth-method {method}`");
         }
     }
 }

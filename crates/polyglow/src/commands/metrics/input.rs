@@ -7,13 +7,18 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use polyglow_data::error::DataError;
 use polyglow_data::lines::read_text;
-use polyglow_metrics::lines;
+use polyglow_metrics::{Tokenizer, lines};
 
 use super::MetricsArgs;
 use crate::failure::{usage, with_hint};
 
 /// From this many lines that end in ` .`, sacreBLEU considers a text tokenized.
 const TOKENIZED_LINES: usize = 100;
+
+/// Share of the letters of a script without spaces in too long words, from which a tokenizer does not suit the text.
+pub(crate) const PHRASES: f64 = 0.5;
+/// Lines by which that is found out.
+const SOME_LINES: usize = 1000;
 
 /// The texts of all files.
 pub(super) struct Input {
@@ -129,6 +134,19 @@ impl Systems<'_> {
                      (`--force` silences this)"
                 );
             }
+        }
+    }
+
+    /// Warns if the tokenizer hardly splits the references, for want of spaces.
+    pub(super) fn warn_of_phrases(&self, tokenizer: &Tokenizer) {
+        let share = tokenizer.unsplit_share(self.references.iter().flatten().copied().take(SOME_LINES));
+        if share > PHRASES {
+            tracing::warn!(
+                "the references are of a script without spaces, and `{}` leaves {:.0} % of its letters in words of more than 10: \
+                 BLEU compares whole phrases (`--tokenize auto` takes what suits the script, `--force` silences this)",
+                tokenizer.name(),
+                100.0 * share
+            );
         }
     }
 }

@@ -41,7 +41,7 @@ impl Scored {
 /// Scores all systems by one metric.
 ///
 /// # Errors
-/// The score is undefined for the options of the metric.
+/// The score is undefined for the options of the metric, or BLEU's tokenizer cannot be had.
 pub(super) fn score(
     metric: MetricName,
     args: &MetricsArgs,
@@ -50,7 +50,13 @@ pub(super) fn score(
     seed: u64,
 ) -> anyhow::Result<Scores> {
     let (scores, options) = match metric {
-        MetricName::Bleu => (score_by(&args.bleu(), task, systems, seed), "`--max-ngram-order` and `--smooth-value`"),
+        MetricName::Bleu => {
+            let bleu = args.bleu.options(args.sentence_level, &systems.references[0])?;
+            if !args.bleu.force {
+                systems.warn_of_phrases(&bleu.tokenizer);
+            }
+            (score_by(&bleu, task, systems, seed), "`--max-ngram-order` and `--smooth-value`")
+        }
         MetricName::Chrf => {
             (score_by(&args.chrf.options(), task, systems, seed), "`--chrf-char-order` and `--chrf-word-order`")
         }

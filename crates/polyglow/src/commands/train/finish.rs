@@ -10,6 +10,7 @@ use polyglow_train::Plan;
 use polyglow_train::config::Config;
 use polyglow_train::predict::evaluation::Evaluation;
 use polyglow_train::predict::runner::Runner;
+use polyglow_train::predict::samples::spread;
 use polyglow_train::run::records::Records;
 use polyglow_train::run::{RunDirectory, runner};
 use polyglow_train::tasks::{HeldOut, evaluate};
@@ -24,7 +25,8 @@ const SAMPLES: usize = 5;
 pub(super) fn finish(run: &RunDirectory, plan: &Plan) -> anyhow::Result<()> {
     let trained = run.load("best", &plan.device)?;
     let (path, step) = (trained.checkpoint.path.clone(), trained.checkpoint.state.step);
-    let runner = runner(vec![trained], plan)?;
+    let mut runner = runner(vec![trained], plan)?;
+    runner.search = runner.search.drawing(1);
     let mut out = io::stdout().lock();
     test(&mut out, run, plan, &runner, (&path, step))?;
     Ok(write_next(&mut out, run, &plan.config, runner.kind())?)
@@ -39,9 +41,10 @@ fn test(
     (path, step): (&Path, u64),
 ) -> anyhow::Result<()> {
     let config = &plan.config;
+    let beam_size = runner.search.beam_size;
     let (task, test_names) = (runner.kind(), config.data.test_names());
     if !test_names.is_empty() {
-        let (path, beam_size) = (path.display(), config.search.beam_size);
+        let path = path.display();
         let how = if task == Task::Translation { format!(", with beam {beam_size}") } else { String::new() };
         writeln!(out, "testing `{path}`, of step {step}{how}")?;
     }
@@ -50,7 +53,8 @@ fn test(
         let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, Split::Test(name))?)?;
         let mut activity = Activity::new();
         activity.show(format!("testing on {name}: {} examples", held_out.len()));
-        let Evaluation { scores, hypotheses, .. } = evaluate(runner, &held_out, config.train.tokenize)?;
+        let bleu = config.train.bleu_tokenizer(held_out.pairs().iter().map(|pair| pair.tgt.as_str()))?;
+        let Evaluation { scores, hypotheses, .. } = evaluate(runner, &held_out, &bleu)?;
         drop(activity);
         records.write_scores("test", name, step, &scores)?;
         let what = if task.is_classification() { "examples" } else { "sentences" };
@@ -63,7 +67,8 @@ fn test(
 }
 
 fn write_samples(out: &mut impl Write, pairs: &[Pair], hypotheses: &[String]) -> io::Result<()> {
-    for (pair, hypothesis) in pairs.iter().zip(hypotheses).take(SAMPLES) {
+    let samples = spread(pairs, SAMPLES).into_iter();
+    for (pair, hypothesis) in samples.filter_map(|place| Some((&pairs[place], hypotheses.get(place)?))) {
         writeln!(out, "  {}\n    -> {hypothesis}", pair.src)?;
         if *hypothesis != pair.tgt {
             writeln!(out, "       {} (reference)", pair.tgt)?;

@@ -1,0 +1,82 @@
+//! Counting n-grams of what a language model was trained on: the baseline that it is compared with.
+
+use polyglow_data::config::Split;
+use polyglow_data::corpus::{Corpus, Pair, Part};
+use polyglow_data::example::{Filter, left_out};
+use polyglow_data::ngram::NgramModel;
+use polyglow_data::tokenizer::Tokenizer;
+use serde::Serialize;
+
+use super::{bits_per_byte, encode, num_bytes};
+use crate::error::{Result, ensure};
+use crate::plan::Plan;
+
+/// Length of the longest n-grams.
+const ORDER: usize = 5;
+/// Lines that are encoded at a time.
+const CHUNK: usize = 1 << 14;
+
+/// The scores of an n-gram model.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct NgramScores {
+    /// Length of its longest n-grams.
+    pub order: usize,
+    /// As of the language model.
+    pub perplexity: f64,
+    /// As of the language model.
+    pub bits_per_byte: f64,
+}
+
+/// Counts the n-grams of the lines that `plan` trains on, and scores `pairs` by them, line by line; the lines are those that
+/// the language model is scored on, too.
+///
+/// # Errors
+/// A text cannot be read or encoded, or nothing of it is left.
+pub fn ngram_scores(plan: &Plan, tokenizer: &Tokenizer, pairs: &[Pair]) -> Result<NgramScores> {
+    let sequences = training_lines(plan, tokenizer)?;
+    let repeated = sequences.iter().flat_map(|(ids, times)| std::iter::repeat_n(ids, *times));
+    let model = NgramModel::train(repeated, ORDER, tokenizer.vocab_size(), tokenizer.special())?;
+    let has_blank = plan.config.data.context_len.is_some();
+    let (mut nats, mut tokens, mut bytes) = (0.0, 0, 0);
+    for (pair, ids) in pairs.iter().zip(encode(tokenizer, pairs)?) {
+        if has_blank || !ids.is_empty() {
+            let (of_line, count) = model.score(&ids);
+            nats += of_line;
+            tokens += count;
+            bytes += num_bytes(pair);
+        }
+    }
+    ensure!(bytes > 0, "there is nothing to evaluate: all lines are blank");
+    Ok(NgramScores {
+        order: ORDER,
+        perplexity: (nats / tokens as f64).exp(),
+        bits_per_byte: bits_per_byte(nats, bytes),
+    })
+}
+
+/// The ids of every line that is trained on, and how often it counts: the corpora of a weighted list in proportion to their
+/// weights, the one with the smallest once.
+fn training_lines(plan: &Plan, tokenizer: &Tokenizer) -> Result<Vec<(Vec<u32>, usize)>> {
+    let data = &plan.config.data;
+    let corpus = Corpus::open(data, plan.content, Split::Train)?;
+    let filter = Filter::new(data, plan.content);
+    let smallest = corpus.parts().iter().map(Part::weight).fold(f64::INFINITY, f64::min);
+    let mut left = corpus.max_examples().map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    let mut lines = Vec::new();
+    for part in corpus.parts() {
+        let times = (part.weight() / smallest).round() as usize;
+        let mut pairs = part.pairs()?;
+        loop {
+            let chunk: Vec<Pair> = pairs.by_ref().take(left.min(CHUNK)).collect::<Result<_, _>>()?;
+            if chunk.is_empty() {
+                break;
+            }
+            left -= chunk.len();
+            let ids = encode(tokenizer, &chunk)?.into_iter();
+            lines.extend(
+                ids.filter(|ids| left_out(filter.as_ref(), ids.len(), ids.len()).is_none()).map(|ids| (ids, times)),
+            );
+        }
+    }
+    Ok(lines)
+}

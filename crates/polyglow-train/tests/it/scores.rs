@@ -1,0 +1,130 @@
+//! Scores of translations under tokenizers that give text back in another form, and of what is longer than a model.
+
+use std::fs;
+use std::path::Path;
+
+use polyglow_data::corpus::Pair;
+use polyglow_data::tokenizer::{Kind, Tokenizer, TokenizerConfig};
+use polyglow_metrics::{BleuOptions, ChrfOptions, Tokenizer as BleuTokenizer, corpus_score};
+use polyglow_train::predict::evaluation::Evaluation;
+use polyglow_train::tasks::{HeldOut, evaluate};
+use polyglow_train::{Config, Runner, Silent, Stop, Training};
+
+/// A model that learns by heart what it is shown.
+const MODEL: &str = "
+[model]
+d_model = 32
+d_ff = 32
+num_heads = 2
+num_encoder_layers = 1
+num_decoder_layers = 1
+dropout = 0.0
+norm = 'pre'
+[train]
+max_tokens = 128
+max_steps = 120
+lr = 1e-2
+warmup_steps = 5
+label_smoothing = 0.0
+validate_every = 120
+[search]
+beam_size = 1
+";
+
+/// Trains on these pairs, and scores them.
+fn learn(place: &Path, pairs: &[(&str, &str)], tables: &str) -> (Runner, Evaluation) {
+    let text: String = pairs.iter().flat_map(|(src, tgt)| [*src, "\t", *tgt, "\n"]).collect();
+    let path = place.join("text.tsv");
+    fs::write(&path, text).expect("it can be written");
+    let path = path.display();
+    let config = format!("[data]\ntrain = '{path}'\nvalid = '{path}'\nsrc = 'en'\ntgt = 'de'\n{tables}{MODEL}");
+    let config = Config::from_text(&config, &[]).expect("it is a config");
+    let mut training = Training::prepare(config, place.join("run"), &mut Silent).expect("nothing is wrong");
+    training.run(&Stop::default(), &mut Silent).expect("nothing is wrong");
+    let runner = Runner::load(training.run.root(), &training.plan.device).expect("it is a run");
+    let pairs = pairs.iter().map(|(src, tgt)| Pair { src: (*src).to_owned(), tgt: (*tgt).to_owned() }).collect();
+    let evaluation = evaluate(&runner, &HeldOut::Text(pairs), &BleuTokenizer::None).expect("it can be scored");
+    (runner, evaluation)
+}
+
+#[test]
+fn text_in_subwords_is_scored_in_words() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let vocabulary = place.path().join("vocab");
+    fs::write(&vocabulary, "one\ntwo\nthree\nun@@\nge@@\nwöhn@@\nlich\nja\nnein\ndoch\n").expect("it can be written");
+    let pairs = [("one", "un@@ ge@@ wöhn@@ lich ja nein doch"), ("two", "ja ja doch un@@ ge@@ lich")];
+    let tokenizer = format!("[tokenizer]\nkind = 'whitespace'\nvocab = '{}'", vocabulary.display());
+    let (runner, Evaluation { scores, hypotheses, .. }) = learn(place.path(), &pairs, &tokenizer);
+    let found = scores.translations.expect("they are translations");
+    assert_eq!(hypotheses, pairs.map(|(_, tgt)| tgt), "what is printed can be segmented, scored and constrained again");
+    assert!((found.bleu - 100.0).abs() < 1e-9 && (found.exact_match - 1.0).abs() < 1e-9, "{found:?}");
+
+    // One piece too few is one word that is wrong, of four, and not one of seven.
+    let wrong = [Pair { src: "one".to_owned(), tgt: "un@@ ge@@ lich ja nein doch".to_owned() }];
+    let wrong = evaluate(&runner, &HeldOut::Text(wrong.to_vec()), &BleuTokenizer::None).expect("it can be scored");
+    let options = BleuOptions { tokenizer: BleuTokenizer::None, ..BleuOptions::default() };
+    let references = [vec!["ungelich ja nein doch"]];
+    let expected = corpus_score(&options, &["ungewöhnlich ja nein doch"], &references).expect("it can be scored").score;
+    let bleu = wrong.scores.translations.expect("they are translations").bleu;
+    assert!((bleu - expected).abs() < 1e-9, "{bleu} is not {expected}");
+}
+
+#[test]
+fn a_tokenizer_that_lower_cases_is_scored_without_case_and_says_so() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let pairs = [("one", "Die Katze SCHLÄFT im Haus"), ("two", "Der Hund schläft NICHT im Haus")];
+    let (_, Evaluation { scores, hypotheses, .. }) =
+        learn(place.path(), &pairs, "[tokenizer]\nkind = 'word'\nlowercase = true");
+    assert_eq!(hypotheses[0], "die katze schläft im haus");
+    let found = scores.translations.expect("they are translations");
+    assert!((found.bleu - 100.0).abs() < 1e-9 && (found.chrf - 100.0).abs() < 1e-9, "{found:?}");
+    assert!((found.exact_match - 1.0).abs() < 1e-9, "{found:?}");
+    assert!(found.signatures.bleu.contains("|case:lc|") && found.signatures.chrf.contains("|case:lc|"), "{found:?}");
+}
+
+#[test]
+fn what_a_normalization_changes_counts_as_what_it_is() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let pairs = [("one", "Ａ b c d e"), ("two", "f g h i j")];
+    let (_, Evaluation { scores, hypotheses, .. }) =
+        learn(place.path(), &pairs, "[tokenizer]\nkind = 'word'\nnormalization = 'nfkc'");
+    assert_eq!(hypotheses, ["A b c d e", "f g h i j"]);
+    let found = scores.translations.expect("they are translations");
+    let references = [pairs.map(|(_, tgt)| tgt).to_vec()];
+    let chrf = corpus_score(&ChrfOptions::default(), &hypotheses, &references).expect("it can be scored").score;
+    assert!((found.chrf - chrf).abs() < 1e-9 && chrf < 100.0, "{found:?}");
+    assert!((found.exact_match - 0.5).abs() < 1e-9 && found.signatures.bleu.contains("|case:mixed|"), "{found:?}");
+}
+
+#[test]
+fn tokenizers_say_whether_they_lower_case() {
+    let train = |config: &TokenizerConfig| {
+        let lines = ["A dog", "a Cat"].map(|line| Ok(line.to_owned()));
+        Tokenizer::train(config, lines.into_iter(), &mut |_, _| {}).expect("it can be trained")
+    };
+    for kind in [Kind::Bpe, Kind::WordBpe, Kind::Word, Kind::Char] {
+        for lowercase in [false, true] {
+            let config = TokenizerConfig { kind, vocab_size: 280, lowercase, ..TokenizerConfig::default() };
+            assert_eq!(train(&config).lower_cases().expect("it can be asked"), lowercase, "{kind:?}");
+        }
+    }
+}
+
+#[test]
+fn a_target_that_is_cut_has_no_end_mark_and_says_that_it_was_cut() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let pairs = [("one two", "ja nein"), ("two", "nein ja ja"), ("one", "doch")];
+    let (runner, _) = learn(place.path(), &pairs, "max_len = 3\n[tokenizer]\nkind = 'word'");
+    let pair = |src: &str, tgt: &str| Pair { src: src.to_owned(), tgt: tgt.to_owned() };
+    let long = [pair("one", "ja nein doch"), pair("one", "ja nein doch ja nein"), pair("one two one two", "ja nein")];
+    let found = runner.teacher_forced(&long).expect("it can be scored");
+    assert_eq!(found.iter().map(|pair| pair.log_probs.len()).collect::<Vec<_>>(), [4, 3, 3]);
+    assert_eq!(found.iter().map(|pair| pair.truncated).collect::<Vec<_>>(), [false, true, true]);
+    // As far as it goes, the longer one is the shorter one.
+    let near = |(left, right): (&f32, &f32)| (left - right).abs() < 1e-5;
+    assert!(found[0].log_probs.iter().zip(&found[1].log_probs).all(near));
+    assert_eq!((found[1].first.len(), found[1].num_correct <= 3), (3, true));
+    let evaluation = evaluate(&runner, &HeldOut::Text(long.to_vec()), &BleuTokenizer::None).expect("it can be scored");
+    assert_eq!(evaluation.scores.truncated, Some(2));
+    assert!(evaluation.scores.to_string().contains("2 too long, read in part"), "{}", evaluation.scores);
+}
