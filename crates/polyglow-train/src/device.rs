@@ -122,6 +122,9 @@ fn unknown(name: &str) -> TrainError {
         known.map(|name| format!("`{name}`")).join(", ")
     ));
     match nearest(name, known) {
+        // What other programs call it.
+        _ if name.eq_ignore_ascii_case("cpu") => with_hint(error, "the CPU is `flex`"),
+        _ if name.eq_ignore_ascii_case("gpu") => with_hint(error, "`polyglow devices` lists the GPUs of this machine"),
         Some(known) => with_hint(error, format!("did you mean `{known}`?")),
         None => with_hint(error, "`polyglow devices` lists what this build finds on this machine"),
     }
@@ -259,6 +262,12 @@ mod tests {
     fn an_unknown_name_is_an_error_with_a_suggestion() {
         let error = open("cudda:1").expect_err("there is no such backend").to_string();
         assert!(error.contains("unknown device `cudda:1`") && error.contains("`rocm`"), "{error}");
+        for (name, hint) in
+            [("cudda", "did you mean `cuda`?"), ("cpu", "the CPU is `flex`"), ("xpu", "`polyglow devices`")]
+        {
+            let error = open(name).expect_err("there is no such backend");
+            assert!(error.hint().is_some_and(|found| found.contains(hint)), "{name}: {:?}", error.hint());
+        }
     }
 
     #[cfg(feature = "flex")]

@@ -154,7 +154,8 @@ impl Observer for Progress {
     }
 
     fn scores(&mut self, step: u64, scores: &Scores, record: &Value) {
-        tracing::info!("valid after step {step}: {scores}");
+        let search = if scores.translations.is_some() { "  (greedy search)" } else { "" };
+        tracing::info!("valid after step {step}: {scores}{search}");
         match &mut self.view {
             View::Lines => {}
             View::Bar(bar) => bar.set_message(self.words.clone()),

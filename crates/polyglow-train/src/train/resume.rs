@@ -38,7 +38,22 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
     let error = failed!("`{}` was trained with another config: {}", run.root().display(), changes.join("; "));
     let advice = "set it back to resume, start again in another directory with `--run NEW_RUN`, or continue from these weights \
                   in a new run with `--fork NEW_RUN`";
-    Err(with_hint(usage(error), advice))
+    let end = differences.iter().any(|change| matches!(&*change.key, "train.max_steps" | "train.max_epochs"));
+    Err(with_hint(
+        usage(error),
+        if end { format!("{}; {advice}", why_no_other_end(&config.train)) } else { advice.to_owned() },
+    ))
+}
+
+/// Why the end of a training could not be moved.
+fn why_no_other_end(train: &TrainConfig) -> &'static str {
+    if train.schedule.aims_at_the_end() {
+        "the learning rate of every step depends on the last step"
+    } else if train.patience > 0 {
+        "with `train.patience` the validation at the old end counts"
+    } else {
+        "the end can only be moved to a later step; Ctrl-C stops earlier, and `polyglow evaluate` tests what was saved"
+    }
 }
 
 /// Lets those keys differ that do not change what a step does: how often something is shown or kept, how many steps may be

@@ -94,6 +94,9 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     if let (Task::Images, Some(out)) = (task, out) {
         return of_image(&runner, &plan.config.data, args, selection, out);
     }
+    if Path::new(&args.src).is_file() {
+        tracing::warn!("`{0}` is read as a sentence, although there is a file of that name", args.src);
+    }
     let mut unknown = UnknownWords::default();
     unknown.look_at(&runner.members[0].src, &args.src);
     unknown.look_at(&runner.tgt, args.tgt.as_deref().unwrap_or_default());

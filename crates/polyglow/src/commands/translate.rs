@@ -98,6 +98,9 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
         return interactive::run(&runner, &mut results, plan.config.data.languages()?.0);
     }
     let mut input = Input::open(args)?;
+    if input.typed {
+        tracing::info!("reading from the terminal, one sentence per line; Ctrl-D ends");
+    }
     let models = args.model.load(&plan)?;
     check(args, &models)?;
     let runner = runner(models, &plan)?;

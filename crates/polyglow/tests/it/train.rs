@@ -123,6 +123,10 @@ fn a_finished_run_goes_on_to_a_later_end_as_if_that_had_been_its_end() {
     train(&place, &["train.max_steps=11", cosine]);
     let message = place.fail(2, &["train", "tiny.toml", "--run", "run", "--set", cosine]);
     assert!(message.contains("`train.max_steps = 11`, now `20`"), "{message}");
+    assert!(
+        message.contains("hint: the learning rate of every step depends on the last step; set it back"),
+        "{message}"
+    );
 }
 
 #[test]
