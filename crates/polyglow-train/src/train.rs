@@ -1,6 +1,7 @@
 //! TEXT -> STEPS -> CHECKPOINTS: the training loop and everything only it needs.
 
 mod capacity;
+mod disk;
 mod fork;
 mod memory;
 mod monitor;
@@ -19,7 +20,8 @@ use std::sync::Arc;
 use polyglow_data::prefetch::{BatchStream, Position};
 
 pub use capacity::find_max_tokens;
-pub use memory::{MemoryEstimate, activations, peak_memory};
+pub use disk::{Bytes, DiskEstimate};
+pub use memory::{MemoryEstimate, activations, available_memory, peak_memory};
 pub use monitor::{Interval, TrainReport};
 pub use optimizer::{Optimizer, ParameterStep, UpdateRule, rule};
 pub use prepare::{Text, Training};
@@ -55,7 +57,7 @@ pub enum Ending {
 /// What cannot be written is tried again at the next opportunity, and training continues.
 ///
 /// # Errors
-/// What is wrong with the data; more steps in a row are not finite than `train.max_skipped_steps`; the device fails, as when
+/// What is wrong with the data; there is no room on the disk for a checkpoint; more steps in a row are not finite than `train.max_skipped_steps`; the device fails, as when
 /// its memory is full; the last checkpoint or record cannot be written; the observer wants the end at once.
 pub fn fit<T: Task>(
     training: &Training,
@@ -64,6 +66,7 @@ pub fn fit<T: Task>(
     stop: &Stop,
     observer: &mut dyn Observer,
 ) -> Result<(Ending, TrainState)> {
+    disk::ensure_room(training, &model)?;
     let mut session = Session::start(training, task, model)?;
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
     let mut batches = BatchStream::start(Arc::clone(task.source()), start).map_err(Into::into)?;

@@ -13,7 +13,7 @@ use polyglow_train::device;
 use crate::commands::help::HelpArgs;
 use crate::commands::{
     attention, average, bench, check, classify, corpus, devices, embeddings, evaluate, generate, help, info, metrics,
-    quantize, report, score, train, translate,
+    new, quantize, report, score, train, translate,
 };
 use crate::{kernel_cache, logging};
 
@@ -40,7 +40,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Test a config without training: read its files, report on the data, and run one step on the largest batch
+    /// Write a config for the parallel text in a folder: find its files, measure this machine, choose sizes for a time
+    New(new::NewArgs),
+    /// Test a config without training: read its files and run some steps; what is odd, what fits, how long it takes
     Check(check::CheckArgs),
     /// Train a model, or resume its training, and score it on the test sets at the end
     Train(train::TrainArgs),
@@ -120,6 +122,7 @@ fn version(commit: Option<&str>, backends: &[&str], is_plain: bool) -> String {
 
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     let done = match command {
+        Command::New(args) => new::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),

@@ -15,6 +15,7 @@ pub(crate) mod help;
 pub(crate) mod info;
 pub(crate) mod metrics;
 pub(crate) mod model;
+pub(crate) mod new;
 pub(crate) mod quantize;
 pub(crate) mod report;
 pub(crate) mod score;

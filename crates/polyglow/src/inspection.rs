@@ -1,26 +1,35 @@
-//! A look at a config and its data before training: a report, a trial step, and warnings.
+//! A look at a config and its data before training: a report, trial steps, and warnings.
 
 mod bleu;
+mod findings;
+mod fit;
+mod language;
+mod pace;
 mod report;
+mod sides;
 mod text;
+mod tokens;
+mod trial;
 mod warning;
 
-use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
-use polyglow_data::batching::EpochPlan;
-use polyglow_data::sources::BatchSource;
+use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{Model, ModelShape, parameter};
+use polyglow_train::config::Config;
 use polyglow_train::predict::model::model_shape;
-use polyglow_train::tasks::{Task, TrainingData, Visitor, with_task};
-use polyglow_train::train::{MemoryEstimate, Training, TrialReport, activations, last_step, try_step};
+use polyglow_train::tasks::{Setting, TrainingData, with_task};
+use polyglow_train::train::{DiskEstimate, MemoryEstimate, Training, TrialReport, available_memory};
 use polyglow_train::workload::BatchShape;
-use polyglow_train::{Plan, Result, TaskPlan, TrainError};
+use polyglow_train::{Plan, TaskPlan};
 use serde::Serialize;
 
-use crate::allocator;
-
+pub(crate) use findings::Finding;
+pub(crate) use pace::{TimeEstimate, duration};
 pub(crate) use text::SplitReport;
+use tokens::OwnText;
+use trial::{Trial, Trials};
 pub(crate) use warning::Warning;
 
 /// What was found. Displayed, it is the report of `check` without its warnings.
@@ -30,6 +39,8 @@ pub(crate) struct Inspection {
     pub(crate) plan: PlanReport,
     /// `train`, then `valid` if there is one, then the test sets.
     pub(crate) splits: Vec<SplitReport>,
+    /// What is odd about pairs of the text, with examples.
+    pub(crate) findings: Vec<Finding>,
     /// Sizes of the vocabularies.
     pub(crate) vocabulary: VocabularyReport,
     /// Number of trained values; tied matrices count once.
@@ -41,14 +52,21 @@ pub(crate) struct Inspection {
     pub(crate) batches: BatchesReport,
     /// An estimate of the memory that training takes on the device.
     pub(crate) memory: MemoryEstimate,
+    /// Memory that was free before the trial steps, in bytes; `None` where the device has its own, or the system does not
+    /// tell.
+    pub(crate) available_memory: Option<u64>,
+    /// An estimate of what the run takes on the disk.
+    pub(crate) disk: DiskEstimate,
     /// One training step on the largest batch.
     pub(crate) step: TrialReport,
+    /// How long the training takes on this machine, by steps over the mix of batches.
+    pub(crate) time: TimeEstimate,
     /// What is suspicious, with what to do about it.
     pub(crate) warnings: Vec<Warning>,
 }
 
 /// What the config left open, decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct PlanReport {
     /// What is learned.
     pub(crate) task: &'static str,
@@ -65,6 +83,10 @@ pub(crate) struct PlanReport {
     /// How BLEU splits lines, if there are translations to score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tokenize: Option<String>,
+    /// The longest side that is trained on, in tokens.
+    pub(crate) max_len: usize,
+    /// The largest ratio of the sides of a pair that is trained on.
+    pub(crate) max_length_ratio: f64,
 }
 
 impl PlanReport {
@@ -77,6 +99,8 @@ impl PlanReport {
             max_tokens: plan.max_tokens(),
             pad_multiple: plan.pad_multiple,
             tokenize: (plan.task == TaskPlan::Translation).then(|| plan.config.train.tokenize.to_string()),
+            max_len: plan.config.data.max_len,
+            max_length_ratio: plan.config.data.max_length_ratio,
         }
     }
 }
@@ -117,96 +141,80 @@ pub(crate) struct BatchesReport {
     pub(crate) largest: BatchShape,
 }
 
-/// Reads every split, plans the batches of an epoch, and trains a throw-away model for one step on the largest batch:
-/// the one whose activations take the most memory.
+/// Reads every split, plans the batches of an epoch, and trains a throw-away model for some steps: on the largest batch, whose
+/// activations take the most memory, and over the mix of batches, to see how long training takes. `directory` is where the
+/// run is to be.
 ///
-/// The text is streamed: memory holds eight bytes per training pair and a few per held-out sentence.
+/// The text is streamed: memory holds some twenty bytes per training pair, and the held-out sets.
 ///
 /// # Errors
 /// Whatever would stop a training later: text that cannot be read, a sentence that no batch can hold, sizes that do
 /// not fit each other, a step that fails or has a loss or gradient that is not finite.
-pub(crate) fn inspect(training: &Training) -> anyhow::Result<Inspection> {
+pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<Inspection> {
     let Training { plan, text, tokenizers, data, .. } = training;
-    let (report, links) = match data {
-        TrainingData::Text(cache) => (Some(cache.report()), cache.num_links()),
-        TrainingData::Images { .. } => (None, None),
+    let cache = match data {
+        TrainingData::Text(cache) => Some(&**cache),
+        TrainingData::Images { .. } => None,
     };
-    let splits = text::read_splits(plan, &text.train, report, tokenizers)?;
+    let links = cache.and_then(IdCache::num_links);
+    let found = text::read_splits(plan, &text.train, cache, tokenizers)?;
     let shape = model_shape(plan, tokenizers)?;
-    let trial = with_task(training.setting()?, data, Trial { plan, shape: &shape })?;
-    let (batches, parameters, memory, step) = trial;
-    let mut warnings = warning::find(&plan.config, &splits, &batches, links);
+    let available_memory = if plan.on_host { available_memory() } else { None };
+    let on_disk = fs::metadata(training.run.cache_path("train")).map_or(0, |file| file.len());
+    let trial = Trial { plan, shape: &shape, cache: on_disk, directory };
+    let Trials { batches, parameters, memory, disk, step, timed, work } = with_task(training.setting()?, data, trial)?;
+    let train = &found.splits[0];
+    let lens = [train.src.mean_len, train.tgt.mean_len];
+    let validation = trial::time_validation(&training.setting()?, data, &shape, lens)?;
+    let time = TimeEstimate::new(&timed, validation, work);
+
+    let own = training.origin().and_then(|origin| OwnText::of_run(&origin));
+    let has_valid = plan.config.data.has_valid();
+    let mut warnings = warning::of_text(&found.splits, &found.findings);
+    warnings.extend(found.warnings);
+    if cache.is_some() {
+        warnings.extend(tokens::find(plan, train, own.as_ref()));
+    }
+    warnings.extend(warning::of_config(&plan.config, has_valid, &batches, links));
     warnings.extend(bleu::find(training)?);
+    warnings.extend(warning::of_machine(&memory, available_memory, &disk));
     let (plan, vocabulary) = (PlanReport::new(plan), VocabularyReport::new(tokenizers));
-    Ok(Inspection { plan, splits, vocabulary, parameters, links, batches, memory, step, warnings })
+    let (splits, findings) = (found.splits, found.findings);
+    Ok(Inspection {
+        plan,
+        splits,
+        findings,
+        vocabulary,
+        parameters,
+        links,
+        batches,
+        memory,
+        available_memory,
+        disk,
+        step,
+        time,
+        warnings,
+    })
 }
 
-/// A step on the largest batch of the first epoch.
-struct Trial<'a> {
-    plan: &'a Plan,
-    shape: &'a ModelShape,
-}
-
-impl Visitor for Trial<'_> {
-    type Output = (BatchesReport, usize, MemoryEstimate, TrialReport);
-
-    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<Self::Output> {
-        let Self { plan, shape } = self;
-        let epoch = task.source().plan(0).map_err(Into::into)?;
-        let (batches, place) = plan_batches(plan, shape, &**task.source(), &epoch)?;
-        let device = plan.training_device()?;
-        let model = shape.init(plan.config.seed, &device);
-        let parameters = parameter::count(&model);
-        let memory = MemoryEstimate::new(shape, &plan.config.train, &model, batches.largest, plan.has_kernels);
-        let BatchShape { rows, src_len, tgt_len } = batches.largest;
-        tracing::info!(
-            "trying a step on the largest batch: {rows} rows of {src_len} + {tgt_len} positions, about {}",
-            mebibytes(memory.total)
-        );
-        // Noted for the message if memory runs out here, as it is for the steps of a training.
-        allocator::note_batch(Some(batches.largest));
-        let batch = || task.source().batch(0, epoch.batch(place)).map_err(Into::into);
-        let step = try_step(&task, plan, model, batch, &device);
-        allocator::note_batch(None);
-        Ok((batches, parameters, memory, step?))
-    }
-}
-
-/// The batches of the first epoch, and the place of the largest.
-fn plan_batches<S: BatchSource>(
-    plan: &Plan,
-    model: &ModelShape,
-    source: &S,
-    epoch: &EpochPlan,
-) -> Result<(BatchesReport, usize)> {
-    let (mut positions, mut real) = (0, 0);
-    let mut largest: Option<(u64, usize, BatchShape)> = None;
-    let mut shapes = BTreeSet::new();
-    for place in 0..epoch.len() {
-        let (shape, real_positions) = source.size(0, epoch.batch(place));
-        let shape = BatchShape::from(shape);
-        shapes.insert(shape);
-        positions += shape.positions();
-        real += real_positions;
-        let bytes = activations(model, shape, plan.has_kernels);
-        if largest.is_none_or(|(most, ..)| bytes > most) {
-            largest = Some((bytes, place, shape));
+/// How long steps of another model or with other batches take on the text of a training, and how many parameters it has. What
+/// a validation takes is `None` where there is no validation set.
+///
+/// # Errors
+/// As [`inspect`].
+pub(crate) fn measure(training: &Training, config: Config) -> anyhow::Result<(usize, TimeEstimate)> {
+    let plan = Plan::on(config, training.plan.device.clone(), None);
+    let shape = model_shape(&plan, &training.tokenizers)?;
+    let setting = Setting { plan: plan.clone(), ..training.setting()? };
+    let trial = Trial { plan: &plan, shape: &shape, cache: 0, directory: training.run.root() };
+    let Trials { parameters, timed, work, .. } = with_task(setting.clone(), &training.data, trial)?;
+    let lens = match &training.data {
+        TrainingData::Text(cache) => {
+            let report = cache.report();
+            [&report.src, &report.tgt].map(|side| side.mean_len(report.kept))
         }
-    }
-    let (_, place, largest) = largest.ok_or_else(|| TrainError::new("the training text yields no batch"))?;
-    let train = &plan.config.train;
-    let report = BatchesReport {
-        per_epoch: epoch.len(),
-        shapes: shapes.len(),
-        steps_per_epoch: epoch.len().div_ceil(train.accumulate_steps) as u64,
-        steps: last_step(train, epoch.len()),
-        padding: 1.0 - real as f64 / positions as f64,
-        largest,
+        TrainingData::Images { .. } => [1.0, 1.0],
     };
-    Ok((report, place))
-}
-
-/// Bytes in MiB, rounded up: `312 MiB`.
-fn mebibytes(bytes: u64) -> String {
-    format!("{} MiB", bytes.div_ceil(1 << 20))
+    let validation = trial::time_validation(&setting, &training.data, &shape, lens)?;
+    Ok((parameters, TimeEstimate::new(&timed, validation, work)))
 }

@@ -13,6 +13,7 @@ mod inspection;
 mod kernel_cache;
 mod logging;
 mod progress;
+mod proposal;
 mod reference;
 mod signals;
 

@@ -232,16 +232,28 @@ impl IdCache {
         self.report.src.tokens == 0 && !self.is_aligned()
     }
 
+    /// The line of every example in its corpus, counted from 1: what was kept, of the corpora one after the other.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if the cache can no longer be read.
+    pub fn lines(&self) -> Result<Vec<u32>, DataError> {
+        self.lines_from(0, self.len())
+    }
+
     /// The origin of `example`: the name of its corpus, and its line there, counted from 1.
     ///
     /// # Errors
     /// [`DataError::Io`] if the cache can no longer be read.
     pub fn origin(&self, example: u32) -> Result<(&str, u64), DataError> {
-        let lengths = (2 * self.src_lens.len() + self.num_links.len()) as u64;
-        let line = format::read_line(&self.file, &self.path, self.width, self.num_ids, lengths, example)?;
+        let line = self.lines_from(example, 1)?[0];
         let parts = self.parts();
         let part = parts.iter().position(|(range, _)| range.contains(&example));
-        Ok((part.map_or("", |part| &self.report.parts[part].name), line))
+        Ok((part.map_or("", |part| &self.report.parts[part].name), u64::from(line)))
+    }
+
+    fn lines_from(&self, first: u32, examples: usize) -> Result<Vec<u32>, DataError> {
+        let lengths = (2 * self.src_lens.len() + self.num_links.len()) as u64;
+        format::read_lines(&self.file, &self.path, self.width, (self.num_ids, lengths), first, examples)
     }
 }
 

@@ -67,6 +67,7 @@ fn the_cache_holds_the_ids_of_the_pairs_that_are_kept() {
     assert_eq!(examples(&cache), [0, 3, 5].map(|line| encode(&pairs[line])));
     assert_eq!([0, 1, 2].map(|example| cache.lengths(example)), [(3, 3), (3, 2), (2, 2)]);
     assert_eq!([0, 1, 2].map(|example| cache.origin(example).unwrap().1), [1, 4, 6]);
+    assert_eq!(cache.lines().unwrap(), [1, 4, 6]);
     assert!(cache.origin(0).unwrap().0.ends_with("text.tsv"));
     assert_eq!((report.pairs, report.kept, report.empty, report.ratio, report.too_long), (6, 3, 1, 1, 1));
     assert_eq!((report.src.tokens, report.src.unknown, report.src.longest), (8, 1, 3));

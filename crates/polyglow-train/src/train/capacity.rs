@@ -1,12 +1,11 @@
 //! How large a batch may be: what stands behind `train.max_tokens = "auto"`.
 
 use std::cmp::Reverse;
-use std::fs;
 
 use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape};
 
-use super::memory::MemoryEstimate;
+use super::memory::{MemoryEstimate, available_memory};
 use super::try_step;
 use crate::config::MaxTokens;
 use crate::device::has_own_memory;
@@ -152,13 +151,6 @@ fn largest(least: usize, start: usize, mut fits: impl FnMut(usize) -> Result<()>
     }
     let kept = (good as f64 * KEPT) as usize;
     Ok((kept - if kept > MULTIPLE { kept % MULTIPLE } else { 0 }).max(least))
-}
-
-/// Memory that the system could give to a process, in bytes; `None` if it does not report it.
-fn available_memory() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 #[cfg(test)]

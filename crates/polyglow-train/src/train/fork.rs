@@ -69,6 +69,11 @@ pub(super) fn check_is_no_fork(run: &RunDirectory) -> Result<()> {
     }
 }
 
+/// The run that a fork comes from, as an absolute path; none where the run is no fork, or does not say.
+pub(super) fn origin_of(run: &RunDirectory) -> Option<PathBuf> {
+    Source::read(run).ok().flatten().map(|source| source.run)
+}
+
 /// Where a fork comes from, read whole.
 pub(super) struct Origin {
     source: Source,

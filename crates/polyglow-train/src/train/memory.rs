@@ -6,12 +6,12 @@ use burn::module::Module;
 use polyglow_model::{ModelShape, parameter};
 use serde::Serialize;
 
-use super::optimizer::state_len;
+use super::optimizer::{rule, state_len};
 use crate::config::TrainConfig;
 use crate::workload::BatchShape;
 
 /// Bytes of an `f32`, in which everything is computed.
-const FLOAT: u64 = 4;
+pub(super) const FLOAT: u64 = 4;
 
 /// What training takes on the device, in bytes.
 ///
@@ -50,7 +50,7 @@ impl MemoryEstimate {
     ) -> Self {
         let weights = FLOAT * parameter::count(model) as u64;
         let gradients = if train.accumulate_steps > 1 { 2 * weights } else { weights };
-        let optimizer = FLOAT * state_len(train, model) as u64;
+        let optimizer = FLOAT * state_len(&*rule(train), model) as u64;
         let ema = if train.ema_decay > 0.0 { weights } else { 0 };
         let activations = activations(shape, largest, kernels);
         let total = weights + gradients + optimizer + ema + activations;
@@ -67,5 +67,12 @@ pub fn activations(model: &ModelShape, batch: BatchShape, kernels: bool) -> u64 
 pub fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// Memory that the system could give to a process, in bytes; none where it does not tell.
+pub fn available_memory() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }

@@ -73,9 +73,8 @@ pub fn rule(config: &TrainConfig) -> Box<dyn UpdateRule> {
     }
 }
 
-/// How many values the configured optimizer keeps for a model, beside its weights and their moving average.
-pub(super) fn state_len(config: &TrainConfig, model: &impl Module) -> usize {
-    let rule = rule(config);
+/// How many values an optimizer keeps for a model, beside its weights and their moving average.
+pub(super) fn state_len(rule: &dyn UpdateRule, model: &impl Module) -> usize {
     let len =
         |(name, shape, _): &(String, Vec<usize>, _)| rule.state(name, shape).iter().map(|(_, len)| len).sum::<usize>();
     parameters(model).iter().map(len).sum()

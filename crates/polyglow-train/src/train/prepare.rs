@@ -1,6 +1,6 @@
 //! Before the first step: text becomes tokenizers and ids, in a directory of its own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burn::tensor::Device;
@@ -221,6 +221,11 @@ impl Training {
     /// The directory cannot be read.
     pub fn is_new(&self) -> Result<bool> {
         Ok(self.run.checkpoints(1).steps()?.is_empty())
+    }
+
+    /// The run whose weights this one begins with, if it is a fork.
+    pub fn origin(&self) -> Option<PathBuf> {
+        fork::origin_of(&self.run)
     }
 
     /// With an optimizer of one's own instead of `train.optimizer`. To resume the run, give the same one again.

@@ -2,29 +2,42 @@
 
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
+use polyglow_model::Task;
 use polyglow_train::Observer;
 use polyglow_train::train::Training;
 use serde::Serialize;
 
-use super::config::ConfigArgs;
-use crate::inspection::{Inspection, inspect};
+use super::config::{ConfigArgs, default_run};
+use crate::failure::usage;
+use crate::inspection::{Inspection, duration, inspect};
 use crate::progress::{Progress, Screen};
+use crate::proposal::{Budget, Proposal, propose_for, seconds};
 
 /// What `polyglow check` is asked to do.
 #[derive(Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     source: ConfigArgs,
+    /// Propose sizes and settings for a training of so many hours on this machine
+    #[arg(long, value_name = "H")]
+    hours: Option<f64>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
 }
 
 /// Shows what takes long, and writes no log: the directory is gone at the end.
-struct Passing(Progress);
+pub(super) struct Passing(Progress);
+
+impl Passing {
+    pub(super) fn new() -> Self {
+        Self(Progress::new(Screen::Lines))
+    }
+}
 
 impl Observer for Passing {
     fn activity(&mut self, what: &str) {
@@ -42,27 +55,45 @@ struct Report<'a> {
     config: &'a Path,
     #[serde(flatten)]
     inspection: &'a Inspection,
+    /// What `--hours` asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proposal: Option<&'a Proposal>,
 }
 
-/// Does everything that a training does before its first step, and one step; leaves no file behind, and prints a
+/// Does everything that a training does before its first step, and some steps; leaves no file behind, and prints a
 /// report. Warnings are part of the report, not failures.
 ///
 /// # Errors
 /// Whatever would stop the training: a wrong config (exit code 2), a device that does not exist, text that cannot be
 /// read, a step that fails.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
-    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let mut observer = Passing(Progress::new(Screen::Lines));
-    let training = Training::prepare(args.source.load()?, directory.path(), &mut observer)?;
-    let inspection = inspect(&training)?;
+    let config = args.source.load()?;
+    if args.hours.is_some() && config.model.task() != Task::Translation {
+        return Err(usage(anyhow!("`--hours` proposes settings of models that translate, and this one does not")));
+    }
+    let (directory, started) = (tempfile::tempdir().context("cannot make a temporary directory")?, Instant::now());
+    let mut observer = Passing::new();
+    let training = Training::prepare(config, directory.path(), &mut observer)?;
+    let inspection = inspect(&training, &default_run(&args.source.config))?;
+    let before = started.elapsed().as_secs_f64();
+    let propose = |hours: f64| {
+        let budget = Budget { seconds: seconds(hours)?, before };
+        propose_for(&training, &inspection, budget, &mut observer)
+    };
+    let proposal = args.hours.map(propose).transpose()?;
     let mut out = io::stdout().lock();
     if args.json {
-        let report = Report { config: &args.source.config, inspection: &inspection };
+        let report = Report { config: &args.source.config, inspection: &inspection, proposal: proposal.as_ref() };
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?);
     }
     write!(out, "{inspection}")?;
     for warning in &inspection.warnings {
         writeln!(out, "warning: {}\n  hint: {}", warning.message, warning.hint)?;
+    }
+    if let Some(proposal) = proposal {
+        writeln!(out, "\nproposed for {}:", duration(proposal.seconds))?;
+        proposal.summary.iter().try_for_each(|line| writeln!(out, "# {line}"))?;
+        write!(out, "{}", proposal.toml(""))?;
     }
     Ok(())
 }

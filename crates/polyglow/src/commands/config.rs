@@ -1,6 +1,6 @@
 //! The arguments of every command that starts from a config.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use polyglow_train::config::Config;
@@ -30,4 +30,9 @@ impl ConfigArgs {
         }
         Ok(config)
     }
+}
+
+/// Where the run of a config is by default: `runs/<name of the config>`.
+pub(super) fn default_run(config: &Path) -> PathBuf {
+    Path::new("runs").join(config.file_stem().unwrap_or_default())
 }

@@ -2,12 +2,12 @@
 
 mod finish;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use polyglow_train::train::{Ending, Training};
 
-use super::config::ConfigArgs;
+use super::config::{ConfigArgs, default_run};
 use crate::inspection::inspect;
 use crate::progress::{Progress, Screen};
 use crate::signals::Signals;
@@ -71,16 +71,11 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
 
 /// Prints the report of `check`, and saves it in the run's directory.
 fn inspect_and_keep(training: &Training) -> anyhow::Result<()> {
-    let inspection = inspect(training)?;
+    let inspection = inspect(training, training.run.root())?;
     tracing::info!("{}", inspection.to_string().trim_end());
     fs_err::write(training.run.inspection_path(), serde_json::to_string_pretty(&inspection)? + "\n")?;
     for warning in inspection.warnings {
         tracing::warn!("{warning}");
     }
     Ok(())
-}
-
-/// `runs/<name of the config>`.
-fn default_run(config: &Path) -> PathBuf {
-    Path::new("runs").join(config.file_stem().unwrap_or_default())
 }

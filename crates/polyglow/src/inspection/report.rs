@@ -2,12 +2,37 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{Inspection, PlanReport, SplitReport, VocabularyReport};
+use polyglow_train::train::Bytes;
+
+use super::warning::percent;
+use super::{Finding, Inspection, PlanReport, SplitReport, TimeEstimate, VocabularyReport, duration};
 
 impl Display for Inspection {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         write_splits(out, &self.splits)?;
-        write_model(out, self)
+        write_legend(out, &self.plan)?;
+        write_sides(out, &self.splits)?;
+        self.findings.iter().try_for_each(|finding| write!(out, "{finding}"))?;
+        if !self.findings.is_empty() {
+            writeln!(out)?;
+        }
+        write_model(out, self)?;
+        write_machine(out, self)
+    }
+}
+
+/// Behind `finding: `, with its examples below it.
+impl Display for Finding {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        let Self { split, count, share, what, fate, examples, .. } = self;
+        writeln!(out, "{split}: {count} pairs ({}) {what}: {fate}", percent(*share))?;
+        for example in examples {
+            let (src, tgt) = (&example.src, &example.tgt);
+            let text = if src.is_empty() { tgt.clone() } else { format!("{src} | {tgt}") };
+            let same = example.same_as.as_ref().map(|there| format!("  = {there}")).unwrap_or_default();
+            writeln!(out, "  {}:{}{same}  {text}", example.file, example.line)?;
+        }
+        Ok(())
     }
 }
 
@@ -18,22 +43,45 @@ impl Display for VocabularyReport {
     }
 }
 
-/// One line per split, and one per split and side.
+fn width(splits: &[SplitReport]) -> usize {
+    splits.iter().map(|split| split.name.chars().count()).max().unwrap_or(0).max("SPLIT".len())
+}
+
+/// One line per split.
 fn write_splits(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result {
-    let width = splits.iter().map(|split| split.name.chars().count()).max().unwrap_or(0).max("SPLIT".len());
+    let width = width(splits);
     writeln!(
         out,
-        "{:width$} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "SPLIT", "PAIRS", "EMPTY", "TOO LONG", "RATIO", "DUPLICATES", "COPIES", "IN TRAIN"
+        "{:width$} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>12}",
+        "SPLIT", "PAIRS", "EMPTY", "TOO LONG", "RATIO", "DUPLICATES", "COPIES", "SRC IN TRAIN", "TGT IN TRAIN"
     )?;
     for split in splits {
-        let SplitReport { name, pairs, empty, too_long, ratio, duplicates, copies, in_train, .. } = split;
-        let in_train = in_train.map_or_else(|| "-".to_owned(), |count| count.to_string());
+        let SplitReport { name, pairs, empty, too_long, ratio, duplicates, copies, in_train, targets_in_train, .. } =
+            split;
+        let [in_train, targets] =
+            [in_train, targets_in_train].map(|found| found.map_or_else(|| "-".to_owned(), |count| count.to_string()));
         writeln!(
             out,
-            "{name:width$} {pairs:>10} {empty:>10} {too_long:>10} {ratio:>10} {duplicates:>10} {copies:>10} {in_train:>10}"
+            "{name:width$} {pairs:>10} {empty:>10} {too_long:>10} {ratio:>10} {duplicates:>10} {copies:>10} {in_train:>12} {targets:>12}"
         )?;
     }
+    Ok(())
+}
+
+/// What the columns mean.
+fn write_legend(out: &mut Formatter<'_>, plan: &PlanReport) -> fmt::Result {
+    let PlanReport { max_len, max_length_ratio, .. } = plan;
+    writeln!(
+        out,
+        "  EMPTY, TOO LONG (a side above {max_len} tokens) and RATIO (one side more than {max_length_ratio} times the other, in \
+         tokens): left out of training.\n  DUPLICATES are as an earlier pair, COPIES have a target that is their source: \
+         trained on.\n  IN TRAIN: sentences of a held-out set that the training text has on that side, too."
+    )
+}
+
+/// One line per split and side.
+fn write_sides(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result {
+    let width = width(splits);
     writeln!(
         out,
         "\n{:width$} {:>10} {:>10} {:>10} {:>10} {:>10}",
@@ -53,8 +101,8 @@ fn write_splits(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result 
 }
 
 fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result {
-    let Inspection { plan, vocabulary, parameters, links, batches, memory, step, .. } = inspection;
-    let PlanReport { task, device, on_host, has_kernels, max_tokens, pad_multiple, tokenize } = plan;
+    let Inspection { plan, vocabulary, parameters, links, batches, step, .. } = inspection;
+    let PlanReport { task, device, on_host, has_kernels, max_tokens, pad_multiple, tokenize, .. } = plan;
     let memory_of = if *on_host { "in host memory" } else { "in its own memory" };
     let kernels = if *has_kernels { "with fused kernels" } else { "without fused kernels" };
     writeln!(out, "device      {device}, {memory_of}, {kernels}")?;
@@ -77,21 +125,48 @@ fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result 
         batches.steps,
         batches.steps as f64 / batches.steps_per_epoch as f64
     )?;
-    let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    writeln!(
-        out,
-        "memory      about {:.0} MiB: weights {:.0}, gradients {:.0}, optimizer {:.0}, moving average {:.0}, activations {:.0}",
-        mebibytes(memory.total),
-        mebibytes(memory.weights),
-        mebibytes(memory.gradients),
-        mebibytes(memory.optimizer),
-        mebibytes(memory.ema),
-        mebibytes(memory.activations)
-    )?;
     let shape = batches.largest;
     writeln!(
         out,
         "trial step  {:.2} s on {} x {} rows of {} source and {} target positions; loss {:.3} nats per token",
         step.seconds, step.micro_batches, shape.rows, shape.src_len, shape.tgt_len, step.loss
+    )
+}
+
+/// What the training takes, and what this machine has.
+fn write_machine(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result {
+    let Inspection { memory, available_memory, disk, time, .. } = inspection;
+    let free = |free: Option<u64>| free.map(|free| format!("; {} is free", Bytes(free))).unwrap_or_default();
+    writeln!(
+        out,
+        "memory      about {}: weights {}, gradients {}, optimizer {}, moving average {}, activations {}{}",
+        Bytes(memory.total),
+        Bytes(memory.weights),
+        Bytes(memory.gradients),
+        Bytes(memory.optimizer),
+        Bytes(memory.ema),
+        Bytes(memory.activations),
+        free(*available_memory)
+    )?;
+    writeln!(
+        out,
+        "disk        up to {}: {} checkpoints of {} at once, an average of {}, encoded text {}{}",
+        Bytes(disk.total),
+        disk.checkpoints,
+        Bytes(disk.checkpoint),
+        Bytes(disk.average),
+        Bytes(disk.cache),
+        free(disk.free)
+    )?;
+    let TimeEstimate { timed_steps, step_seconds, target_tokens_per_second, steps, total_seconds, .. } = time;
+    let validations = match time.validations {
+        0 => String::new(),
+        count => format!(", and {count} validations of {}", duration(time.validation_seconds)),
+    };
+    writeln!(
+        out,
+        "time        about {} on this machine as busy as it is now: {steps} steps of {step_seconds:.3} s{validations}; \
+         {target_tokens_per_second:.0} target tokens/s in {timed_steps} timed steps",
+        duration(*total_seconds)
     )
 }

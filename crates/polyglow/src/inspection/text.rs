@@ -1,206 +1,206 @@
-//! The text of every split: sizes, unknown tokens, repetitions, and test sentences that training sees.
+//! The text of every split: sizes, unknown tokens, and what is odd about it, pair by pair and as a whole.
 
-use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+mod reader;
+mod report;
 
-use polyglow_data::config::Split;
+use std::collections::{HashMap, HashSet};
+
+use polyglow_data::config::{Content, Split};
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::error::DataError;
-use polyglow_data::example::{CorpusReport, SideReport};
-use polyglow_data::image_set::ImageSet;
+use polyglow_data::example::{CorpusReport, Filter, Reason, SideReport};
+use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_train::Plan;
-use serde::Serialize;
+
+use super::findings::{Check, Finding};
+use super::sides::{self, Whole};
+use super::warning::Warning;
+use reader::{Reader, Side};
+pub(crate) use report::{SideStatistics, SplitReport};
 
 /// Held-out pairs that are encoded together: enough to occupy all cores.
 const PAIRS_PER_CHUNK: usize = 4096;
 
-/// Statistics of one split.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct SplitReport {
-    /// `train`, `valid`, or the name of a test set.
-    pub(crate) name: String,
-    /// Pairs read.
-    pub(crate) pairs: u64,
-    /// Pairs used; training leaves some out.
-    pub(crate) kept: u64,
-    /// Pairs left out because a side is empty.
-    pub(crate) empty: u64,
-    /// Pairs left out because a side is longer than `data.max_len`.
-    pub(crate) too_long: u64,
-    /// Pairs left out because their lengths differ by more than `data.max_length_ratio`.
-    pub(crate) ratio: u64,
-    /// Source sides of the pairs used.
-    pub(crate) src: SideStatistics,
-    /// Target sides of the pairs used.
-    pub(crate) tgt: SideStatistics,
-    /// Pairs that are the same, on both sides, as one before them.
-    pub(crate) duplicates: u64,
-    /// Pairs whose target is their source.
-    pub(crate) copies: u64,
-    /// Pairs whose source is also in the training text; `None` for that text itself.
-    pub(crate) in_train: Option<u64>,
+/// What is said of sentences of an embedded corpus that are held out and trained on.
+const OF_EMBEDDED: &str = "the corpus is so, and scores on this set are in part of what was trained on";
+
+/// What was found in all splits.
+pub(super) struct TextReport {
+    /// `train`, then `valid` if there is one, then the test sets.
+    pub(super) splits: Vec<SplitReport>,
+    /// What is odd about pairs; of an embedded corpus, which nobody can change, only what its scores are of.
+    pub(super) findings: Vec<Finding>,
+    /// What is odd about whole sides.
+    pub(super) warnings: Vec<Warning>,
 }
 
-/// One side of a split.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct SideStatistics {
-    /// Tokens, those that the vocabulary lacks, and the length of the longest sentence.
-    #[serde(flatten)]
-    pub(crate) side: SideReport,
-    /// Mean length of a sentence, in tokens.
-    pub(crate) mean_len: f64,
-    /// The share of unknown tokens, 0 to 1.
-    pub(crate) unknown_rate: f64,
+/// What all splits are read with.
+struct Setting<'a> {
+    plan: &'a Plan,
+    tokenizers: &'a Tokenizers,
+    /// The languages of both sides; empty where there are none.
+    languages: [String; 2],
 }
 
-impl SideStatistics {
-    fn new(side: &SideReport, sentences: u64) -> Self {
-        Self { mean_len: side.mean_len(sentences), unknown_rate: side.unknown_rate(), side: side.clone() }
-    }
-}
-
-impl SplitReport {
-    fn new(name: &str, report: &CorpusReport, repetitions: Repetitions, in_train: Option<u64>) -> Self {
-        let &CorpusReport { pairs, kept, empty, too_long, ratio, ref src, ref tgt, .. } = report;
-        let (src, tgt) = (SideStatistics::new(src, kept), SideStatistics::new(tgt, kept));
-        let (name, copies, duplicates) = (name.to_owned(), repetitions.copies, repetitions.duplicates());
-        Self { name, pairs, kept, empty, too_long, ratio, src, tgt, duplicates, copies, in_train }
-    }
-
-    /// Pairs left out, for whatever reason.
-    pub(crate) fn left_out(&self) -> u64 {
-        self.pairs - self.kept
-    }
-
-    /// The share of `pairs` that `count` is, 0 to 1.
-    pub(crate) fn share(&self, count: u64) -> f64 {
-        count as f64 / self.pairs.max(1) as f64
-    }
+/// A validation or test set, in memory.
+struct HeldOut {
+    reader: Reader,
+    report: CorpusReport,
+    /// Every pair, with its file and line.
+    pairs: Vec<(String, u64, Pair)>,
 }
 
 /// Reads the held-out sets, then streams the training text past them.
 ///
-/// `report` is the result of encoding `train`; `None` for images. Sentences are compared by 64-bit hashes: among 10 million pairs the
-/// chance of a single false match is below one in 100 000.
+/// `cache` has the ids of `train`; `None` for images. Sentences are compared by 64-bit hashes: among 10 million pairs the
+/// chance of a single false match is below one in 100 000. Memory holds some twenty bytes for each training pair.
 ///
 /// # Errors
 /// A set cannot be read, is missing or empty.
 pub(super) fn read_splits(
     plan: &Plan,
     train: &Corpus,
-    report: Option<&CorpusReport>,
+    cache: Option<&IdCache>,
     tokenizers: &Tokenizers,
-) -> Result<Vec<SplitReport>, DataError> {
+) -> Result<TextReport, DataError> {
     let data = &plan.config.data;
+    let languages = data.languages().map_or_else(|_| Default::default(), |(src, tgt)| [src.to_owned(), tgt.to_owned()]);
+    let setting = Setting { plan, tokenizers, languages };
     let valid = data.has_valid().then_some(("valid", Split::Valid));
     let tests = data.test_names().into_iter().map(|name| (name, Split::Test(name)));
-    let read = |(name, split)| read_held_out(name, &Corpus::open(data, plan.content, split)?, tokenizers);
-    let mut held_out: Vec<HeldOut> = valid.into_iter().chain(tests).map(read).collect::<Result<_, _>>()?;
+    let splits: Vec<(&str, Split)> = valid.into_iter().chain(tests).collect();
+    let Some(cache) = cache else { return report::read_images(plan, train, &splits) };
 
-    let watched: HashSet<u64> = held_out.iter().flat_map(|set| &set.sources).copied().collect();
-    let mut found = HashSet::new();
-    let mut watch = |source: u64| {
-        if watched.contains(&source) {
-            found.insert(source);
+    let read = |(name, split)| setting.read_held_out(name, &Corpus::open(data, plan.content, split)?);
+    let mut held_out: Vec<HeldOut> = splits.into_iter().map(read).collect::<Result<_, _>>()?;
+    let watched: HashSet<u64> =
+        held_out.iter().flat_map(|set| set.pairs.iter().flat_map(|(.., pair)| hashes(pair))).collect();
+    let mut found = HashMap::new();
+    let train = setting.read_train(train, cache, |file, line, pair| {
+        for hash in hashes(pair).filter(|hash| watched.contains(hash)) {
+            found.entry(hash).or_insert_with(|| format!("{file}:{line}"));
         }
-    };
-    let training = if let Some(report) = report {
-        let mut repetitions = Repetitions { hashes: Vec::with_capacity(report.pairs as usize), copies: 0 };
-        // Those that were encoded: no more than `data.max_examples`.
-        for pair in train.pairs().take(report.pairs as usize) {
-            let pair = pair?;
-            repetitions.add(&pair);
-            watch(hash(&read_side(&pair)));
-        }
-        SplitReport::new("train", report, repetitions, None)
-    } else {
-        let HeldOut { report, sources } = read_held_out("train", train, tokenizers)?;
-        sources.into_iter().for_each(&mut watch);
-        SplitReport { in_train: None, ..report }
-    };
+    })?;
     for set in &mut held_out {
-        set.report.in_train = Some(set.sources.iter().filter(|source| found.contains(source)).count() as u64);
+        set.mark(&found);
     }
-    let mut splits = vec![training];
-    splits.extend(held_out.into_iter().map(|set| set.report));
-    Ok(splits)
+
+    let mut readers = vec![(train, cache.report())];
+    readers.extend(held_out.iter_mut().map(|set| (std::mem::take(&mut set.reader), &set.report)));
+    let mut report = TextReport { splits: Vec::new(), findings: Vec::new(), warnings: Vec::new() };
+    let mut wholes: Vec<Whole> = Vec::new();
+    for (reader, corpus) in readers {
+        let (split, findings, whole) = reader.finish(corpus);
+        report.splits.push(split);
+        report.findings.extend(findings);
+        wholes.push(whole);
+    }
+    if data.corpus.is_some() {
+        // Nobody can change what an embedded corpus repeats; but all should know what its scores are of.
+        report.findings.retain(|finding| finding.check == Check::SourceInTrain);
+        report.findings.iter_mut().for_each(|finding| finding.advice = OF_EMBEDDED);
+    } else if plan.content == Content::Pairs {
+        report.warnings = sides::find(&setting.languages, &mut wholes);
+    }
+    Ok(report)
 }
 
-/// A validation or test set.
-struct HeldOut {
-    report: SplitReport,
-    /// The hash of every source sentence, or of every line of a text of one side.
-    sources: Vec<u64>,
-}
-
-/// Repeated pairs and copies of a split.
-#[derive(Default)]
-struct Repetitions {
-    hashes: Vec<u64>,
-    copies: u64,
-}
-
-impl Repetitions {
-    fn add(&mut self, pair: &Pair) {
-        // A blank line separates paragraphs and is not a repetition.
-        if pair.src.is_empty() && pair.tgt.is_empty() {
-            return;
+impl Setting<'_> {
+    /// Streams the pairs that count, those that are left out as well.
+    fn read_train(
+        &self,
+        train: &Corpus,
+        cache: &IdCache,
+        mut watch: impl FnMut(&str, u64, &Pair),
+    ) -> Result<Reader, DataError> {
+        let report = cache.report();
+        let filter = Filter::new(&self.plan.config.data, self.plan.content);
+        let mut reader = Reader::new("train", self.plan.content, &self.languages);
+        let lines = cache.lines()?;
+        let mut rest = &lines[..];
+        for (part, of_part) in train.parts().iter().zip(&report.parts) {
+            let (kept, others) = rest.split_at(of_part.kept as usize);
+            let mut kept = kept.iter().peekable();
+            rest = others;
+            for (line, pair) in (1..=of_part.pairs).zip(part.pairs()?) {
+                let pair = pair?;
+                let is_kept = kept.next_if(|&&next| u64::from(next) == line).is_some();
+                reader.see(&of_part.name, line, &pair, is_kept);
+                watch(&of_part.name, line, &pair);
+                if !is_kept && !reader.knows_left_out(report) {
+                    let reason = self.reason(filter.as_ref(), &pair)?;
+                    reader.leave_out(reason, report, &of_part.name, line, &pair);
+                }
+            }
         }
-        self.hashes.push(hash(&(&pair.src, &pair.tgt)));
-        self.copies += u64::from(pair.src == pair.tgt && !pair.src.is_empty());
+        Ok(reader)
     }
 
-    fn duplicates(mut self) -> u64 {
-        let pairs = self.hashes.len();
-        self.hashes.sort_unstable();
-        self.hashes.dedup();
-        (pairs - self.hashes.len()) as u64
+    /// Why a pair is left out that the encoded text does not have.
+    fn reason(&self, filter: Option<&Filter>, pair: &Pair) -> Result<Reason, DataError> {
+        let len = |text: &str, tokenizer: &Tokenizer| {
+            if text.trim().is_empty() { Ok(0) } else { tokenizer.encode(text).map(|ids| ids.len()) }
+        };
+        let tgt = len(&pair.tgt, &self.tokenizers.tgt)?;
+        let src = if self.plan.content == Content::Text { tgt } else { len(&pair.src, &self.tokenizers.src)? };
+        // What the filter lets through is longer than lengths can be in the cache.
+        Ok(filter.and_then(|filter| filter.reject(src, tgt)).unwrap_or(Reason::TooLong))
+    }
+
+    fn read_held_out(&self, name: &str, corpus: &Corpus) -> Result<HeldOut, DataError> {
+        let mut report = CorpusReport::default();
+        let mut reader = Reader::new(name, self.plan.content, &self.languages);
+        let mut all = Vec::new();
+        for part in corpus.parts() {
+            let (file, mut line) = (part.name(), 0);
+            let mut pairs = part.pairs()?.peekable();
+            while pairs.peek().is_some() {
+                let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
+                count_tokens(&mut report.src, &self.tokenizers.src, chunk.iter().map(|pair| pair.src.as_str()))?;
+                count_tokens(&mut report.tgt, &self.tokenizers.tgt, chunk.iter().map(|pair| pair.tgt.as_str()))?;
+                for pair in chunk {
+                    line += 1;
+                    reader.see(&file, line, &pair, true);
+                    all.push((file.clone(), line, pair));
+                }
+            }
+        }
+        report.pairs = all.len() as u64;
+        report.kept = report.pairs;
+        Ok(HeldOut { reader, report, pairs: all })
     }
 }
 
-fn read_held_out(name: &str, corpus: &Corpus, tokenizers: &Tokenizers) -> Result<HeldOut, DataError> {
-    let mut report = CorpusReport::default();
-    let (mut sources, mut repetitions) = (Vec::new(), Repetitions::default());
-    if let Some(sets) = corpus.images() {
-        for images in sets {
-            let left = corpus.max_examples().map_or(usize::MAX, |most| most as usize).saturating_sub(sources.len());
-            count_images(&mut report, &mut sources, &mut repetitions, &images, left);
-        }
-    } else {
-        let mut pairs = corpus.pairs().peekable();
-        while pairs.peek().is_some() {
-            let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
-            count_tokens(&mut report.src, &tokenizers.src, chunk.iter().map(|pair| pair.src.as_str()))?;
-            count_tokens(&mut report.tgt, &tokenizers.tgt, chunk.iter().map(|pair| pair.tgt.as_str()))?;
-            for pair in &chunk {
-                sources.push(hash(&read_side(pair)));
-                repetitions.add(pair);
+impl HeldOut {
+    /// Notes the sentences that the training text has, too; `found` says where.
+    fn mark(&mut self, found: &HashMap<u64, String>) {
+        self.reader.is_compared = true;
+        for (file, line, pair) in &self.pairs {
+            for (check, side) in [(Check::SourceInTrain, Side::Src), (Check::TargetInTrain, Side::Tgt)] {
+                let known = hash_of(pair, side).and_then(|hash| found.get(&hash));
+                if let Some(there) = known {
+                    self.reader.add(check, file, *line, pair, Some(there.clone()));
+                }
             }
         }
     }
-    report.pairs = sources.len() as u64;
-    report.kept = report.pairs;
-    Ok(HeldOut { report: SplitReport::new(name, &report, repetitions, Some(0)), sources })
 }
 
-/// Counts images, at most so many, as sources of as many tokens as they have bytes, and their labels as targets.
-fn count_images(
-    report: &mut CorpusReport,
-    sources: &mut Vec<u64>,
-    repetitions: &mut Repetitions,
-    images: &ImageSet,
-    most: usize,
-) {
-    for index in 0..images.len().min(most) {
-        let image = images.example(index);
-        for (side, len) in [(&mut report.src, image.pixels.len()), (&mut report.tgt, 1)] {
-            side.tokens += len as u64;
-            side.longest = side.longest.max(len);
-        }
-        sources.push(hash(&image.pixels));
-        repetitions.hashes.push(hash(&(image.pixels, image.label)));
-    }
+/// What a sentence is compared by, apart for the side that is read and the one that is written.
+fn hashes(pair: &Pair) -> impl Iterator<Item = u64> {
+    [Side::Src, Side::Tgt].into_iter().filter_map(|side| hash_of(pair, side))
+}
+
+/// The hash of a side; none of one that is empty. A text of one side is read, and nothing is beside it.
+fn hash_of(pair: &Pair, side: Side) -> Option<u64> {
+    let text = match side {
+        Side::Src if pair.src.is_empty() => &pair.tgt,
+        Side::Src => &pair.src,
+        Side::Tgt if pair.src.is_empty() => return None,
+        Side::Tgt => &pair.tgt,
+    };
+    (!text.is_empty()).then(|| reader::hash(&(side == Side::Src, text)))
 }
 
 fn count_tokens<'a>(
@@ -215,30 +215,4 @@ fn count_tokens<'a>(
         side.longest = side.longest.max(ids.len());
     }
     Ok(())
-}
-
-/// The side of a pair that a model reads: its source, or the text if it has one side only.
-fn read_side(pair: &Pair) -> &str {
-    if pair.src.is_empty() { &pair.tgt } else { &pair.src }
-}
-
-fn hash(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pair_is_a_duplicate_only_if_both_sides_are() {
-        let mut repetitions = Repetitions::default();
-        for (src, tgt) in [("a", "b"), ("a", "c"), ("a", "b"), ("ab", ""), ("a", "b"), ("d", "d"), ("", ""), ("", "")] {
-            repetitions.add(&Pair { src: src.to_owned(), tgt: tgt.to_owned() });
-        }
-        assert_eq!(repetitions.copies, 1);
-        assert_eq!(repetitions.duplicates(), 2);
-    }
 }

@@ -4,17 +4,15 @@ use std::fmt;
 
 use polyglow_model::Precision;
 use polyglow_train::config::Config;
+use polyglow_train::train::{Bytes, DiskEstimate, MemoryEstimate};
 use serde::Serialize;
 
 use super::BatchesReport;
+use super::findings::{Check, Finding};
 use super::text::SplitReport;
 
 /// Share of unknown tokens above which a vocabulary looks wrong.
 const UNKNOWN: f64 = 0.01;
-/// Share of duplicates above which a corpus looks wrong.
-const DUPLICATES: f64 = 0.1;
-/// Share of copies of the source above which a corpus looks wrong.
-const COPIES: f64 = 0.05;
 /// Share of the pairs left out above which a corpus or a limit looks wrong.
 const LEFT_OUT: f64 = 0.1;
 
@@ -27,93 +25,95 @@ pub(crate) struct Warning {
     pub(crate) hint: String,
 }
 
+impl Warning {
+    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: hint.into() }
+    }
+}
+
 impl fmt::Display for Warning {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         write!(formatter, "{}; {}", self.message, self.hint)
     }
 }
 
-/// Goes through everything that can be suspicious.
-pub(super) fn find(
-    config: &Config,
-    splits: &[SplitReport],
-    batches: &BatchesReport,
-    links: Option<u64>,
-) -> Vec<Warning> {
-    let embedded = config.data.corpus.is_some();
-    let mut warnings: Vec<Warning> = splits.iter().flat_map(|split| of_split(split, embedded)).collect();
+/// What is suspicious about the pairs of the splits.
+pub(super) fn of_text(splits: &[SplitReport], findings: &[Finding]) -> Vec<Warning> {
+    splits.iter().flat_map(|split| of_split(split, findings)).collect()
+}
+
+/// What is suspicious about a config, by the number of its steps and the links of its text.
+pub(super) fn of_config(config: &Config, has_valid: bool, batches: &BatchesReport, links: Option<u64>) -> Vec<Warning> {
+    let mut warnings = Vec::new();
     if let Some(links) = links.filter(|links| *links == 0 || config.train.alignment_weight == 0.0) {
         let message = format!("`data.alignments` has {links} links, which are not used");
         let hint = "guided alignment needs links, and a `train.alignment_weight` above 0";
-        warnings.push(Warning { message, hint: hint.to_owned() });
+        warnings.push(Warning::new(message, hint));
     }
-    if !splits.iter().any(|split| split.name == "valid") {
-        let message = "there is no `data.valid`".to_owned();
+    if !has_valid {
         let hint = "without it overfitting goes unnoticed: there is no `best` checkpoint and no patience";
-        warnings.push(Warning { message, hint: hint.to_owned() });
+        warnings.push(Warning::new("there is no `data.valid`", hint));
     }
     if config.train.precision == Precision::Bf16 && config.device == "flex" {
-        let message = "`train.precision = \"bf16\"` is only emulated on `flex`".to_owned();
         let hint = "it shows the effect on the loss; \"f32\" is much faster there";
-        warnings.push(Warning { message, hint: hint.to_owned() });
+        warnings.push(Warning::new("`train.precision = \"bf16\"` is only emulated on `flex`", hint));
     }
     let (warmup, steps) = (config.train.warmup_steps, batches.steps);
     if warmup >= steps {
         let message = format!("the warm-up of {warmup} steps is not shorter than the training of {steps}");
         let hint = "the learning rate never reaches its peak; lower `train.warmup_steps` or train longer";
-        warnings.push(Warning { message, hint: hint.to_owned() });
+        warnings.push(Warning::new(message, hint));
     }
     warnings
 }
 
-/// Nobody can change what an embedded corpus repeats; but that its scores are of what was trained on, all should know.
-fn of_split(split: &SplitReport, embedded: bool) -> Vec<Warning> {
+/// What this machine lacks. `available` is the memory that was free before the trial step, where the model is in it.
+pub(super) fn of_machine(memory: &MemoryEstimate, available: Option<u64>, disk: &DiskEstimate) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some(free) = available.filter(|free| *free < memory.total) {
+        let message = format!("training takes about {} of memory, and {} is free", Bytes(memory.total), Bytes(free));
+        warnings.push(Warning::new(message, "lower `train.max_tokens`, or take a smaller model"));
+    }
+    if let Some(free) = disk.free.filter(|free| *free < disk.total) {
+        let message = format!("the run takes up to {} on its disk, and {} is free", Bytes(disk.total), Bytes(free));
+        let hint = "make room, lower `train.keep_last`, or give a directory on another disk with `--run`";
+        warnings.push(Warning::new(message, hint));
+    }
+    warnings
+}
+
+fn of_split(split: &SplitReport, findings: &[Finding]) -> Vec<Warning> {
     let name = &split.name;
     let mut warnings = Vec::new();
-    let mut warn = |suspicious: bool, message: String, hint: &str| {
-        if suspicious {
-            warnings.push(Warning { message, hint: hint.to_owned() });
-        }
-    };
     for (language, side) in [("source", &split.src), ("target", &split.tgt)] {
         let rate = side.unknown_rate;
-        let message = format!("{name}: {} of the {language} tokens are unknown to the vocabulary", percent(rate));
-        let hint = "raise `tokenizer.vocab_size`, or take `tokenizer.kind = \"bpe\"`, which knows every text";
-        warn(rate > UNKNOWN, message, hint);
+        if rate > UNKNOWN {
+            let message = format!("{name}: {} of the {language} tokens are unknown to the vocabulary", percent(rate));
+            let hint = "raise `tokenizer.vocab_size`, or take `tokenizer.kind = \"bpe\"`, which knows every text";
+            warnings.push(Warning::new(message, hint));
+        }
     }
-    let count = |count: u64| (count, percent(split.share(count)));
-    let (left_out, share) = count(split.left_out());
+    let left_out = split.left_out();
     let SplitReport { empty, too_long, ratio, .. } = split;
-    warn(
-        split.share(left_out) > LEFT_OUT,
-        format!(
+    let many_left_out = split.share(left_out) > LEFT_OUT;
+    if many_left_out {
+        let share = percent(split.share(left_out));
+        let message = format!(
             "{name}: {left_out} pairs ({share}) are left out: {empty} with an empty side, {too_long} too long, {ratio} by length ratio"
-        ),
-        "look whether lines belong together, or raise `data.max_len` or `data.max_length_ratio`",
-    );
-    let (duplicates, share) = count(split.duplicates);
-    warn(
-        !embedded && split.share(duplicates) > DUPLICATES,
-        format!("{name}: {duplicates} pairs ({share}) repeat an earlier one"),
-        "remove them: repeated pairs are memorized, and count several times in scores",
-    );
-    let (copies, share) = count(split.copies);
-    warn(
-        !embedded && split.share(copies) > COPIES,
-        format!("{name}: {copies} pairs ({share}) have a target that is their source"),
-        "remove them: a model that sees copies learns to copy",
-    );
-    let (in_train, share) = count(split.in_train.unwrap_or(0));
-    let hint = if embedded {
-        "the corpus is so, and scores on this set are in part of what was trained on"
-    } else {
-        "remove them from it: scores on what was trained on say little about other text"
-    };
-    warn(in_train > 0, format!("{name}: {in_train} sentences ({share}) are also in the training text"), hint);
+        );
+        let hint = "look whether lines belong together, or raise `data.max_len` or `data.max_length_ratio`";
+        warnings.push(Warning::new(message, hint));
+    }
+    let told = |check| many_left_out && matches!(check, Check::Empty | Check::TooLong | Check::Ratio);
+    let ours = findings.iter().filter(|found| found.split == *name && found.is_suspicious() && !told(found.check));
+    warnings.extend(ours.map(|found| {
+        let Finding { count, share, what, advice, .. } = found;
+        Warning::new(format!("{name}: {count} pairs ({}) {what}", percent(*share)), *advice)
+    }));
     warnings
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
@@ -126,7 +126,7 @@ mod tests {
 
     fn clean() -> SplitReport {
         let side = SideReport { tokens: 1000, longest: 20, unknown: 10 };
-        let side = SideStatistics { side, mean_len: 10.0, unknown_rate: 0.01 };
+        let side = SideStatistics { side, mean_len: 10.0, unknown_rate: 0.01, tokens_per_char: 0.3 };
         SplitReport {
             name: "train".to_owned(),
             pairs: 100,
@@ -139,26 +139,51 @@ mod tests {
             duplicates: 10,
             copies: 5,
             in_train: None,
+            targets_in_train: None,
+            length_correlation: None,
         }
+    }
+
+    fn finding(check: Check, share: f64) -> Finding {
+        let (split, count) = ("train".to_owned(), (100.0 * share) as u64);
+        Finding { check, split, count, share, what: "are so", fate: "", advice: "remove them", examples: Vec::new() }
     }
 
     #[test]
     fn what_is_at_a_limit_is_not_suspicious_and_what_is_above_is() {
-        assert_eq!(of_split(&clean(), false), []);
-        let repeated = SplitReport { duplicates: 50, copies: 50, in_train: Some(1), ..clean() };
-        let embedded = of_split(&repeated, true);
-        assert!(embedded.len() == 1 && embedded[0].hint.starts_with("the corpus is so"), "{embedded:?}");
+        let at_limits = [finding(Check::Duplicates, 0.1), finding(Check::Copies, 0.05), finding(Check::Html, 0.01)];
+        assert_eq!(of_split(&clean(), &at_limits), []);
         let unknown = SideStatistics { unknown_rate: 0.011, ..clean().tgt };
         let suspicious = [
-            (SplitReport { tgt: unknown, ..clean() }, "train: 1.1 % of the target tokens are unknown"),
-            (SplitReport { kept: 89, too_long: 1, ..clean() }, "train: 11 pairs (11.0 %) are left out"),
-            (SplitReport { duplicates: 11, ..clean() }, "train: 11 pairs (11.0 %) repeat"),
-            (SplitReport { copies: 6, ..clean() }, "train: 6 pairs (6.0 %) have a target that is their source"),
-            (SplitReport { in_train: Some(1), ..clean() }, "train: 1 sentences (1.0 %) are also in"),
+            (SplitReport { tgt: unknown, ..clean() }, vec![], "train: 1.1 % of the target tokens are unknown"),
+            (SplitReport { kept: 89, too_long: 1, ..clean() }, vec![], "train: 11 pairs (11.0 %) are left out"),
+            (clean(), vec![finding(Check::Duplicates, 0.11)], "train: 11 pairs (11.0 %) are so"),
+            (clean(), vec![finding(Check::SourceInTrain, 0.01)], "train: 1 pairs (1.0 %) are so"),
+            (clean(), vec![finding(Check::Ratio, 0.02)], "train: 2 pairs (2.0 %) are so"),
         ];
-        for (split, message) in suspicious {
-            let warnings = of_split(&split, false);
+        for (split, findings, message) in suspicious {
+            let warnings = of_split(&split, &findings);
             assert!(warnings.len() == 1 && warnings[0].message.starts_with(message), "{warnings:?}");
         }
+        // What is left out is told once.
+        let many = SplitReport { kept: 80, ratio: 10, ..clean() };
+        assert_eq!(of_split(&many, &[finding(Check::Ratio, 0.1)]).len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_machine_is_told_in_bytes() {
+        let memory = MemoryEstimate { weights: 0, gradients: 0, optimizer: 0, ema: 0, activations: 0, total: 3 << 30 };
+        let disk =
+            DiskEstimate { checkpoint: 0, checkpoints: 2, average: 0, cache: 0, total: 2 << 30, free: Some(1 << 30) };
+        let messages: Vec<String> =
+            of_machine(&memory, Some(1 << 30), &disk).into_iter().map(|warning| warning.message).collect();
+        assert_eq!(
+            messages,
+            [
+                "training takes about 3.0 GiB of memory, and 1.0 GiB is free",
+                "the run takes up to 2.0 GiB on its disk, and 1.0 GiB is free"
+            ]
+        );
+        assert!(of_machine(&memory, None, &DiskEstimate { free: None, ..disk }).is_empty());
     }
 }

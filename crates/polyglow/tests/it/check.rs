@@ -34,13 +34,13 @@ fn clean_text_is_counted_and_gives_no_warning() {
     assert_eq!(names, ["train", "valid", "test"]);
     let train = json!({
         "name": "train", "pairs": 26, "kept": 26, "empty": 0, "too_long": 0, "ratio": 0,
-        "src": { "tokens": 78, "mean_len": 3.0, "longest": 3, "unknown": 0, "unknown_rate": 0.0 },
-        "tgt": { "tokens": 52, "mean_len": 2.0, "longest": 2, "unknown": 0, "unknown_rate": 0.0 },
-        "duplicates": 0, "copies": 0, "in_train": null,
+        "src": { "tokens": 78, "mean_len": 3.0, "longest": 3, "unknown": 0, "unknown_rate": 0.0, "tokens_per_char": 0.25 },
+        "tgt": { "tokens": 52, "mean_len": 2.0, "longest": 2, "unknown": 0, "unknown_rate": 0.0, "tokens_per_char": 0.25 },
+        "duplicates": 0, "copies": 0, "in_train": null, "targets_in_train": null, "length_correlation": null,
     });
     assert_eq!(report["splits"][0], train);
-    assert_eq!(report["splits"][2]["in_train"], 0);
-    assert_eq!(report["warnings"], json!([]));
+    assert_eq!((&report["splits"][2]["in_train"], &report["splits"][2]["targets_in_train"]), (&json!(0), &json!(0)));
+    assert_eq!((&report["warnings"], &report["findings"]), (&json!([]), &json!([])));
     // 26 words, `look`, `now`, `sieh` and the four special tokens.
     assert_eq!(report["vocabulary"], json!({ "src": 33, "tgt": 33, "shared": true }));
     // Rows are 4 + 3 positions with the ends of sentence, so a batch of 64 has 16 of them.
@@ -55,6 +55,14 @@ fn clean_text_is_counted_and_gives_no_warning() {
     // An untrained model knows little more than that there are 33 tokens.
     assert!((number("/step/loss") - 33f64.ln()).abs() < 1.0, "{report}");
     assert!(number("/step/seconds") > 0.0 && number("/step/grad_norm") > 0.0);
+    // Six steps, with a validation after every third.
+    assert_eq!((&report["time"]["steps"], &report["time"]["validations"]), (&json!(6), &json!(2)));
+    let parts = 6.0 * number("/time/step_seconds") + 2.0 * number("/time/validation_seconds");
+    assert!((number("/time/total_seconds") - parts).abs() < 1e-9 && parts > 0.0, "{report}");
+    // Three saves and two best ones at most, and one that is being written; the weights, and two numbers of Adam for each.
+    let disk = |part: &str| report["disk"][part].as_u64().expect("a number");
+    assert_eq!(disk("checkpoints"), 6);
+    assert!(disk("checkpoint") > 3 * bytes("weights") && disk("total") > 6 * disk("checkpoint"), "{report}");
 }
 
 #[test]
@@ -73,12 +81,110 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
         "train: 10 pairs (20.0 %) repeat an earlier one",
         "train: 6 pairs (12.0 %) have a target that is their source",
         "test: 14.3 % of the source tokens are unknown to the vocabulary",
-        "test: 1 sentences (33.3 %) are also in the training text",
+        "test: 1 pairs (33.3 %) are also in the training text",
+        "test: 1 pairs (33.3 %) have a target that is also in the training text",
         "the warm-up of 9 steps is not shorter than the training of 6",
     ];
     let messages: Vec<_> =
         report["warnings"].as_array().expect("a list").iter().map(|found| &found["message"]).collect();
     assert_eq!(messages, warnings);
+    let findings = report["findings"].as_array().expect("a list");
+    let found = |check: &str| findings.iter().find(|found| found["check"] == check).expect("it was found");
+    let empty = found("empty");
+    assert_eq!((&empty["count"], &empty["fate"]), (&json!(5), &json!("left out of the training")));
+    let lines = |check: &str| -> Vec<u64> {
+        let examples = found(check)["examples"].as_array().expect("a list");
+        examples.iter().map(|example| example["line"].as_u64().expect("a line")).collect()
+    };
+    assert_eq!((lines("duplicates"), lines("copies")), (vec![27, 28, 29], vec![37, 38, 39]));
+    assert_eq!((lines("empty"), lines("too_long")), (vec![43, 44, 45], vec![48, 49, 50]));
+    let known =
+        json!([{ "file": "test.en", "line": 1, "src": "look aaa now", "tgt": "aaa sieh", "same_as": "train.en:1" }]);
+    assert_eq!((&found("source_in_train")["examples"], &found("target_in_train")["examples"]), (&known, &known));
+}
+
+#[test]
+fn only_the_examples_that_are_trained_on_count() {
+    let place = dirty();
+    let report = check(&place, &["data.max_examples=27"]);
+    let train = &report["splits"][0];
+    assert_eq!((&train["pairs"], &train["duplicates"], &train["copies"]), (&json!(27), &json!(1), &json!(0)));
+    assert!(report["findings"].as_array().expect("a list").iter().all(|found| found["check"] != "empty"), "{report}");
+}
+
+/// English and German sentences, from the embedded corpus.
+fn sentences(place: &Workplace, count: usize) -> Vec<(String, String)> {
+    place.succeed(&["-q", "corpus", "mini-en-de", "mini"]);
+    let read =
+        |side: &str| fs::read_to_string(place.path().join("mini/train").with_extension(side)).expect("it is there");
+    let (en, de) = (read("en"), read("de"));
+    en.lines().zip(de.lines()).take(count).map(|(en, de)| (en.to_owned(), de.to_owned())).collect()
+}
+
+#[test]
+fn sides_that_are_swapped_or_shifted_are_told() {
+    let place = Workplace::new();
+    let pairs = sentences(&place, 600);
+    place.write("train", &pairs);
+    let held_out = &pairs[..100];
+    place.write("test", held_out);
+    let swapped: Vec<_> = held_out.iter().map(|(en, de)| (de.clone(), en.clone())).collect();
+    place.write("valid", &swapped);
+    let messages = |report: &Value| -> Vec<String> {
+        let warnings = report["warnings"].as_array().expect("a list");
+        warnings.iter().map(|found| found["message"].as_str().expect("text").to_owned()).collect()
+    };
+    let found = messages(&check(&place, &[]));
+    let swaps: Vec<_> = found.iter().filter(|message| message.contains("the sides look swapped")).collect();
+    assert!(swaps.len() == 1 && swaps[0].starts_with("valid: "), "{found:?}");
+    assert!(!found.iter().any(|message| message.contains("stands")), "{found:?}");
+
+    // The target has lost its first line.
+    let shifted: Vec<_> =
+        pairs.iter().zip(pairs.iter().cycle().skip(1)).map(|((en, _), (_, de))| (en.clone(), de.clone())).collect();
+    place.write("train", &shifted);
+    let found = messages(&check(&place, &[]));
+    let expected = "train: from about line 1 of `train.en` on, the target of a line stands 1 line above it";
+    assert!(found.iter().any(|message| message == expected), "{found:?}");
+}
+
+#[test]
+fn dirty_text_is_shown_with_its_lines() {
+    let place = Workplace::new();
+    let mut pairs = sentences(&place, 200);
+    pairs[9].1 = "die schÃ¶ne Katze".to_owned();
+    pairs[19].0 = "salt &amp; pepper".to_owned();
+    pairs[29].1 = "кошка в саду".to_owned();
+    pairs[39].0 = "der Hund ist nicht auf dem Dach".to_owned();
+    pairs[49].0 = "a\u{7}b".to_owned();
+    pairs[59].0 = "caf\u{fffd}".to_owned();
+    place.write("train", &pairs);
+    let (report, _) = place.succeed(&["-q", "check", "tiny.toml"]);
+    for line in [
+        "train: 1 pairs (0.5 %) look as if UTF-8 was read as Windows-1252, such as `Ã©` for `é`: trained on as it stands",
+        "train: 1 pairs (0.5 %) have entities or tags of HTML, such as `&amp;` or `<b>`: trained on as it stands",
+        "  train.en:20  salt &amp; pepper | ",
+        "  train.en:50  a\\u{7}b | ",
+    ] {
+        assert!(report.contains(line), "{line}\n{report}");
+    }
+    for (line, what) in [(10, "schÃ¶ne"), (30, "кошка"), (40, "der Hund"), (60, "caf\u{fffd}")] {
+        let found = report.lines().any(|text| text.starts_with(&format!("  train.en:{line}  ")) && text.contains(what));
+        assert!(found, "{line}\n{report}");
+    }
+}
+
+#[test]
+fn settings_are_proposed_for_a_time() {
+    let place = Workplace::new();
+    let report = place.json(&["-q", "check", "tiny.toml", "--json", "--hours", "0.02"]);
+    let keys = report["proposal"]["keys"].as_array().expect("a list");
+    let names: Vec<&str> = keys.iter().map(|key| key["name"].as_str().expect("a name")).collect();
+    for name in ["max_len", "vocab_size", "preset", "dropout", "lr", "warmup_steps", "max_steps"] {
+        assert!(names.contains(&name), "{name}: {report}");
+    }
+    let message = place.fail(2, &["check", "tiny.toml", "--hours", "0"]);
+    assert!(message.contains("is no time for a training"), "{message}");
 }
 
 #[test]
@@ -89,16 +195,21 @@ fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
     let (report, messages) = place.succeed(&["check", "tiny.toml"]);
     assert_eq!(files(), before);
     assert!(
-        report.contains("train         50          5          3          0         10          6          -"),
+        report.contains(
+            "train         50          5          3          0         10          6            -            -"
+        ),
         "{report}"
     );
     assert!(report.contains("test      source          7        2.3          3    14.29 %"), "{report}");
     assert!(report.contains("vocabulary  33 tokens, shared"), "{report}");
+    assert!(report.contains("\nwarning: test: 1 pairs (33.3 %) are also in the training text\n  hint: "), "{report}");
+    assert!(messages.contains("trying a step on the largest batch"), "{messages}");
     assert!(
-        report.contains("\nwarning: test: 1 sentences (33.3 %) are also in the training text\n  hint: "),
+        report.contains("RATIO (one side more than 9 times the other, in tokens): left out of training"),
         "{report}"
     );
-    assert!(messages.contains("trying a step on the largest batch"), "{messages}");
+    assert!(report.contains("  train.en:27  look aaa now | aaa sieh\n"), "{report}");
+    assert!(report.contains("\ntime        about ") && report.contains("\ndisk        up to "), "{report}");
 }
 
 #[test]

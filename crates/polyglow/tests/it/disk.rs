@@ -167,6 +167,22 @@ fn a_full_disk_costs_no_training_and_no_checkpoint() {
 }
 
 #[test]
+fn a_disk_without_room_for_a_checkpoint_is_refused_before_the_first_step() {
+    let place = Workplace::new();
+    let Some(disk) = SmallDisk::new(&place.path().join("disk"), 1 << 20) else { return };
+    let train = ["train", "tiny.toml", "--run", "disk/run", "--set", "model.d_model=64", "--set", "model.d_ff=256"];
+    let message = place.fail(1, &train);
+    assert!(
+        message.contains("error: the disk of `disk/run` is too full to save anything: a checkpoint takes "),
+        "{message}"
+    );
+    assert!(message.contains("\nhint: make room, or train in a directory on another disk"), "{message}");
+    assert!(message.contains("warning: the run takes up to "), "{message}");
+    assert!(!message.contains("step 2/6"), "{message}");
+    assert!(!disk.0.join("run/checkpoints").exists());
+}
+
+#[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_no_end_by_a_signal() {
     let place = Workplace::trained();
     let run = place.path().join("run");

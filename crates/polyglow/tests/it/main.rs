@@ -18,6 +18,7 @@ mod kills;
 mod languages;
 mod limits;
 mod metrics;
+mod new;
 mod program;
 mod progress;
 mod quantize;

@@ -171,19 +171,19 @@ pub(super) fn read_ids(
     Ok(width.read(&bytes))
 }
 
-/// Reads the line number of `example`; the line numbers follow `ids` ids and `lengths` lengths.
-pub(super) fn read_line(
+/// The lines, in their corpora, of so many examples from `first` on.
+pub(super) fn read_lines(
     file: &File,
     path: &Path,
     width: IdWidth,
-    ids: u64,
-    lengths: u64,
-    example: u32,
-) -> Result<u64, DataError> {
+    (ids, lengths): (u64, u64),
+    first: u32,
+    examples: usize,
+) -> Result<Vec<u32>, DataError> {
     let start = HEADER_BYTES as u64 + ids * width.bytes() as u64 + lengths * LENGTH_BYTES;
-    let mut bytes = [0; 4];
-    read_at(file, &mut bytes, start + u64::from(example) * LINE_BYTES).map_err(DataError::io(path))?;
-    Ok(u64::from(u32::from_le_bytes(bytes)))
+    let mut bytes = vec![0; examples * LINE_BYTES as usize];
+    read_at(file, &mut bytes, start + u64::from(first) * LINE_BYTES).map_err(DataError::io(path))?;
+    Ok(bytes.as_chunks().0.iter().map(|&line| u32::from_le_bytes(line)).collect())
 }
 
 pub(super) fn damaged(path: &Path, problem: &str) -> DataError {

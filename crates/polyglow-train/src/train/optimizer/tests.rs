@@ -235,7 +235,7 @@ fn each_optimizer_keeps_what_its_documentation_says() {
     // A matrix of 2 x 2 and a vector of 2.
     for (optimizer, expected) in KINDS.into_iter().zip([12, 12, 4 + 2, 6]) {
         let config = TrainConfig { optimizer, ..TrainConfig::default() };
-        assert_eq!(state_len(&config, &layer), expected, "{optimizer:?}");
+        assert_eq!(state_len(&*rule(&config), &layer), expected, "{optimizer:?}");
         let kept = Optimizer::new(&config, &layer).state();
         assert_eq!(kept.iter().map(|(_, data)| data.num_elements()).sum::<usize>(), expected, "{optimizer:?}");
     }

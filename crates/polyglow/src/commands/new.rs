@@ -1,0 +1,155 @@
+//! `polyglow new`: from a folder of parallel text to a config that is measured on this machine.
+
+mod files;
+mod split;
+mod text;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use polyglow_data::config::{Content, DataConfig, Split, TestFiles, TrainFiles};
+use polyglow_data::corpus::Corpus as Text;
+use polyglow_train::config::Config;
+use polyglow_train::train::Training;
+
+use super::check::Passing;
+use crate::failure::{usage, with_hint};
+use crate::inspection::{duration, inspect};
+use crate::proposal::{self, Budget, propose_for};
+use files::{Found, find};
+use split::split_off;
+use text::Subject;
+
+/// The folder for what is split off, in the folder of the data.
+const SPLIT: &str = "split";
+
+/// What `polyglow new` is asked to do.
+#[derive(Args)]
+pub(crate) struct NewArgs {
+    /// The config to write [default: <src>-<tgt>.toml]
+    config: Option<PathBuf>,
+    /// Source language: the ending of the source files
+    #[arg(long, value_name = "LANG")]
+    src: String,
+    /// Target language: the ending of the target files
+    #[arg(long, value_name = "LANG")]
+    tgt: String,
+    /// Folder with the parallel text: `train.en` and `train.fr`, `valid.*` or `dev.*`, `test.*`, plain or with `.gz`, or
+    /// `.tsv` files
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    data: PathBuf,
+    /// Hours that the training may take, its preparation and its test included
+    #[arg(long, value_name = "H", default_value_t = 2.0)]
+    hours: f64,
+    /// Device to train on, as `polyglow devices` lists it
+    #[arg(long, value_name = "NAME", default_value = "flex")]
+    device: String,
+}
+
+/// Finds the text, splits sets off where they are missing, measures sizes of models on this machine, and writes a config
+/// with the reasons as comments.
+///
+/// # Errors
+/// The config is there already, or the arguments make no sense (exit code 2); there is no parallel text, or too little; a
+/// trial step fails; a file cannot be written.
+pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
+    let NewArgs { src, tgt, hours, device, .. } = args;
+    let path = args.config.clone().unwrap_or_else(|| format!("{src}-{tgt}.toml").into());
+    if path.exists() {
+        let error = usage(anyhow!("`{}` is there already", path.display()));
+        return Err(with_hint(error, "give another name, or remove it"));
+    }
+    if src == tgt {
+        return Err(usage(anyhow!(
+            "`--src` and `--tgt` are both `{src}`: the ending of the files must tell the sides apart"
+        )));
+    }
+    let seconds = proposal::seconds(*hours)?;
+    let files = complete(find(&args.data, src, tgt)?, args)?;
+    let mut config = Config { device: device.clone(), data: data(&files, [src, tgt]), ..Config::default() };
+    let pairs = count(&config.data)?;
+    proposal::prepare(&mut config, pairs, seconds);
+
+    let mut observer = Passing::new();
+    let (directory, started) = (tempfile::tempdir().context("cannot make a temporary directory")?, Instant::now());
+    let training = Training::prepare(config, directory.path(), &mut observer)?;
+    let inspection = inspect(&training, directory.path())?;
+    // A training does the same before its first step.
+    let before = started.elapsed().as_secs_f64();
+    for warning in &inspection.warnings {
+        tracing::warn!("{warning}");
+    }
+    let proposal = propose_for(&training, &inspection, Budget { seconds, before }, &mut observer)?;
+    let command = format!("polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}", args.data.display());
+    let text = text::write(&Subject { languages: [src, tgt], device, files: &files, command }, &proposal);
+    // What is written is read back, so that it is a config whatever names the files have.
+    Config::from_text(&text, &[])?.validate()?;
+    fs_err::write(&path, text)?;
+    tracing::info!("wrote `{}`, for {} on this machine", path.display(), duration(seconds));
+    proposal.summary.iter().for_each(|line| tracing::info!("{line}"));
+    tracing::info!("next: `polyglow check {0}`, then `polyglow train {0}`", path.display());
+    Ok(())
+}
+
+/// Splits off what is missing; what an earlier command split off is taken again.
+fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
+    for path in &found.unused {
+        tracing::warn!("`{}` is not used: its name is not as plain as that of another", path.display());
+    }
+    let mut missing = Vec::new();
+    if found.valid.is_none() {
+        missing.push("valid");
+    }
+    if found.tests.is_empty() {
+        missing.push("test");
+    }
+    if missing.is_empty() {
+        return Ok(found);
+    }
+    let folder = args.data.join(SPLIT);
+    let set = |name: &str| folder.join(name);
+    let is_there = |name: &str| [&args.src, &args.tgt].iter().all(|side| set(&format!("{name}.{side}")).is_file());
+    if missing.iter().chain(&["train"]).all(|name| is_there(name)) {
+        tracing::info!("taking what was split off before, in `{}`", folder.display());
+    } else {
+        let sizes = split_off(&found.train, [&args.src, &args.tgt], &missing, &folder)?;
+        for (name, size) in missing.iter().zip(sizes) {
+            tracing::info!(
+                "split {size} pairs off as `{}`; none of their sentences is in what is left",
+                set(name).display()
+            );
+        }
+    }
+    let valid = found.valid.clone().or_else(|| Some(set("valid")));
+    let tests = if found.tests.is_empty() { vec![set("test")] } else { found.tests.clone() };
+    Ok(Found { train: set("train"), valid, tests, ..found })
+}
+
+fn data(files: &Found, [src, tgt]: [&str; 2]) -> DataConfig {
+    let test = match &files.tests[..] {
+        [] => None,
+        [test] => Some(TestFiles::One(test.clone())),
+        tests => Some(TestFiles::Named(tests.iter().map(|test| (text::name(test), test.clone())).collect())),
+    };
+    DataConfig {
+        train: Some(TrainFiles::One(files.train.clone())),
+        valid: files.valid.clone(),
+        test,
+        src: Some(src.to_owned()),
+        tgt: Some(tgt.to_owned()),
+        ..DataConfig::default()
+    }
+}
+
+/// Pairs of the training text.
+fn count(config: &DataConfig) -> anyhow::Result<u64> {
+    let text = Text::open(config, Content::Pairs, Split::Train)?;
+    let mut pairs = 0;
+    for pair in text.pairs() {
+        pair?;
+        pairs += 1;
+    }
+    Ok(pairs)
+}

@@ -1,0 +1,183 @@
+//! What is odd about single pairs of the text: how many there are, some of them with their lines, and what becomes of them.
+//!
+//! A detector is a row of [`DETECTORS`]; one collector counts for all of them, and keeps the first examples of each.
+
+mod characters;
+mod detectors;
+
+use polyglow_data::corpus::Pair;
+use serde::Serialize;
+
+use super::language::Languages;
+pub(super) use detectors::{Check, DETECTORS, Detector};
+
+/// Examples that are kept of each finding.
+const EXAMPLES: usize = 3;
+/// Characters of a side that are shown.
+const SHOWN: usize = 60;
+
+/// Pairs of a split that have something in common that is rarely intended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Finding {
+    /// What was looked for.
+    pub(crate) check: Check,
+    /// The split.
+    pub(crate) split: String,
+    /// Pairs that have it.
+    pub(crate) count: u64,
+    /// Their share of the split, 0 to 1.
+    pub(crate) share: f64,
+    /// What they have in common, to be read behind `12 pairs`.
+    pub(crate) what: &'static str,
+    /// What becomes of them.
+    pub(crate) fate: &'static str,
+    /// What to do about them.
+    pub(crate) advice: &'static str,
+    /// The first of them.
+    pub(crate) examples: Vec<Example>,
+}
+
+/// One pair of a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Example {
+    /// The file, or its source side's.
+    pub(crate) file: String,
+    /// The line in it, counted from 1.
+    pub(crate) line: u64,
+    /// The source, cut off where it is long.
+    pub(crate) src: String,
+    /// The target, cut off where it is long.
+    pub(crate) tgt: String,
+    /// What it is like, where that is known: the line of the training text that it repeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) same_as: Option<String>,
+}
+
+/// Where a pair is from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    /// The file.
+    pub(super) file: &'a str,
+    /// The line, counted from 1.
+    pub(super) line: u64,
+}
+
+/// Counts what is found in the pairs of a split.
+#[derive(Default)]
+pub(super) struct Collector {
+    languages: Languages,
+    /// In the places of [`DETECTORS`].
+    found: [(u64, Vec<Example>); DETECTORS.len()],
+}
+
+impl Collector {
+    /// Nothing so far, in text of these languages.
+    pub(super) fn new(languages: Languages) -> Self {
+        Self { languages, ..Self::default() }
+    }
+
+    /// Applies every detector that needs no more than the pair.
+    pub(super) fn see(&mut self, place: Place<'_>, pair: &Pair) {
+        for detector in DETECTORS {
+            if detector.test.is_some_and(|test| test(pair, &self.languages)) {
+                self.add(detector.check, place, pair, None);
+            }
+        }
+    }
+
+    /// Adds a pair that somebody else found.
+    pub(super) fn add(&mut self, check: Check, place: Place<'_>, pair: &Pair, same_as: Option<String>) {
+        let (count, examples) = &mut self.found[check as usize];
+        *count += 1;
+        if examples.len() < EXAMPLES {
+            let Place { file, line } = place;
+            let [src, tgt] = [&pair.src, &pair.tgt].map(|side| shown(side));
+            examples.push(Example { file: file.to_owned(), line, src, tgt, same_as });
+        }
+    }
+
+    /// How many pairs a detector has found.
+    pub(super) fn count(&self, check: Check) -> u64 {
+        self.found[check as usize].0
+    }
+
+    /// Whether a finding of so many pairs has all the examples that it can have.
+    pub(super) fn has_enough(&self, check: Check, count: u64) -> bool {
+        self.found[check as usize].1.len() as u64 >= count.min(EXAMPLES as u64)
+    }
+
+    /// Sets a count that was made elsewhere, of pairs of which only some were looked at here.
+    pub(super) fn set_count(&mut self, check: Check, count: u64) {
+        self.found[check as usize].0 = count;
+    }
+
+    /// What was found among so many pairs.
+    pub(super) fn findings(self, split: &str, pairs: u64) -> Vec<Finding> {
+        let found = DETECTORS.iter().zip(self.found).filter(|(_, (count, _))| *count > 0);
+        let finding = |(detector, (count, examples)): (&Detector, (u64, Vec<Example>))| Finding {
+            check: detector.check,
+            split: split.to_owned(),
+            count,
+            share: count as f64 / pairs.max(1) as f64,
+            what: detector.what,
+            fate: detector.fate(split == "train"),
+            advice: detector.advice,
+            examples,
+        };
+        found.map(finding).collect()
+    }
+}
+
+impl Finding {
+    /// Whether there are more of them than are usual in good text.
+    pub(super) fn is_suspicious(&self) -> bool {
+        self.share > DETECTORS[self.check as usize].tolerated
+    }
+}
+
+/// A side as it can be printed on one line: what would move the cursor or hide is spelled out.
+fn shown(text: &str) -> String {
+    let mut characters = text.chars();
+    let escape = |character: char| {
+        if characters::is_hidden(character) {
+            character.escape_unicode().collect::<String>()
+        } else {
+            character.to_string()
+        }
+    };
+    let mut shown: String = characters.by_ref().take(SHOWN).map(escape).collect();
+    if characters.next().is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(src: &str, tgt: &str) -> Pair {
+        Pair { src: src.to_owned(), tgt: tgt.to_owned() }
+    }
+
+    #[test]
+    fn the_first_examples_are_kept_with_their_lines_and_all_are_counted() {
+        let mut collector = Collector::new(Languages::default());
+        for line in 1..=5 {
+            collector.see(Place { file: "a.en", line }, &pair("a &amp; b", "c"));
+        }
+        collector.see(Place { file: "a.en", line: 6 }, &pair("same", "same"));
+        let findings = collector.findings("train", 10);
+        let of = |finding: &Finding| (finding.check, finding.count, finding.share, finding.examples.len());
+        assert_eq!(findings.iter().map(of).collect::<Vec<_>>(), [(Check::Copies, 1, 0.1, 1), (Check::Html, 5, 0.5, 3)]);
+        assert_eq!(findings[1].examples[2].line, 3);
+        assert!(findings.iter().all(|finding| finding.fate.contains("trained on")));
+    }
+
+    #[test]
+    fn what_is_shown_fits_on_a_line_and_hides_nothing() {
+        assert_eq!(shown("a\tb\u{200b}c"), "a\\u{9}b\\u{200b}c");
+        assert_eq!(shown(&"ä".repeat(61)).chars().count(), 61);
+        assert_eq!(shown(&"ä".repeat(60)), "ä".repeat(60));
+    }
+}

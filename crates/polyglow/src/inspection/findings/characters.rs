@@ -1,0 +1,127 @@
+//! Characters that good text does not have.
+
+/// Whether a text has an entity of HTML (`&amp;`, `&#39;`) or a tag (`<b>`, `</p>`, `<br/>`).
+pub(super) fn has_entities(text: &str) -> bool {
+    let begins = |start: char| text.match_indices(start).map(|(place, _)| &text[place + 1..]);
+    begins('&').any(is_entity) || begins('<').any(is_tag)
+}
+
+/// Whether what follows `&` is the rest of an entity.
+fn is_entity(rest: &str) -> bool {
+    let Some((name, _)) = rest.split_once(';') else { return false };
+    match name.strip_prefix('#') {
+        Some(number) => {
+            let digits = number.strip_prefix(['x', 'X']).unwrap_or(number);
+            (1..=6).contains(&digits.len()) && digits.chars().all(|digit| digit.is_ascii_hexdigit())
+        }
+        None => (2..=8).contains(&name.len()) && name.chars().all(|letter| letter.is_ascii_alphanumeric()),
+    }
+}
+
+/// Whether what follows `<` is the rest of a tag: a name, and only then attributes.
+fn is_tag(rest: &str) -> bool {
+    let Some((inside, _)) = rest.split_once('>') else { return false };
+    let inside = inside.strip_prefix('/').unwrap_or(inside).trim_end_matches('/');
+    let name = inside.split(' ').next().unwrap_or_default();
+    let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.chars().all(|letter| letter.is_ascii_alphanumeric());
+    is_name && name.len() <= 10 && (name.len() == inside.trim_end().len() || inside.contains('='))
+}
+
+/// Whether a text has UTF-8 that was read as Windows-1252: characters whose bytes in that encoding are one character of UTF-8
+/// that texts have.
+pub(super) fn is_mojibake(text: &str) -> bool {
+    let characters: Vec<char> = text.chars().collect();
+    (0..characters.len()).any(|start| {
+        let Some(lead) = byte_1252(characters[start]) else { return false };
+        let len = match lead {
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            _ => return false,
+        };
+        let bytes: Option<Vec<u8>> =
+            characters[start..].get(..len).and_then(|all| all.iter().copied().map(byte_1252).collect());
+        let decoded =
+            bytes.as_deref().and_then(|bytes| str::from_utf8(bytes).ok()).and_then(|text| text.chars().next());
+        decoded.is_some_and(is_usual)
+    })
+}
+
+/// Whether a character is one that texts have: what else UTF-8 may give are letters side by side that mean themselves.
+fn is_usual(character: char) -> bool {
+    let ranges = [
+        '\u{a0}'..='\u{17f}',
+        '\u{386}'..='\u{3ce}',
+        '\u{400}'..='\u{45f}',
+        '\u{5d0}'..='\u{6ff}',
+        '\u{900}'..='\u{ffff}',
+        '\u{1f300}'..='\u{1faff}',
+    ];
+    ranges.iter().any(|range| range.contains(&character))
+}
+
+/// The byte of a character in Windows-1252, above ASCII.
+fn byte_1252(character: char) -> Option<u8> {
+    /// What stands at 0x80 to 0x9f; the five bytes without a character are read as control characters.
+    const MIDDLE: [char; 32] = [
+        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}', '‘',
+        '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+    ];
+    match character {
+        '\u{80}'..='\u{ff}' => u8::try_from(u32::from(character)).ok(),
+        _ => MIDDLE.iter().position(|&middle| middle == character).map(|place| 0x80 + place as u8),
+    }
+}
+
+/// Whether a text has the mark of characters that could not be read.
+pub(super) fn lost_characters(text: &str) -> bool {
+    text.contains('\u{fffd}')
+}
+
+/// Whether a text has characters that cannot be seen, and that no language needs.
+pub(super) fn has_hidden(text: &str) -> bool {
+    text.chars().any(is_hidden)
+}
+
+/// A control character, a space without width, a mark of direction, a byte-order mark. Joiners are letters of some languages.
+pub(super) fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entities_and_tags_are_told_from_signs() {
+        for html in ["a &amp; b", "&#39;", "&#x27;", "<b>x</b>", "</p>", "<br/>", "<a href=\"x\">", "&quot;so&quot;"] {
+            assert!(has_entities(html), "{html}");
+        }
+        // `&D;` has one letter, and no entity has.
+        for text in ["R&D; no", "a < b > c", "AT&T", "<3", "1 <2> 3", "x & y; z", "<unknown word here>"] {
+            assert!(!has_entities(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn utf_8_that_was_read_as_windows_1252_is_told_from_accents() {
+        for text in ["Ã©tÃ©", "schÃ¶n", "donâ€™t", "Ð¿Ñ€Ð¸Ð²ÐµÑ‚", "Â« oui Â»", "æ—¥æœ¬", "Ã\u{a0} la"]
+        {
+            assert!(is_mojibake(text), "{text}");
+        }
+        for text in ["été", "À « Paris »", "CAFÉ’S", "São Paulo", "naïve", "ÃO", "Ñandú", "über”", "привет", "日本"]
+        {
+            assert!(!is_mojibake(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn joiners_are_letters_and_no_hidden_marks() {
+        assert!(!has_hidden("می\u{200c}خواهم क\u{94d}\u{200d}ष a\u{a0}b"));
+        for hidden in ['\t', '\u{7}', '\u{85}', '\u{200b}', '\u{202e}', '\u{feff}'] {
+            assert!(is_hidden(hidden), "{hidden:?}");
+        }
+    }
+}

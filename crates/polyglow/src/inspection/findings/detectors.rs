@@ -1,0 +1,194 @@
+//! The table of detectors: what is looked for, and what is said about it.
+
+use polyglow_data::corpus::Pair;
+use serde::Serialize;
+
+use super::characters::{has_entities, has_hidden, is_mojibake, lost_characters};
+use crate::inspection::language::Languages;
+
+/// What is looked for; the places of [`DETECTORS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Check {
+    /// A side without a token.
+    Empty,
+    /// A side above `data.max_len`.
+    TooLong,
+    /// Lengths above `data.max_length_ratio`.
+    Ratio,
+    /// A pair that was there before.
+    Duplicates,
+    /// A target that is its source.
+    Copies,
+    /// Entities and tags of HTML.
+    Html,
+    /// Text that was read in a wrong encoding.
+    Mojibake,
+    /// Characters that were lost before.
+    Lost,
+    /// Characters that cannot be seen.
+    Hidden,
+    /// A script that the language is not written in.
+    Script,
+    /// Words of another language.
+    Language,
+    /// A source that is also in the training text.
+    SourceInTrain,
+    /// A target that is also in the training text.
+    TargetInTrain,
+}
+
+/// A row of the table.
+pub(crate) struct Detector {
+    pub(super) check: Check,
+    /// What its pairs have in common, behind `12 pairs`.
+    pub(super) what: &'static str,
+    /// What to do.
+    pub(super) advice: &'static str,
+    /// The share up to which it is usual in good text.
+    pub(super) tolerated: f64,
+    /// Whether a pair has it; `None` where that needs more than the pair.
+    pub(super) test: Option<fn(&Pair, &Languages) -> bool>,
+}
+
+impl Detector {
+    /// What becomes of its pairs, in the training text or in a set that is held out.
+    pub(super) fn fate(&self, is_train: bool) -> &'static str {
+        match self.check {
+            Check::Empty | Check::TooLong | Check::Ratio if is_train => "left out of the training",
+            _ if is_train => "trained on as it stands",
+            Check::SourceInTrain | Check::TargetInTrain => "trained on, and counted in the scores",
+            _ => "counted in the scores as it stands",
+        }
+    }
+}
+
+/// Every detector, in the order of [`Check`].
+pub(crate) const DETECTORS: &[Detector] = &[
+    Detector {
+        check: Check::Empty,
+        what: "have an empty side",
+        advice: "look whether lines belong together",
+        tolerated: 0.1,
+        test: None,
+    },
+    Detector {
+        check: Check::TooLong,
+        what: "are longer than `data.max_len`",
+        advice: "raise `data.max_len`, or split them into sentences",
+        tolerated: 0.1,
+        test: None,
+    },
+    Detector {
+        check: Check::Ratio,
+        what: "have one side far longer than the other, above `data.max_length_ratio` in tokens",
+        advice: "look whether lines belong together, and whether the tokenizer was made for both languages",
+        tolerated: 0.01,
+        test: None,
+    },
+    Detector {
+        check: Check::Duplicates,
+        what: "repeat an earlier one",
+        advice: "remove them: repeated pairs are memorized, and count several times in scores",
+        tolerated: 0.1,
+        test: None,
+    },
+    Detector {
+        check: Check::Copies,
+        what: "have a target that is their source",
+        advice: "remove them: a model that sees copies learns to copy",
+        tolerated: 0.05,
+        test: Some(|pair, _| pair.src == pair.tgt && !pair.src.is_empty()),
+    },
+    Detector {
+        check: Check::Html,
+        what: "have entities or tags of HTML, such as `&amp;` or `<b>`",
+        advice: "turn entities into characters and remove tags; what is learned is also written",
+        tolerated: 0.01,
+        test: Some(|pair, _| on_a_side(pair, has_entities)),
+    },
+    Detector {
+        check: Check::Mojibake,
+        what: "look as if UTF-8 was read as Windows-1252, such as `Ã©` for `é`",
+        advice: "read the file again in the encoding that it has; `iconv -f UTF-8 -t WINDOWS-1252` undoes it once",
+        tolerated: 0.001,
+        test: Some(|pair, _| on_a_side(pair, is_mojibake)),
+    },
+    Detector {
+        check: Check::Lost,
+        what: "have U+FFFD, which stands for characters that an earlier program could not read",
+        advice: "make the file again from its origin; the characters are lost",
+        tolerated: 0.001,
+        test: Some(|pair, _| on_a_side(pair, lost_characters)),
+    },
+    Detector {
+        check: Check::Hidden,
+        what: "have control characters, tabs or marks that cannot be seen",
+        advice: "replace them with spaces, or remove them",
+        tolerated: 0.01,
+        test: Some(|pair, _| on_a_side(pair, has_hidden)),
+    },
+    Detector {
+        check: Check::Script,
+        what: "are mostly in a script that their language is not written in",
+        advice: "look at the examples, and remove what is of another language",
+        tolerated: 0.01,
+        test: Some(|pair, languages| languages.sides(pair).any(|(side, text)| side.is_foreign_script(text))),
+    },
+    Detector {
+        check: Check::Language,
+        what: "have a side whose words are those of another language",
+        advice: "look at the examples, and remove what is of another language",
+        tolerated: 0.01,
+        test: Some(|pair, languages| languages.sides(pair).any(|(side, text)| side.is_foreign_language(text))),
+    },
+    Detector {
+        check: Check::SourceInTrain,
+        what: "are also in the training text",
+        advice: "remove them from it: scores on what was trained on say little about other text",
+        tolerated: 0.0,
+        test: None,
+    },
+    Detector {
+        check: Check::TargetInTrain,
+        what: "have a target that is also in the training text",
+        advice: "look at them: short and frequent sentences may be, but not the same text in other words",
+        tolerated: 0.1,
+        test: None,
+    },
+];
+
+fn on_a_side(pair: &Pair, test: fn(&str) -> bool) -> bool {
+    test(&pair.src) || test(&pair.tgt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detector_stands_at_the_place_of_its_check() {
+        for (place, detector) in DETECTORS.iter().enumerate() {
+            assert_eq!(detector.check as usize, place, "{:?}", detector.check);
+        }
+    }
+
+    #[test]
+    fn every_detector_finds_what_it_looks_for_and_nothing_in_good_text() {
+        let languages = Languages::new("en", "fr");
+        let found = |src: &str, tgt: &str| {
+            let pair = Pair { src: src.to_owned(), tgt: tgt.to_owned() };
+            let found = DETECTORS.iter().filter(|detector| detector.test.is_some_and(|test| test(&pair, &languages)));
+            found.map(|detector| detector.check).collect::<Vec<_>>()
+        };
+        assert_eq!(found("The dog is in the garden.", "Le chien est dans le jardin « là-bas »."), []);
+        assert_eq!(found("Moscow", "Moscow"), [Check::Copies]);
+        assert_eq!(found("salt &amp; pepper", "sel et poivre"), [Check::Html]);
+        assert_eq!(found("an <i>old</i> house", "une vieille maison"), [Check::Html]);
+        assert_eq!(found("the summer", "l'Ã©tÃ©"), [Check::Mojibake]);
+        assert_eq!(found("the summer", "l'\u{fffd}t\u{fffd}"), [Check::Lost]);
+        assert_eq!(found("the\tsummer", "l'été"), [Check::Hidden]);
+        assert_eq!(found("the dog", "собака в саду"), [Check::Script]);
+        assert_eq!(found("the dog", "der Hund ist nicht in dem Garten und auch nicht hier"), [Check::Language]);
+    }
+}

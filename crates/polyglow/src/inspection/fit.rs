@@ -1,0 +1,238 @@
+//! Whether the lines of both sides belong together: long sentences have long translations, and numbers stay numbers. Where one
+//! side has lost a line, that holds for neighbors in its place; where it was shuffled, for nothing.
+
+use polyglow_data::corpus::Pair;
+
+/// Pairs that are looked at together.
+const BLOCK: usize = 500;
+/// Fewer pairs say nothing.
+const FEWEST: usize = 100;
+/// Lines by which a side may be shifted.
+const FARTHEST: isize = 10;
+/// Correlation of lengths below which lines do not belong together.
+const UNRELATED: f64 = 0.15;
+/// Correlation of lengths from which lines do belong together.
+const RELATED: f64 = 0.4;
+/// Share of the lines with numbers that share one, from which lines belong together whatever their lengths.
+const SHARED: f64 = 0.5;
+/// Lines with numbers on both sides that are needed to look at them.
+const FEWEST_NUMBERS: usize = 20;
+
+/// A pair, as far as it matters here.
+#[derive(Clone, Debug)]
+struct Line {
+    file: String,
+    number: u64,
+    /// Logarithms of the lengths in characters; NaN where a side is empty.
+    lens: [f64; 2],
+    numbers: [Vec<String>; 2],
+}
+
+/// Looks at the pairs of a split: at all of them together, and block by block for lines that belong to neighbors.
+#[derive(Default)]
+pub(super) struct Fit {
+    lens: Moments,
+    /// Pairs with numbers on both sides, and those of them that share one.
+    with_numbers: usize,
+    sharing: usize,
+    block: Vec<Line>,
+    shift: Option<Disorder>,
+}
+
+/// What is wrong with the order of a side.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Disorder {
+    /// From this file and line on, the target of a source stands so many lines below it (or, below 0, above it).
+    Shifted { file: String, line: u64, by: isize },
+    /// The whole text is in no order: the correlation of the lengths.
+    Shuffled { correlation: f64 },
+}
+
+impl Fit {
+    /// Adds the next pair.
+    pub(super) fn add(&mut self, file: &str, line: u64, pair: &Pair) {
+        if self.block.len() >= BLOCK || self.block.first().is_some_and(|first| first.file != file) {
+            self.finish_block();
+        }
+        let sides = [&pair.src, &pair.tgt];
+        let lens = sides.map(|side| (side.trim().chars().count() as f64).ln());
+        let lens = lens.map(|len| if len.is_finite() { len } else { f64::NAN });
+        let line = Line { file: file.to_owned(), number: line, lens, numbers: sides.map(|side| numbers(side)) };
+        self.lens.add(lens);
+        if let Some(shares) = share_numbers(&line, &line) {
+            self.with_numbers += 1;
+            self.sharing += usize::from(shares);
+        }
+        self.block.push(line);
+    }
+
+    fn finish_block(&mut self) {
+        let block = std::mem::take(&mut self.block);
+        if block.len() >= FEWEST && self.shift.is_none() {
+            self.shift = shift_of(&block);
+        }
+    }
+
+    /// The correlation of the lengths of both sides; none for text that is too short, or whose lines all have one length.
+    pub(super) fn correlation(&self) -> Option<f64> {
+        self.lens.correlation()
+    }
+
+    /// What is wrong with the order of a side, if anything is.
+    pub(super) fn disorder(&mut self) -> Option<Disorder> {
+        self.finish_block();
+        let shared = share_of(self.sharing, self.with_numbers).is_some_and(|share| share >= SHARED);
+        let shuffled = self.correlation().filter(|correlation| *correlation < UNRELATED && !shared);
+        self.shift.take().or(shuffled.map(|correlation| Disorder::Shuffled { correlation }))
+    }
+}
+
+/// How the lines of a block are shifted, if they are.
+fn shift_of(block: &[Line]) -> Option<Disorder> {
+    let belongs = |offset| shared(block, offset).is_some_and(|share| share >= SHARED);
+    let correlation = |offset| {
+        let mut lens = Moments::default();
+        beside(block, offset).for_each(|(src, tgt)| lens.add([src.lens[0], tgt.lens[1]]));
+        lens.correlation().unwrap_or(0.0)
+    };
+    if correlation(0) >= UNRELATED || belongs(0) {
+        return None;
+    }
+    let offsets = (-FARTHEST..=FARTHEST).filter(|offset| *offset != 0).map(|offset| (offset, correlation(offset)));
+    let fitting = offsets.filter(|&(offset, found)| found >= RELATED || belongs(offset));
+    let (by, _) = fitting.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(Disorder::Shifted { file: block[0].file.clone(), line: block[0].number, by })
+}
+
+/// Sources and the targets so many lines after them.
+fn beside(block: &[Line], offset: isize) -> impl Iterator<Item = (&Line, &Line)> {
+    let (skip_src, skip_tgt) = (offset.min(0).unsigned_abs(), offset.max(0).unsigned_abs());
+    block.iter().skip(skip_src).zip(block.iter().skip(skip_tgt))
+}
+
+/// Sums over pairs of lengths.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moments {
+    count: f64,
+    sums: [f64; 2],
+    squares: [f64; 2],
+    products: f64,
+}
+
+impl Moments {
+    /// Adds a pair, unless a side has no length.
+    fn add(&mut self, [src, tgt]: [f64; 2]) {
+        if src.is_nan() || tgt.is_nan() {
+            return;
+        }
+        self.count += 1.0;
+        self.sums = [self.sums[0] + src, self.sums[1] + tgt];
+        self.squares = [self.squares[0] + src * src, self.squares[1] + tgt * tgt];
+        self.products += src * tgt;
+    }
+
+    /// Pearson's correlation; none of few pairs, or where one side has the same length everywhere.
+    fn correlation(&self) -> Option<f64> {
+        if self.count < FEWEST as f64 {
+            return None;
+        }
+        let means = self.sums.map(|sum| sum / self.count);
+        let variance = |side: usize| self.squares[side] / self.count - means[side] * means[side];
+        let spread = (variance(0).max(0.0) * variance(1).max(0.0)).sqrt();
+        // Below a hundredth of a logarithm, what differs are single characters.
+        (spread > 1e-4).then(|| (self.products / self.count - means[0] * means[1]) / spread)
+    }
+}
+
+/// The share of the pairs with numbers on both sides that share one; none where there are too few.
+fn shared(block: &[Line], offset: isize) -> Option<f64> {
+    let found: Vec<bool> = beside(block, offset).filter_map(|(src, tgt)| share_numbers(src, tgt)).collect();
+    share_of(found.iter().filter(|shares| **shares).count(), found.len())
+}
+
+fn share_of(sharing: usize, with_numbers: usize) -> Option<f64> {
+    (with_numbers >= FEWEST_NUMBERS).then(|| sharing as f64 / with_numbers as f64)
+}
+
+/// Whether a source and a target share a number; none unless both have one.
+fn share_numbers(src: &Line, tgt: &Line) -> Option<bool> {
+    let ([src, _], [_, tgt]) = (&src.numbers, &tgt.numbers);
+    (!src.is_empty() && !tgt.is_empty()).then(|| src.iter().any(|number| tgt.contains(number)))
+}
+
+fn numbers(text: &str) -> Vec<String> {
+    let numbers = text.split(|character: char| !character.is_ascii_digit()).filter(|number| !number.is_empty());
+    numbers.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Translations with about as many words, and a number here and there.
+    fn pairs(count: u64) -> Vec<Pair> {
+        let words = |line: u64| 1 + line.wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize % 1000 % 23;
+        let pair = |line: u64| Pair {
+            src: "word ".repeat(words(line)),
+            tgt: "Wort ".repeat(words(line) + usize::from(line.is_multiple_of(3))),
+        };
+        (1..=count).map(pair).collect()
+    }
+
+    fn look(pairs: &[Pair]) -> Fit {
+        let mut fit = Fit::default();
+        for (index, pair) in pairs.iter().enumerate() {
+            fit.add("a.en", index as u64 + 1, pair);
+        }
+        fit
+    }
+
+    /// The targets in another order.
+    fn with_targets(pairs: &[Pair], of: impl Fn(usize) -> usize) -> Vec<Pair> {
+        let pair = |(index, pair): (usize, &Pair)| Pair { src: pair.src.clone(), tgt: pairs[of(index)].tgt.clone() };
+        pairs.iter().enumerate().map(pair).collect()
+    }
+
+    #[test]
+    fn lines_that_belong_together_are_in_order() {
+        let mut fit = look(&pairs(1200));
+        assert_eq!(fit.disorder(), None);
+        assert!(fit.correlation().is_some_and(|correlation| correlation > 0.9));
+    }
+
+    #[test]
+    fn text_that_is_sorted_by_length_is_in_order() {
+        let mut all = pairs(3000);
+        all.sort_by_key(|pair| pair.src.len());
+        assert_eq!(look(&all).disorder(), None);
+    }
+
+    #[test]
+    fn a_lost_line_is_found_by_its_place() {
+        let all = pairs(2000);
+        // The target lost its line 1001, so the target of each line is that of the next one.
+        let shifted = with_targets(&all, |index| if index < 1000 { index } else { (index + 1).min(1999) });
+        let expected = Disorder::Shifted { file: "a.en".to_owned(), line: 1001, by: -1 };
+        assert_eq!(look(&shifted).disorder(), Some(expected));
+    }
+
+    #[test]
+    fn a_shuffled_side_is_found_and_short_or_uniform_text_says_nothing() {
+        let all = pairs(1000);
+        let shuffled = with_targets(&all, |index| index * 387 % 1000);
+        assert!(matches!(look(&shuffled).disorder(), Some(Disorder::Shuffled { .. })));
+        assert_eq!(look(&shuffled[..99]).disorder(), None);
+        let uniform = vec![Pair { src: "a b".to_owned(), tgt: "c".to_owned() }; 500];
+        assert_eq!((look(&uniform).disorder(), look(&uniform).correlation()), (None, None));
+    }
+
+    #[test]
+    fn numbers_tell_lines_that_belong_together_whatever_their_lengths() {
+        let all = pairs(400);
+        let mut shuffled = with_targets(&all, |index| index * 387 % 400);
+        for (index, pair) in shuffled.iter_mut().enumerate() {
+            *pair = Pair { src: format!("{} {index}", pair.src), tgt: format!("{index} {}", pair.tgt) };
+        }
+        assert_eq!(look(&shuffled).disorder(), None);
+    }
+}

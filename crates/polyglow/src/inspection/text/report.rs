@@ -1,0 +1,140 @@
+//! The numbers of a split; those of images, which have no lines.
+
+use std::collections::HashSet;
+
+use polyglow_data::config::Split;
+use polyglow_data::corpus::Corpus;
+use polyglow_data::error::DataError;
+use polyglow_data::example::{CorpusReport, SideReport};
+use polyglow_data::image_set::ImageSet;
+use polyglow_train::Plan;
+use serde::Serialize;
+
+use super::TextReport;
+use super::reader::hash;
+
+/// Statistics of one split.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct SplitReport {
+    /// `train`, `valid`, or the name of a test set.
+    pub(crate) name: String,
+    /// Pairs read.
+    pub(crate) pairs: u64,
+    /// Pairs used; training leaves some out.
+    pub(crate) kept: u64,
+    /// Pairs left out because a side is empty.
+    pub(crate) empty: u64,
+    /// Pairs left out because a side is longer than `data.max_len`.
+    pub(crate) too_long: u64,
+    /// Pairs left out because their lengths differ by more than `data.max_length_ratio`.
+    pub(crate) ratio: u64,
+    /// Source sides of the pairs used.
+    pub(crate) src: SideStatistics,
+    /// Target sides of the pairs used.
+    pub(crate) tgt: SideStatistics,
+    /// Pairs that are the same, on both sides, as one before them.
+    pub(crate) duplicates: u64,
+    /// Pairs whose target is their source.
+    pub(crate) copies: u64,
+    /// Pairs whose source is also in the training text; `None` for that text itself.
+    pub(crate) in_train: Option<u64>,
+    /// Pairs whose target is also in the training text; `None` for that text itself.
+    pub(crate) targets_in_train: Option<u64>,
+    /// Correlation of the lengths of both sides, which is high where lines belong together; `None` where there are too few.
+    pub(crate) length_correlation: Option<f64>,
+}
+
+/// One side of a split.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct SideStatistics {
+    /// Tokens, those that the vocabulary lacks, and the length of the longest sentence.
+    #[serde(flatten)]
+    pub(crate) side: SideReport,
+    /// Mean length of a sentence, in tokens.
+    pub(crate) mean_len: f64,
+    /// The share of unknown tokens, 0 to 1.
+    pub(crate) unknown_rate: f64,
+    /// Tokens for each character; 0 where there are none.
+    pub(crate) tokens_per_char: f64,
+}
+
+impl SideStatistics {
+    fn new(side: &SideReport, sentences: u64, chars: u64) -> Self {
+        let tokens_per_char = if chars == 0 { 0.0 } else { side.tokens as f64 / chars as f64 };
+        let (mean_len, unknown_rate) = (side.mean_len(sentences), side.unknown_rate());
+        Self { mean_len, unknown_rate, tokens_per_char, side: side.clone() }
+    }
+}
+
+impl SplitReport {
+    /// The numbers of a report, and no others; the sides of what is used have so many characters.
+    pub(super) fn new(name: &str, report: &CorpusReport, [src_chars, tgt_chars]: [u64; 2]) -> Self {
+        let &CorpusReport { pairs, kept, empty, too_long, ratio, ref src, ref tgt, .. } = report;
+        Self {
+            name: name.to_owned(),
+            pairs,
+            kept,
+            empty,
+            too_long,
+            ratio,
+            src: SideStatistics::new(src, kept, src_chars),
+            tgt: SideStatistics::new(tgt, kept, tgt_chars),
+            duplicates: 0,
+            copies: 0,
+            in_train: None,
+            targets_in_train: None,
+            length_correlation: None,
+        }
+    }
+
+    /// Pairs left out, for whatever reason.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.pairs - self.kept
+    }
+
+    /// The share of `pairs` that `count` is, 0 to 1.
+    pub(crate) fn share(&self, count: u64) -> f64 {
+        count as f64 / self.pairs.max(1) as f64
+    }
+}
+
+/// Reads splits of images, which are counted as sources of as many tokens as they have bytes, and their labels as targets.
+pub(super) fn read_images(plan: &Plan, train: &Corpus, splits: &[(&str, Split)]) -> Result<TextReport, DataError> {
+    let (training, known) = count_images("train", train, plan.config.data.max_examples, None);
+    let mut reports = vec![training];
+    for &(name, split) in splits {
+        let corpus = Corpus::open(&plan.config.data, plan.content, split)?;
+        reports.push(count_images(name, &corpus, None, Some(&known)).0);
+    }
+    Ok(TextReport { splits: reports, findings: Vec::new(), warnings: Vec::new() })
+}
+
+/// The numbers of a set of images, of which only the first `most` count, and the hashes of its pixels; `known` are those of the
+/// training set.
+fn count_images(
+    name: &str,
+    corpus: &Corpus,
+    most: Option<u64>,
+    known: Option<&HashSet<u64>>,
+) -> (SplitReport, HashSet<u64>) {
+    let mut report = CorpusReport::default();
+    let (mut pixels, mut pairs) = (HashSet::new(), HashSet::new());
+    let (mut in_train, mut duplicates) = (0, 0);
+    let sets = corpus.images().unwrap_or_default();
+    let all =
+        sets.iter().flat_map(|images: &std::sync::Arc<ImageSet>| (0..images.len()).map(|index| images.example(index)));
+    for image in all.take(most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))) {
+        report.pairs += 1;
+        for (side, len) in [(&mut report.src, image.pixels.len()), (&mut report.tgt, 1)] {
+            side.tokens += len as u64;
+            side.longest = side.longest.max(len);
+        }
+        let hash_of_pixels = hash(&image.pixels);
+        in_train += u64::from(known.is_some_and(|known| known.contains(&hash_of_pixels)));
+        pixels.insert(hash_of_pixels);
+        duplicates += u64::from(!pairs.insert(hash(&(image.pixels, image.label))));
+    }
+    report.kept = report.pairs;
+    let in_train = known.map(|_| in_train);
+    (SplitReport { duplicates, in_train, ..SplitReport::new(name, &report, [0, 0]) }, pixels)
+}

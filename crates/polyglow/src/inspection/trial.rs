@@ -1,0 +1,207 @@
+//! Trial steps with a throw-away model: one on the largest batch, which shows that memory suffices, and some over the mix of
+//! batches that an epoch has, which show how long training takes.
+
+mod validation;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Instant;
+
+use burn::tensor::{Device, Transaction};
+use polyglow_data::batching::EpochPlan;
+use polyglow_data::sources::BatchSource;
+use polyglow_model::{Model, ModelShape, parameter};
+use polyglow_train::tasks::{BatchOf, Task, Visitor};
+use polyglow_train::train::{
+    Bytes, DiskEstimate, MemoryEstimate, Optimizer, StepConfig, TrialReport, activations, last_step, step, try_step,
+};
+use polyglow_train::workload::BatchShape;
+use polyglow_train::{Plan, Result, TrainError};
+
+use super::BatchesReport;
+use super::pace::{TimedStep, Workload};
+use crate::allocator;
+pub(super) use validation::time_validation;
+
+/// Places of an epoch, ordered by size, at which steps are timed, as shares of it: the middles of equal parts, in an order in
+/// which the first few stand for all.
+const PLACES: [f64; 8] = [0.5625, 0.1875, 0.8125, 0.3125, 0.6875, 0.0625, 0.9375, 0.4375];
+/// Steps that are timed however long they take.
+const FEWEST: usize = 3;
+/// Steps that are timed at most.
+const MOST: usize = 24;
+/// Seconds after which no further step is timed.
+const ENOUGH: f64 = 6.0;
+/// Micro-batches of a step that is timed, at most; the update is the same for more.
+const MOST_MICRO_BATCHES: usize = 4;
+/// Learning rate of the steps; the weights do not matter.
+const LR: f64 = 1e-4;
+
+/// What trial steps show.
+pub(super) struct Trials {
+    pub(super) batches: BatchesReport,
+    pub(super) parameters: usize,
+    pub(super) memory: MemoryEstimate,
+    pub(super) disk: DiskEstimate,
+    pub(super) step: TrialReport,
+    pub(super) timed: Vec<TimedStep>,
+    pub(super) work: Workload,
+}
+
+/// Makes the trial steps of a task.
+pub(super) struct Trial<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) shape: &'a ModelShape,
+    /// Bytes of the id cache on the disk.
+    pub(super) cache: u64,
+    /// Where the run is to be.
+    pub(super) directory: &'a Path,
+}
+
+impl Visitor for Trial<'_> {
+    type Output = Trials;
+
+    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<Trials> {
+        let Self { plan, shape, cache, directory } = self;
+        let epoch = task.source().plan(0).map_err(Into::into)?;
+        let (batches, sizes) = plan_batches(plan, shape, &**task.source(), &epoch)?;
+        let device = plan.training_device()?;
+        let model = shape.init(plan.config.seed, &device);
+        let (train, parameters) = (&plan.config.train, parameter::count(&model));
+        let memory = MemoryEstimate::new(shape, train, &model, batches.largest, plan.has_kernels);
+        let disk = DiskEstimate::new(train, &model, (batches.steps, plan.config.data.has_valid()), cache, directory);
+        let BatchShape { rows, src_len, tgt_len } = batches.largest;
+        tracing::info!(
+            "trying a step on the largest batch: {rows} rows of {src_len} + {tgt_len} positions, about {}",
+            Bytes(memory.total)
+        );
+        // Noted for the message if memory runs out here, as it is for the steps of a training.
+        allocator::note_batch(Some(batches.largest));
+        let largest = || task.source().batch(0, epoch.batch(sizes.largest)).map_err(Into::into);
+        let step = try_step(&task, plan, model, largest, &device);
+        allocator::note_batch(None);
+        let step = step?;
+        // Another model, so that memory never holds two.
+        let timed = time_steps(&task, plan, shape.init(plan.config.seed, &device), &epoch, &sizes)?;
+        let step_flops = sizes.total_flops() / batches.steps_per_epoch as f64;
+        let work = Workload { step_flops, steps: batches.steps, validate_every: train.validate_every };
+        Ok(Trials { batches, parameters, memory, disk, step, timed, work })
+    }
+}
+
+/// The batches of an epoch by their size.
+struct Sizes {
+    /// The place of the batch that takes the most memory.
+    largest: usize,
+    /// Operations of a forward pass, and the place of the batch, the smallest first.
+    flops: Vec<(f64, usize)>,
+}
+
+impl Sizes {
+    fn total_flops(&self) -> f64 {
+        self.flops.iter().map(|(flops, _)| flops).sum()
+    }
+}
+
+/// The batches of the first epoch.
+fn plan_batches<S: BatchSource>(
+    plan: &Plan,
+    model: &ModelShape,
+    source: &S,
+    epoch: &EpochPlan,
+) -> Result<(BatchesReport, Sizes)> {
+    let (mut positions, mut real) = (0, 0);
+    let mut largest: Option<(u64, usize, BatchShape)> = None;
+    let mut shapes = BTreeSet::new();
+    let mut flops = Vec::with_capacity(epoch.len());
+    for place in 0..epoch.len() {
+        let (size, real_positions) = source.size(0, epoch.batch(place));
+        let shape = BatchShape::from(size);
+        shapes.insert(shape);
+        flops.push((model.forward_flops(size), place));
+        positions += shape.positions();
+        real += real_positions;
+        let bytes = activations(model, shape, plan.has_kernels);
+        if largest.is_none_or(|(most, ..)| bytes > most) {
+            largest = Some((bytes, place, shape));
+        }
+    }
+    flops.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (_, place, largest) = largest.ok_or_else(|| TrainError::new("the training text gives no batch"))?;
+    let train = &plan.config.train;
+    let report = BatchesReport {
+        per_epoch: epoch.len(),
+        shapes: shapes.len(),
+        steps_per_epoch: epoch.len().div_ceil(train.accumulate_steps) as u64,
+        steps: last_step(train, epoch.len()),
+        padding: 1.0 - real as f64 / positions as f64,
+        largest,
+    };
+    Ok((report, Sizes { largest: place, flops }))
+}
+
+/// Times steps on batches of the sizes that an epoch has. Each batch of a GPU comes once before it is timed, because kernels
+/// are compiled for its shape; on a CPU the step on the largest batch was enough of a warm-up.
+fn time_steps<T: Task<Model = Model>>(
+    task: &T,
+    plan: &Plan,
+    model: Model,
+    epoch: &EpochPlan,
+    sizes: &Sizes,
+) -> Result<Vec<TimedStep>> {
+    let train = &plan.config.train;
+    let mut subject = Subject {
+        task,
+        seed: plan.config.seed,
+        device: plan.training_device()?,
+        optimizer: Optimizer::new(train, &model),
+        model: Some(model),
+        step: 0,
+    };
+    let micro_batches = train.accumulate_steps.min(MOST_MICRO_BATCHES);
+    let mut timed = Vec::new();
+    let started = Instant::now();
+    for index in 0..MOST {
+        if timed.len() >= FEWEST && started.elapsed().as_secs_f64() > ENOUGH {
+            break;
+        }
+        // Later rounds take the batches beside those of the first.
+        let share = PLACES[index % PLACES.len()];
+        let place = (share * sizes.flops.len() as f64) as usize + index / PLACES.len();
+        let (flops, place) = sizes.flops[place % sizes.flops.len()];
+        let batch = || task.source().batch(0, epoch.batch(place)).map_err(Into::into);
+        let window: Vec<BatchOf<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
+        if !plan.on_host {
+            subject.step(&window)?;
+        }
+        let begun = Instant::now();
+        let tokens = subject.step(&window)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        timed.push(TimedStep { flops: micro_batches as f64 * flops, tokens, seconds });
+    }
+    Ok(timed)
+}
+
+/// A model that is trained to see how long it takes.
+struct Subject<'a, T: Task<Model = Model>> {
+    task: &'a T,
+    seed: u64,
+    device: Device,
+    optimizer: Optimizer,
+    model: Option<Model>,
+    step: u64,
+}
+
+impl<T: Task<Model = Model>> Subject<'_, T> {
+    /// Makes a step and waits for its end; returns its target tokens.
+    fn step(&mut self, window: &[BatchOf<T>]) -> Result<usize> {
+        self.step += 1;
+        let model = self.model.take().ok_or_else(|| TrainError::new("a trial step failed before this one"))?;
+        let config = StepConfig { seed: self.seed, step: self.step, lr: LR };
+        let (model, record) = step(self.task, model, &mut self.optimizer, window, &self.device, config);
+        Transaction::default().register(record.loss_sum).register(record.grad_norm).execute();
+        self.device.sync()?;
+        self.model = Some(model);
+        Ok(record.num_tokens)
+    }
+}

@@ -1,0 +1,111 @@
+//! `polyglow new`: from a folder of text to a config that passes `check` and trains.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+
+use crate::program::{Workplace, train_pairs};
+
+/// A folder with the beginning of each set of the embedded corpus, under other names.
+fn folder(place: &Workplace, sets: &[(&str, &str)]) {
+    place.succeed(&["-q", "corpus", "mini-en-de", "mini"]);
+    fs::create_dir(place.path().join("data")).expect("it can be made");
+    for (set, name) in sets {
+        for side in ["en", "de"] {
+            let text = fs::read_to_string(place.path().join(format!("mini/{set}.{side}"))).expect("it is there");
+            let lines: Vec<&str> = text.lines().take(600).collect();
+            let path = place.path().join(format!("data/{name}.{side}"));
+            fs::write(path, lines.join("\n") + "\n").expect("it can be written");
+        }
+    }
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    fs::read_to_string(path).expect("it is there").lines().map(str::to_owned).collect()
+}
+
+const NEW: [&str; 8] = ["new", "--src", "en", "--tgt", "de", "--hours", "0.02", "mine.toml"];
+
+#[test]
+fn a_config_is_written_with_reasons_and_passes_check_and_trains() {
+    let place = Workplace::new();
+    folder(&place, &[("train", "train.en-de"), ("valid", "dev"), ("test", "newstest2014"), ("test_comp", "test-b")]);
+    let (_, messages) = place.succeed(&NEW);
+    assert!(messages.contains("wrote `mine.toml`"), "{messages}");
+    let text = fs::read_to_string(place.path().join("mine.toml")).expect("it was written");
+    for line in [
+        "train = \"data/train.en-de\"\n",
+        "valid = \"data/dev\"\n",
+        "test = { \"newstest2014\" = \"data/newstest2014\", \"test-b\" = \"data/test-b\" }\n",
+        "# for 600 pairs\n",
+        "# the text is read ",
+        "# falls to 0 at the last step\n",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(
+        text.starts_with("# en to de, written by: polyglow new --src en --tgt de --data data --hours 0.02\n"),
+        "{text}"
+    );
+    let checked = place.json(&["-q", "check", "mine.toml", "--json"]);
+    assert_eq!(checked["splits"].as_array().expect("a list").len(), 4);
+    let short = ["train.max_steps=2", "train.warmup_steps=1", "train.validate_every=1", "search.beam_size=1"];
+    let overrides = short.iter().flat_map(|set| ["--set", *set]);
+    let train: Vec<&str> = ["train", "mine.toml"].into_iter().chain(overrides).collect();
+    let (scores, _) = place.succeed(&train);
+    assert!(scores.contains("newstest2014: ") && scores.contains("test-b: "), "{scores}");
+}
+
+#[test]
+fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
+    let place = Workplace::new();
+    folder(&place, &[("train", "talks")]);
+    let all: Vec<String> = lines(&place.path().join("data/talks.en"));
+    place.succeed(&NEW);
+    let text = fs::read_to_string(place.path().join("mine.toml")).expect("it was written");
+    assert!(
+        text.contains("train = \"data/split/train\"\nvalid = \"data/split/valid\"\ntest = \"data/split/test\"\n"),
+        "{text}"
+    );
+    let read = |side: &str| {
+        ["train", "valid", "test"].map(|set| lines(&place.path().join(format!("data/split/{set}.{side}"))))
+    };
+    let (en, de) = (read("en"), read("de"));
+    assert_eq!(en.iter().map(Vec::len).sum::<usize>(), all.len());
+    assert_eq!((en[1].len(), en[2].len()), (30, 30));
+    for [train, valid, test] in [&en, &de] {
+        let known: HashSet<&String> = train.iter().collect();
+        assert!(valid.iter().chain(test).all(|line| !known.contains(line)));
+        assert!(valid.iter().all(|line| !test.contains(line)));
+    }
+    // Lines still belong together, and the same command takes the same sets.
+    let pairs: HashSet<(String, String)> = all.into_iter().zip(lines(&place.path().join("data/talks.de"))).collect();
+    for (en, de) in en.iter().flatten().zip(de.iter().flatten()) {
+        assert!(pairs.contains(&(en.clone(), de.clone())), "{en} {de}");
+    }
+    fs::remove_file(place.path().join("mine.toml")).expect("it is there");
+    let (_, messages) = place.succeed(&NEW);
+    assert!(messages.contains("taking what was split off before"), "{messages}");
+}
+
+#[test]
+fn what_cannot_be_made_a_config_is_refused_with_what_to_do() {
+    let place = Workplace::new();
+    let refused = |arguments: &[&str], code: i32, words: [&str; 2]| {
+        let message = place.fail(code, arguments);
+        assert!(words.iter().all(|word| message.contains(word)), "{arguments:?}: {message}");
+    };
+    fs::create_dir(place.path().join("data")).expect("it can be made");
+    refused(&NEW, 2, ["no parallel text of `en` and `de` in `data`", "hint: looked for two files with one name"]);
+    refused(&["new", "--src", "en", "--tgt", "de", "tiny.toml"], 2, ["`tiny.toml` is there already", "another name"]);
+    refused(&["new", "--src", "en", "--tgt", "en"], 2, ["`--src` and `--tgt` are both `en`", "ending"]);
+    refused(&["new", "--src", "en", "--tgt", "de", "--hours", "0"], 2, ["is no time for a training", "0.02"]);
+    refused(&["new", "--src", "en", "--tgt", "de", "--data", "none"], 1, ["none", "hint: "]);
+    for name in ["data/a", "data/b"] {
+        place.write(name, &train_pairs());
+    }
+    refused(&NEW, 2, ["several texts in `data` may be the one to train on: `a`, `b`", "put `train` into the name"]);
+    fs::remove_file(place.path().join("data/b.en")).expect("it is there");
+    refused(&NEW, 1, ["the training text has 26 pairs, too few to split sets off it", "200 are needed"]);
+    assert!(!place.path().join("mine.toml").exists());
+}
