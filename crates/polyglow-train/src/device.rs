@@ -263,7 +263,7 @@ mod tests {
         let error = open("cudda:1").expect_err("there is no such backend").to_string();
         assert!(error.contains("unknown device `cudda:1`") && error.contains("`rocm`"), "{error}");
         for (name, hint) in
-            [("cudda", "did you mean `cuda`?"), ("cpu", "the CPU is `flex`"), ("xpu", "`polyglow devices`")]
+            [("cudda", "did you mean `cuda`?"), ("cpu", "the CPU is `flex`"), ("tenstorrent", "`polyglow devices`")]
         {
             let error = open(name).expect_err("there is no such backend");
             assert!(error.hint().is_some_and(|found| found.contains(hint)), "{name}: {:?}", error.hint());

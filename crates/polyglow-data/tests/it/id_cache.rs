@@ -134,8 +134,8 @@ fn links_between_words_become_links_between_their_tokens() {
 #[test]
 fn alignments_that_do_not_fit_the_text_are_errors_that_name_the_line() {
     let error = |links| aligned(links).err().unwrap().to_string();
-    assert!(error("0-1\n\n").contains("one has a line 3 and the other has not"));
-    assert!(error("0-1\n\n0-0\n\n").contains("one has a line 4 and the other has not"));
+    assert!(error("0-1\n\n").contains("only one of them has a line 3"));
+    assert!(error("0-1\n\n0-0\n\n").contains("only one of them has a line 4"));
     assert!(error("0-1\n\n0-1\n").contains("text.align` line 3: a link names a word"));
     assert!(error("0-1\n\n0:1\n").contains("text.align` line 3: `0:1` is not a list of links"));
 }

@@ -184,15 +184,15 @@ fn wrong_idx_files_are_errors_that_say_what_is_wrong() {
     for (images, problem) in [
         (vec![0, 0, 8], "images`: it ends inside its header"),
         (idx(8, &[1, 1], &[0])[..6].to_vec(), "it ends inside its header"),
-        (b"\x89PNG".to_vec(), "is no IDX file of 1 to 4 axes"),
+        (b"\x89PNG".to_vec(), "is not an IDX file of 1 to 4 axes"),
         (idx(13, &[1, 1, 1], &[0; 4]), "its values are not bytes but of type 13"),
         (idx(8, &[1, 1], &[0]), "its axes [1, 1] are not images"),
         (idx(8, &[1, 2, 2], &[0; 3]), "it has fewer values than the 4 of its axes [1, 2, 2]"),
         (idx(8, &[1, 2, 2], &[0; 5]), "it has more values than the 4"),
         (idx(8, &[u32::MAX; 3], &[0; 5]), "have more than 10000 values"),
-        (idx(8, &[1, 65, 1], &[0; 65]), "a side has 1 to 64 pixels, not 1x65"),
-        (idx(8, &[1, 0, 1], &[]), "a side has 1 to 64 pixels, not 1x0"),
-        (idx(8, &[2, 1, 1], &[0; 2]), "labels`: its axes [1] are not one label for each of 2 images"),
+        (idx(8, &[1, 65, 1], &[0; 65]), "width and height must be 1 to 64 pixels, not 1x65"),
+        (idx(8, &[1, 0, 1], &[]), "width and height must be 1 to 64 pixels, not 1x0"),
+        (idx(8, &[2, 1, 1], &[0; 2]), "labels`: its axes [1] do not give one label for each of 2 images"),
     ] {
         let error = read(&images, &labels).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}, not {problem}");

@@ -53,7 +53,7 @@ fn a_wrong_line_is_named_with_what_is_wrong() {
     let error = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
     assert!(error(b"a\tx\ny\n").ends_with("text.tsv` line 2: 1 tab-separated columns instead of a label and a text"));
     assert!(error(b"a\tx\ty\n").contains("line 1: 3 tab-separated columns"));
-    assert!(error(b"a\tx\n \ty\n").contains("line 2: nothing stands before the tab"));
+    assert!(error(b"a\tx\n \ty\n").contains("line 2: there is no label before the tab"));
     assert!(error(b"a\tx\nb\t\xff\n").contains("line 2: invalid UTF-8 at byte 3"));
 }
 

@@ -28,8 +28,9 @@ impl Format {
             Some("svg") => Ok(Self::Svg),
             Some("png") => Ok(Self::Png),
             _ => {
-                let error = TrainError::new(format!("`{}` ends neither in .html nor in .png or .svg", path.display()));
-                Err(with_hint(usage(error), "the ending says what is written: a page, or a picture"))
+                let error =
+                    TrainError::new(format!("`{}` ends neither in `.html` nor in `.png` or `.svg`", path.display()));
+                Err(with_hint(usage(error), "`.html` writes a page, `.png` and `.svg` a picture"))
             }
         }
     }

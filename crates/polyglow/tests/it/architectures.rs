@@ -223,7 +223,7 @@ fn a_language_model_reads_a_text_in_windows() {
     place.succeed(&["evaluate", "straight", "--ensemble", "short"]);
     configure(&place, "skipgram.toml", SKIP_GRAM);
     place.succeed(&["train", "skipgram.toml", "--run", "words"]);
-    let message = place.fail(1, &["evaluate", "words", "--ensemble", "straight"]);
+    let message = place.fail(2, &["evaluate", "words", "--ensemble", "straight"]);
     assert!(message.contains("different tasks"), "{message}");
     scores_of_windows_are_those_of_the_model(&place.path().join("straight"), &place.path().join("test.de"));
     assert!(place.fail(2, &["generate", "straight", "--max-len", "5"]).contains("reads and writes 4 tokens"));

@@ -55,7 +55,7 @@ fn what_a_fork_began_with_and_an_old_best_are_no_part_of_the_average() {
     let (_, message) = place.succeed(&["average", "fork"]);
     assert!(message.contains("wrote the average of step-2, step-3, step-4 to"), "{message}");
     let message = place.fail(1, &["average", "fork", "--last", "4"]);
-    assert!(message.contains("there are not 4 checkpoints in `fork`, but 3: step-2, step-3, step-4"), "{message}");
+    assert!(message.contains("`--last 4`: `fork` has only 3 checkpoints, step-2, step-3, step-4"), "{message}");
 
     // Of five checkpoints, a run that keeps two has the oldest because it was the best.
     let config = fs::read_to_string(place.path().join("run/config.toml")).expect("it is there");

@@ -381,7 +381,7 @@ fn wrong_commands_are_explained() {
         ("attention run look --layer 9 -o a.png", "9"),
         ("attention run look --head 9 -o a.png", "9"),
         ("attention run look", "hint: `--out attention.html` writes a page"),
-        ("attention run look -o a.bmp", "hint: `.html` writes a page with all maps"),
+        ("attention run look -o a.bmp", "hint: `.html` writes a page"),
         ("attention run look -o nothing/a.html", "nothing/a.html"),
         ("average nothing", "no run in `nothing`"),
         ("average run --last 0", "--last"),

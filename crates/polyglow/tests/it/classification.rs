@@ -125,7 +125,7 @@ fn a_classifier_of_texts_learns_scores_and_answers() {
         assert!(answers[0][1].parse::<f64>().is_ok_and(|probability| (0.5..=1.0).contains(&probability)));
         place.succeed(&["attention", &run, "ccc yes ddd", "--out", "map.html"]);
         let page = fs::read_to_string(place.path().join("map.html")).expect("it was written");
-        assert!(page.contains("→ even") && page.contains("[class]") == (config == "class.toml"));
+        assert!(page.contains("→ <bdi>even</bdi>") && page.contains("[class]") == (config == "class.toml"));
         place.succeed(&["attention", &run, "ccc yes", "--out", "map.svg", "--head", "2"]);
         assert!(place.succeed(&["info", &run]).0.contains("model        encoder, 1 layers, d_model 8"));
     }
@@ -211,7 +211,7 @@ fn a_classifier_of_images_learns_answers_and_shows_where_it_looks() {
     let page = fs::read_to_string(place.path().join("map.html")).expect("it was written");
     // The picture itself, and two layers with a mean and two heads each.
     assert_eq!((page.matches("<svg xmlns").count(), page.matches("<rect").count()), (7, 7 * 4));
-    assert!(page.contains("→ left") && page.matches("<path fill").count() == 16);
+    assert!(page.contains("→ <bdi>left</bdi>") && page.matches("<path fill").count() == 16);
     place.succeed(&["attention", "run", left, "--out", "map.svg", "--layer", "1", "--head", "2"]);
     place.succeed(&["attention", "run", left, "--out", "map.png"]);
     assert!(fs::read(place.path().join("map.png")).expect("it was written").starts_with(b"\x89PNG\r\n"));

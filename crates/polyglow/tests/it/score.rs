@@ -39,5 +39,5 @@ fn texts_of_different_lengths_are_scored_up_to_the_end_of_the_shorter() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2);
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("`two.de` ends after line 2, but `input.en` goes on"), "{message}");
+    assert!(message.contains("`two.de` ends after line 2, but `input.en` has more lines"), "{message}");
 }

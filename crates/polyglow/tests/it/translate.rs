@@ -126,7 +126,7 @@ fn wishes_that_cannot_be_granted_are_errors_that_name_the_line() {
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(message.contains("`input.en` has more than the 1 lines of the input"), "{message}");
     let message = PLACE.fail(2, &["translate", "run", "input.en", "--n-best", "2", "--beam-size", "1"]);
-    assert!(message.contains("`--n-best 2` asks for more than the 1 that the search keeps"), "{message}");
+    assert!(message.contains("`--n-best 2` is more than the beam size, 1"), "{message}");
     let message = PLACE.fail(2, &["translate", "run", "input.en", "--beam-size", "1000"]);
     assert!(message.contains("a beam of 1000 is wider than the target vocabulary of"), "{message}");
     let message = PLACE.fail(2, &["translate", "run", "input.en", "--set", "model.d_model=4"]);
@@ -153,7 +153,7 @@ fn an_ensemble_of_one_model_twice_is_that_model_and_of_two_another() {
     let place = Workplace::new();
     place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "tokenizer.kind=char"]);
     let path = place.path().join("run");
-    let message = PLACE.fail(1, &["translate", "run", "input.en", "--ensemble", path.to_str().expect("UTF-8")]);
+    let message = PLACE.fail(2, &["translate", "run", "input.en", "--ensemble", path.to_str().expect("UTF-8")]);
     assert!(message.contains("their target vocabularies differ"), "{message}");
 }
 
@@ -318,7 +318,7 @@ fn runs_that_do_not_belong_together_are_named() {
     place.train("turned", &["data.src=de", "data.tgt=en"]);
     let message = place.fail(2, &["translate", "run", "test.en", "--checkpoint", "turned/checkpoints/best"]);
     assert!(message.contains("`turned/checkpoints/best` belongs to another run than `run`"), "{message}");
-    assert!(message.contains("hint: name that run in place of this one: `turned`"), "{message}");
+    assert!(message.contains("hint: name that run instead of this one: `turned`"), "{message}");
     let message = place.fail(2, &["translate", "run", "test.en", "--ensemble", "turned"]);
     assert!(message.contains("cannot be an ensemble: one writes `de`, the other `en`"), "{message}");
     assert!(message.contains("hint: an ensemble is of models of the same languages"), "{message}");
