@@ -211,7 +211,7 @@ impl RunDirectory {
     }
 
     /// Makes sure that a checkpoint was trained with these tokenizers.
-    pub(crate) fn check_tokenizers(&self, checkpoint: &Checkpoint, tokenizers: &Tokenizers) -> Result<()> {
+    fn check_tokenizers(&self, checkpoint: &Checkpoint, tokenizers: &Tokenizers) -> Result<()> {
         let text = checkpoint.state.text.as_ref();
         if text.is_none_or(|text| hash(tokenizers).is_ok_and(|hash| hash == text.tokenizers)) {
             return Ok(());

@@ -11,7 +11,6 @@ mod image_set;
 mod labeled;
 mod ngram;
 mod prefetch;
-mod sentencepiece;
 mod shapes;
 mod skip_gram;
 mod tokenizer;

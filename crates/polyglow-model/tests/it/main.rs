@@ -42,7 +42,6 @@ fn small_config() -> TransformerShape {
         norm: Norm::Post,
         position: Position::Sinusoidal,
         tie_embeddings: TieEmbeddings::Decoder,
-        output_bias: false,
         precision: Precision::F32,
     }
 }
@@ -58,7 +57,6 @@ fn variants() -> Vec<TransformerShape> {
             position: Position::Learned,
             ..small.clone()
         },
-        TransformerShape { activation: Activation::Swish, output_bias: true, ..small.clone() },
         TransformerShape {
             norm: Norm::Pre,
             activation: Activation::Swiglu,

@@ -25,7 +25,6 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
         tracing::warn!("the run began on `{old}`; on `{new}` it continues with other dropout masks and other rounding");
     }
     old.device.clone_from(&config.device);
-    old.license.clone_from(&config.license);
     let differences = config.differences(&old)?;
     if differences.is_empty() {
         return Ok(());

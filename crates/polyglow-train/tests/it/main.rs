@@ -1,7 +1,6 @@
 //! The library, as a program that depends on it meets it.
 
 mod config;
-mod formats;
 mod language;
 mod optimizer;
 mod runner;

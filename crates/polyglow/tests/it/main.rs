@@ -11,7 +11,6 @@ mod cli;
 mod dashboard;
 mod disk;
 mod embeddings;
-mod export;
 mod fork;
 mod formats;
 mod info;
