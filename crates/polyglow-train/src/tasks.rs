@@ -7,31 +7,29 @@ pub mod hidden_tokens;
 pub mod images;
 pub mod labels;
 pub mod language;
+mod setting;
 pub mod translation;
 pub mod words;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-use polyglow_data::corpus::{Corpus, Pair};
-use polyglow_data::id_cache::IdCache;
-use polyglow_data::image_set::ImageSet;
+use polyglow_data::corpus::Pair;
 use polyglow_data::sources::{
     BatchSource, ImageSource, LabelSource, LineSource, MaskedSource, SkipGramSource, WindowSource,
 };
-use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{LossOutput, Model};
 
 use crate::error::{Result, TrainError, ensure};
-use crate::plan::{Plan, TaskPlan};
+use crate::plan::TaskPlan;
 use crate::predict::evaluation::{Evaluation, Scores};
 use crate::predict::runner::Runner;
 use crate::predict::samples::spread;
 use crate::predict::teacher_forcing::Forced;
 use crate::workload::BatchShape;
+pub use setting::{HeldOut, Setting, TrainingData};
 
 /// What a model learns: its batches, its loss, its scores.
 ///
@@ -183,65 +181,6 @@ impl Validation {
     }
 }
 
-/// Data that is not trained on.
-#[derive(Clone, Debug)]
-pub enum HeldOut {
-    /// Text: pairs, lines, or texts with labels.
-    Text(Vec<Pair>),
-    /// Images with labels.
-    Images(Arc<ImageSet>),
-}
-
-impl Default for HeldOut {
-    fn default() -> Self {
-        Self::Text(Vec::new())
-    }
-}
-
-impl HeldOut {
-    /// Reads a corpus as a whole.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn read(corpus: &Corpus) -> Result<Self> {
-        match corpus.images() {
-            Some(sets) => Ok(Self::Images(ImageSet::join(&sets))),
-            None => Ok(Self::Text(corpus.pairs().collect::<Result<_, _>>()?)),
-        }
-    }
-
-    /// Number of examples.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Text(pairs) => pairs.len(),
-            Self::Images(images) => images.len(),
-        }
-    }
-
-    /// Whether there is nothing.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The pairs; none of images.
-    pub fn pairs(&self) -> &[Pair] {
-        match self {
-            Self::Text(pairs) => pairs,
-            Self::Images(_) => &[],
-        }
-    }
-
-    /// The label of each example, if it is labeled: the target of each pair.
-    pub fn labels(&self) -> Vec<&str> {
-        match self {
-            Self::Text(pairs) => pairs.iter().map(|pair| pair.tgt.as_str()).collect(),
-            Self::Images(images) => {
-                images.label_ids.iter().map(|&id| images.labels.names()[id as usize].as_str()).collect()
-            }
-        }
-    }
-}
-
 /// Scores the models of a runner on held-out data.
 ///
 /// # Errors
@@ -285,67 +224,6 @@ pub trait Visitor {
     /// # Errors
     /// Its own.
     fn visit<T: Task<Model = Model>>(self, task: T) -> Result<Self::Output>;
-}
-
-/// What a built-in task takes from the plan and from the prepared data.
-#[derive(Clone)]
-pub struct Setting {
-    /// What runs.
-    pub plan: Plan,
-    /// Both sides' tokenizers.
-    pub tokenizers: Tokenizers,
-    /// What training is watched on.
-    pub valid: Arc<HeldOut>,
-    /// How BLEU splits lines.
-    pub bleu: BleuTokenizer,
-    /// The most tokens of a side, without the end mark.
-    pub longest: usize,
-}
-
-/// What is trained on.
-#[derive(Clone)]
-pub enum TrainingData {
-    /// The ids of a text, on disk.
-    Text(Arc<IdCache>),
-    /// Images, in memory.
-    Images {
-        /// All of them.
-        images: Arc<ImageSet>,
-        /// The id of each one's label.
-        labels: Arc<[i32]>,
-        /// Which of them belong to each corpus, and how often an epoch holds each of these.
-        parts: Vec<(Range<u32>, f64)>,
-    },
-}
-
-impl TrainingData {
-    /// The ids of a text.
-    ///
-    /// # Errors
-    /// These are images.
-    pub fn text(&self) -> Result<&Arc<IdCache>> {
-        match self {
-            Self::Text(cache) => Ok(cache),
-            Self::Images { .. } => Err(TrainError::new("the training data are images, which have no ids")),
-        }
-    }
-}
-
-impl Setting {
-    /// What uses a model in a validation: greedy search.
-    pub(crate) fn runner<M>(&self, model: M) -> Runner<M> {
-        let Self { plan, tokenizers, longest, .. } = self;
-        Runner::new(model, plan, tokenizers, plan.config.search.greedy(), *longest)
-    }
-
-    /// Scores the validation set with a built-in model.
-    fn validate(&self, model: Model) -> Result<Option<Validation>> {
-        if self.valid.is_empty() {
-            return Ok(None);
-        }
-        let evaluation = evaluate(&self.runner(model), &self.valid, &self.bleu)?;
-        Ok(Some(Validation::new(evaluation, self.valid.pairs())))
-    }
 }
 
 /// Hands the planned task to a visitor: the list of the built-in tasks.

@@ -1,6 +1,6 @@
 //! Sizes and settings for a corpus, a machine and a time: what `polyglow new` writes, and `check --hours` proposes.
 //!
-//! `docs/first-config.md` says what the rules were measured on.
+//! `docs/first-config.md` has the rules, and says which of them are guesses that nothing was measured for yet.
 
 mod measuring;
 

@@ -1,90 +1,31 @@
 //! Before the first step: text becomes tokenizers and ids, in a directory of its own.
 
+mod ids;
+mod text;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
-use polyglow_data::example::Filter;
-use polyglow_data::id_cache::IdCache;
-use polyglow_data::tokenizer::{Stage, Tokenizers};
+use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
-use polyglow_model::{Model, Task as TaskKind};
+use polyglow_model::Model;
 
 use super::fork::{self, Origin};
 use super::optimizer::{MakeRule, UpdateRule, rule};
-use super::resume::{check_same_config, check_same_text, text_hashes};
+use super::resume::check_same_config;
 use super::{Ending, Stop, find_max_tokens, fit};
 use crate::config::{Config, MaxTokens, TrainConfig};
 use crate::device;
-use crate::error::{Context, Result, ensure, failed, usage, with_hint};
+use crate::error::{Result, ensure, failed, usage, with_hint};
 use crate::observer::Observer;
 use crate::plan::{Plan, TaskPlan};
-use crate::predict::model::{check_beam, model_shape};
+use crate::predict::model::model_shape;
 use crate::run::{Lock, RunDirectory, TextHashes, TrainState};
-use crate::tasks::labels::{check_labels, label_ids};
-use crate::tasks::words::check_words;
-use crate::tasks::{HeldOut, Setting, Task, TrainingData, Visitor, with_task};
-
-/// Lines by which a script is recognized.
-const SOME: usize = 1000;
-
-/// The data of a training: what a config names, or what a program has in memory.
-#[derive(Debug)]
-pub struct Text {
-    /// What is trained on.
-    pub train: Corpus,
-    valid: Option<Corpus>,
-    /// What training is watched on; empty where there is none.
-    pub held_out: Arc<HeldOut>,
-}
-
-impl Text {
-    /// Corpora in memory, such as those of [`Corpus::from_pairs`].
-    ///
-    /// # Errors
-    /// The validation set cannot be read.
-    pub fn new(train: Corpus, valid: Option<Corpus>) -> Result<Self> {
-        let held_out = Arc::new(valid.as_ref().map(HeldOut::read).transpose()?.unwrap_or_default());
-        Ok(Self { train, valid, held_out })
-    }
-
-    /// Opens what a config names, and makes sure that the test sets are there, which are only read at the end.
-    ///
-    /// # Errors
-    /// A file is missing or cannot be read.
-    pub fn open(plan: &Plan) -> Result<Self> {
-        let (data, content) = (&plan.config.data, plan.content);
-        let train = Corpus::open(data, content, Split::Train)?;
-        let valid = data.has_valid().then(|| Corpus::open(data, content, Split::Valid)).transpose()?;
-        if data.corpus.is_none() {
-            for name in data.test_names() {
-                Corpus::open(data, content, Split::Test(name))?;
-            }
-        }
-        Self::new(train, valid)
-    }
-
-    /// Some lines to translate into, by which a script is known: of the validation text, or else of the training text.
-    ///
-    /// # Errors
-    /// The training text cannot be read.
-    pub fn some_targets(&self) -> Result<Vec<String>> {
-        let valid: Vec<String> = self.held_out.pairs().iter().take(SOME).map(|pair| pair.tgt.clone()).collect();
-        if !valid.is_empty() {
-            return Ok(valid);
-        }
-        Ok(self.train.pairs().take(SOME).map(|pair| pair.map(|pair| pair.tgt)).collect::<Result<_, _>>()?)
-    }
-
-    /// Makes sure that a run may be resumed with this text and these tokenizers; returns the tokenizers and the hashes.
-    fn fit(&self, run: &RunDirectory, tokenizers: Tokenizers) -> Result<(Tokenizers, TextHashes)> {
-        let hashes = text_hashes(&self.train, self.valid.as_ref(), &tokenizers)?;
-        check_same_text(run, &hashes)?;
-        Ok((tokenizers, hashes))
-    }
-}
+use crate::tasks::{Setting, Task, TrainingData, Visitor, with_task};
+use ids::{encode, tokenizers};
+pub use text::Text;
 
 /// A training that can start or resume, with everything that it needs.
 ///
@@ -326,89 +267,4 @@ fn check_leaves_nothing_behind(run: &RunDirectory) -> Result<()> {
         "`{root}` has the checkpoint `{left}`, but no `step-N` to resume from, and a new training would replace its records"
     );
     Err(with_hint(error, "restore a checkpoint `step-N`, or give the new training another directory with `--run`"))
-}
-
-/// Makes the run's directory and its tokenizers, as far as that has not been done; nothing is written for a run that may
-/// not go on.
-fn tokenizers(
-    run: &RunDirectory,
-    origin: Option<&Origin>,
-    config: &Config,
-    text: &Text,
-    observer: &mut dyn Observer,
-) -> Result<(Tokenizers, TextHashes)> {
-    let begins = run.checkpoints(1).steps()?.is_empty();
-    // Those of a training that came to nothing may be of other text.
-    let known = if !begins && run.has_tokenizers() { Some(text.fit(run, run.tokenizers()?)?) } else { None };
-    if let Some(origin) = origin {
-        origin.note(run)?;
-    }
-    run.make_room()?;
-    observer.opened(run)?;
-    if let Some(known) = known {
-        return Ok(known);
-    }
-    let tokenizers = match origin {
-        Some(origin) => origin.tokenizers(config, &text.train)?,
-        None => Tokenizers::train(&config.tokenizer, &text.train, &mut |stage, count| tell(observer, stage, count))?,
-    };
-    let fitting = text.fit(run, tokenizers)?;
-    run.remove_tokenizers()?;
-    fitting.0.save(run.root())?;
-    Ok(fitting)
-}
-
-/// Checks that the tokenizers suit the config and the validation set, and turns the training data into ids.
-fn encode(
-    run: &RunDirectory,
-    plan: &Plan,
-    text: &Text,
-    tokenizers: &Tokenizers,
-    observer: &mut dyn Observer,
-) -> Result<TrainingData> {
-    check_beam(&plan.config.search, tokenizers)?;
-    let (kind, held_out) = (plan.task.kind(), &text.held_out);
-    if kind.is_classification() {
-        check_labels(&held_out.labels(), &tokenizers.tgt).context("in the validation set")?;
-    }
-    if kind == TaskKind::Words && !held_out.is_empty() {
-        check_words(held_out.pairs(), &tokenizers.tgt).context("in the validation set")?;
-    }
-    let unknown_labels = || {
-        let error = failed!("the training set has labels that the model does not know");
-        with_hint(error, "a fork of a classifier keeps its labels; start a new run, or fork from a run without labels")
-    };
-    if let Some((images, parts)) = text.train.training_images() {
-        let names: Vec<&str> = images.labels.names().iter().map(String::as_str).collect();
-        let ids = label_ids(&names, &tokenizers.tgt)?;
-        let labels: Arc<[i32]> = images.label_ids.iter().map(|&label| ids[label as usize]).collect();
-        let (found, wanted) = ([images.height, images.width, images.channels], plan.config.data.images().shape());
-        ensure!(found == wanted, "the images are {found:?} (height, width, bytes), and the config wants {wanted:?}");
-        let unk = tokenizers.tgt.special().unk as i32;
-        if labels.contains(&unk) {
-            return Err(unknown_labels());
-        }
-        tracing::info!("training images: {} with {} labels", images.len(), names.len());
-        return Ok(TrainingData::Images { images, labels, parts });
-    }
-    let (path, filter) = (run.cache_path("train"), Filter::new(&plan.config.data, plan.content));
-    let mut progress = |stage, count| tell(observer, stage, count);
-    let (cache, report) = IdCache::open_or_build(&path, &text.train, tokenizers, filter.as_ref(), &mut progress)?;
-    observer.idle();
-    tracing::info!("training text: {report}");
-    if kind.is_classification() && report.tgt.unknown > 0 {
-        return Err(unknown_labels());
-    }
-    Ok(TrainingData::Text(Arc::new(cache)))
-}
-
-fn tell(observer: &mut dyn Observer, stage: Stage, count: u64) {
-    if stage == Stage::LearningVocabulary {
-        tracing::info!("learning a vocabulary of {count} tokens");
-    }
-    observer.activity(&match stage {
-        Stage::CountingWords => format!("counting words: {count} lines"),
-        Stage::LearningVocabulary => "learning a vocabulary".to_owned(),
-        Stage::Encoding => format!("encoding: {count} pairs"),
-    });
 }

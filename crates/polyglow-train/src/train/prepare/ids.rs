@@ -1,0 +1,105 @@
+//! From text to tokenizers, and from both to what models read.
+
+use std::sync::Arc;
+
+use polyglow_data::example::Filter;
+use polyglow_data::id_cache::IdCache;
+use polyglow_data::tokenizer::{Stage, Tokenizers};
+use polyglow_model::Task as TaskKind;
+
+use super::Text;
+use crate::config::Config;
+use crate::error::{Context, Result, ensure, failed, with_hint};
+use crate::observer::Observer;
+use crate::plan::Plan;
+use crate::predict::model::check_beam;
+use crate::run::{RunDirectory, TextHashes};
+use crate::tasks::TrainingData;
+use crate::tasks::labels::{check_labels, label_ids};
+use crate::tasks::words::check_words;
+use crate::train::fork::Origin;
+
+/// Makes the run's directory and its tokenizers, as far as that has not been done; nothing is written for a run that may
+/// not go on.
+pub(super) fn tokenizers(
+    run: &RunDirectory,
+    origin: Option<&Origin>,
+    config: &Config,
+    text: &Text,
+    observer: &mut dyn Observer,
+) -> Result<(Tokenizers, TextHashes)> {
+    let begins = run.checkpoints(1).steps()?.is_empty();
+    // Those of a training that came to nothing may be of other text.
+    let known = if !begins && run.has_tokenizers() { Some(text.fit(run, run.tokenizers()?)?) } else { None };
+    if let Some(origin) = origin {
+        origin.note(run)?;
+    }
+    run.make_room()?;
+    observer.opened(run)?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let tokenizers = match origin {
+        Some(origin) => origin.tokenizers(config, &text.train)?,
+        None => Tokenizers::train(&config.tokenizer, &text.train, &mut |stage, count| tell(observer, stage, count))?,
+    };
+    let fitting = text.fit(run, tokenizers)?;
+    run.remove_tokenizers()?;
+    fitting.0.save(run.root())?;
+    Ok(fitting)
+}
+
+/// Checks that the tokenizers suit the config and the validation set, and turns the training data into ids.
+pub(super) fn encode(
+    run: &RunDirectory,
+    plan: &Plan,
+    text: &Text,
+    tokenizers: &Tokenizers,
+    observer: &mut dyn Observer,
+) -> Result<TrainingData> {
+    check_beam(&plan.config.search, tokenizers)?;
+    let (kind, held_out) = (plan.task.kind(), &text.held_out);
+    if kind.is_classification() {
+        check_labels(&held_out.labels(), &tokenizers.tgt).context("in the validation set")?;
+    }
+    if kind == TaskKind::Words && !held_out.is_empty() {
+        check_words(held_out.pairs(), &tokenizers.tgt).context("in the validation set")?;
+    }
+    let unknown_labels = || {
+        let error = failed!("the training set has labels that the model does not know");
+        with_hint(error, "a fork of a classifier keeps its labels; start a new run, or fork from a run without labels")
+    };
+    if let Some((images, parts)) = text.train.training_images() {
+        let names: Vec<&str> = images.labels.names().iter().map(String::as_str).collect();
+        let ids = label_ids(&names, &tokenizers.tgt)?;
+        let labels: Arc<[i32]> = images.label_ids.iter().map(|&label| ids[label as usize]).collect();
+        let (found, wanted) = ([images.height, images.width, images.channels], plan.config.data.images().shape());
+        ensure!(found == wanted, "the images are {found:?} (height, width, bytes), and the config wants {wanted:?}");
+        let unk = tokenizers.tgt.special().unk as i32;
+        if labels.contains(&unk) {
+            return Err(unknown_labels());
+        }
+        tracing::info!("training images: {} with {} labels", images.len(), names.len());
+        return Ok(TrainingData::Images { images, labels, parts });
+    }
+    let (path, filter) = (run.cache_path("train"), Filter::new(&plan.config.data, plan.content));
+    let mut progress = |stage, count| tell(observer, stage, count);
+    let (cache, report) = IdCache::open_or_build(&path, &text.train, tokenizers, filter.as_ref(), &mut progress)?;
+    observer.idle();
+    tracing::info!("training text: {report}");
+    if kind.is_classification() && report.tgt.unknown > 0 {
+        return Err(unknown_labels());
+    }
+    Ok(TrainingData::Text(Arc::new(cache)))
+}
+
+fn tell(observer: &mut dyn Observer, stage: Stage, count: u64) {
+    if stage == Stage::LearningVocabulary {
+        tracing::info!("learning a vocabulary of {count} tokens");
+    }
+    observer.activity(&match stage {
+        Stage::CountingWords => format!("counting words: {count} lines"),
+        Stage::LearningVocabulary => "learning a vocabulary".to_owned(),
+        Stage::Encoding => format!("encoding: {count} pairs"),
+    });
+}
