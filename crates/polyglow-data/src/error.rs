@@ -167,6 +167,16 @@ pub enum DataError {
         /// The spellings that were tried.
         tried: String,
     },
+    /// A vocabulary that has no room for every character of the text, each of which unigram needs.
+    #[error(
+        "`tokenizer.vocab_size = {vocab_size}` has no room for the {characters} characters of the text and 4 marks"
+    )]
+    VocabularyTooSmall {
+        /// The tokens that were asked for.
+        vocab_size: usize,
+        /// Different characters of the text.
+        characters: usize,
+    },
     /// BPE dropout is not possible: it needs a BPE tokenizer all of whose tokens are made by merges, and suitable rows.
     #[error("BPE dropout is not possible with this tokenizer: {problem}")]
     Dropout {
@@ -226,6 +236,10 @@ impl DataError {
             Self::NothingKept { .. } => "raise `data.max_len` or `data.max_length_ratio`, or check the text",
             Self::MissingSpecial { .. } => {
                 "add the token to the tokenizer's vocabulary, or let a new tokenizer be trained by leaving out `tokenizer.path`"
+            }
+            Self::VocabularyTooSmall { .. } => {
+                "raise `tokenizer.vocab_size`, to twice that number or more, or set `tokenizer.kind = \"bpe\"`, which cuts rare \
+                 characters into bytes"
             }
             Self::Dropout { .. } => "set `tokenizer.dropout = 0.0`, or `tokenizer.kind` to \"bpe\" or \"word-bpe\"",
             Self::Cache { .. } => "delete the file; it is built again from the corpus",

@@ -48,7 +48,8 @@ impl Expected {
         Self { scripts: of_language(&code), language }
     }
 
-    /// Whether most letters of a text are of other scripts.
+    /// Whether nine of ten letters of a text are of other scripts. Names and technical words are no foreign text: in Chinese they
+    /// easily have more letters than the sentence around them.
     pub(super) fn is_foreign_script(&self, text: &str) -> bool {
         if self.scripts.is_empty() {
             return false;
@@ -58,7 +59,7 @@ impl Expected {
             letters += 1;
             foreign += usize::from(!self.scripts.contains(&script));
         }
-        letters >= FEW_LETTERS && 2 * foreign > letters
+        letters >= FEW_LETTERS && 10 * foreign > 9 * letters
     }
 
     /// Whether a text has small words of another language, and none of its own.
@@ -189,5 +190,10 @@ mod tests {
         // Titles and names have no small words, and say nothing.
         assert_eq!(foreign("Rio de Janeiro"), (false, false));
         assert_eq!(foreign("42"), (false, false));
+        let chinese = Languages::new("en", "zh");
+        assert!(
+            !chinese.tgt.is_foreign_script("11.5.2.1. smbclient 程序")
+                && chinese.tgt.is_foreign_script("The smbclient program")
+        );
     }
 }

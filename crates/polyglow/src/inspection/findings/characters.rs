@@ -79,9 +79,12 @@ pub(super) fn lost_characters(text: &str) -> bool {
     text.contains('\u{fffd}')
 }
 
-/// Whether a text has characters that cannot be seen, and that no language needs.
+/// Whether a text has characters that cannot be seen, and that its language does not need. Text from right to left has marks of
+/// direction beside names and numbers of others.
 pub(super) fn has_hidden(text: &str) -> bool {
-    text.chars().any(is_hidden)
+    let is_mark = |character: char| matches!(character, '\u{200e}' | '\u{200f}');
+    let is_from_right = |character: char| matches!(character, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fefc}');
+    text.chars().any(|character| is_hidden(character) && !(is_mark(character) && text.contains(is_from_right)))
 }
 
 /// A control character, a space without width, a mark of direction, a byte-order mark. Joiners are letters of some languages.
@@ -120,6 +123,7 @@ mod tests {
     #[test]
     fn joiners_are_letters_and_no_hidden_marks() {
         assert!(!has_hidden("می\u{200c}خواهم क\u{94d}\u{200d}ष a\u{a0}b"));
+        assert!(!has_hidden("\u{200f}RAID وLVM") && has_hidden("\u{200f}RAID"));
         for hidden in ['\t', '\u{7}', '\u{85}', '\u{200b}', '\u{202e}', '\u{feff}'] {
             assert!(is_hidden(hidden), "{hidden:?}");
         }

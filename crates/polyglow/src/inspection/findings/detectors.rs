@@ -130,7 +130,7 @@ pub(crate) const DETECTORS: &[Detector] = &[
     },
     Detector {
         check: Check::Script,
-        what: "are mostly in a script that their language is not written in",
+        what: "have a side in a script that its language is not written in",
         advice: "look at the examples, and remove what is of another language",
         tolerated: 0.01,
         test: Some(|pair, languages| languages.sides(pair).any(|(side, text)| side.is_foreign_script(text))),

@@ -49,7 +49,13 @@ pub(super) fn learn(
     tokenizer.with_model(match config.kind {
         Kind::Bpe => byte_level_bpe(config, words).map_err(failed(name))?,
         Kind::WordBpe => word_bpe(config, words).map_err(failed(name))?,
-        Kind::Unigram => unigram(config, words).map_err(failed(name))?,
+        Kind::Unigram => {
+            let characters = words.iter().flat_map(|(word, _)| word.chars()).collect::<HashSet<_>>().len();
+            if config.vocab_size < characters + special::TOKENS.len() {
+                return Err(DataError::VocabularyTooSmall { vocab_size: config.vocab_size, characters });
+            }
+            unigram(config, words).map_err(failed(name))?
+        }
         Kind::Word | Kind::Char | Kind::Whitespace => {
             let kept = words.into_iter().map(|(word, _)| word).take(config.vocab_size - special::TOKENS.len());
             word_level(kept).map_err(failed(name))?
