@@ -1,87 +1,25 @@
 #!/usr/bin/env python3
 """Translates a file with a run's model in CTranslate2 and in polyglow, in turns, and compares rates and output.
 
-    pip install ctranslate2 tokenizers safetensors sacrebleu
+    pip install ctranslate2 tokenizers sacrebleu
     python scripts/bench_ctranslate2.py target/release/polyglow runs/my input.en --ref reference.de --threads 2
 
-The weights are the same: those of the checkpoint, converted here, with our table of positions. CTranslate2 runs in f32
-and with int8 weights. Rates are of target tokens of the best hypotheses, without starting the program and reading the
-model in both cases: ours is timed on the file and on its first line alone, and the difference counts. `--ours-int8 NAME`
-also times the checkpoint of that name, which `polyglow quantize` made of the same weights. Models with
-sinusoidal positions, ReLU or GELU, and a shared vocabulary only.
+The weights are the same: those of the checkpoint, as `polyglow export` writes them. CTranslate2 runs in f32 and with int8
+weights. Rates are of target tokens of the best hypotheses, without starting the program and reading the model in both
+cases: ours is timed on the file and on its first line alone, and the difference counts. `--ours-int8 NAME` also times the
+checkpoint of that name, which `polyglow quantize` made of the same weights. Models with a shared vocabulary only.
 """
 
 import argparse
-import json
-import math
 import pathlib
-import sys
+import subprocess
 import tempfile
 import time
 import tomllib
 
 import ctranslate2
-import numpy as np
-from ctranslate2.specs import common_spec, transformer_spec
 from measurement import describe, in_turns, machine, ratio, read_lines, save, spread, translation, versions
-from safetensors.numpy import load_file
 from tokenizers import Tokenizer
-
-SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]
-
-
-def positions(length: int, d_model: int) -> np.ndarray:
-    """Sines at even and cosines at odd places (Vaswani et al., 2017, section 3.5)."""
-    angles = np.arange(length)[:, None] * np.exp(np.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))[None, :]
-    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, d_model).astype(np.float32)
-
-
-def convert(run: pathlib.Path, checkpoint: str, out: pathlib.Path) -> None:
-    model = tomllib.loads((run / "config.toml").read_text())["model"]
-    weights = load_file(run / "checkpoints" / checkpoint / "model.safetensors")
-    if model["position"] != "sinusoidal" or model["activation"] == "swiglu" or model["tie_embeddings"] != "all":
-        sys.exit("error: only sinusoidal positions, relu or gelu, and tie_embeddings = \"all\" are converted")
-    activation = {"relu": common_spec.Activation.RELU, "gelu": common_spec.Activation.GELU}[model["activation"]]
-    layers = model["num_encoder_layers"], model["num_decoder_layers"]
-    spec = transformer_spec.TransformerSpec.from_config(
-        layers, model["num_heads"], pre_norm=model["norm"] == "pre", activation=activation
-    )
-    embedding = weights["src_embedding.weight"]
-    table = positions(1024, embedding.shape[1])
-
-    def linear(target, name):
-        target.weight, target.bias = np.ascontiguousarray(weights[f"{name}.weight"].T), weights[f"{name}.bias"]
-
-    def norm(target, name):
-        target.gamma, target.beta = weights[f"{name}.gamma"], weights[f"{name}.beta"]
-
-    for side, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-        embeddings = stack.embeddings[0] if side == "encoder" else stack.embeddings
-        embeddings.weight, stack.position_encodings.encodings = embedding, table
-        if model["norm"] == "pre":
-            norm(stack.layer_norm, f"{side}.norm")
-        for number, layer in enumerate(stack.layer):
-            name = f"{side}.layers.{number}"
-            linear(layer.self_attention.linear[0], f"{name}.self_attention.qkv")
-            linear(layer.self_attention.linear[1], f"{name}.self_attention.output")
-            norm(layer.self_attention.layer_norm, f"{name}.self_attention_residual.norm")
-            if side == "decoder":
-                for place, part in enumerate(("query", "key_value", "output")):
-                    linear(layer.attention.linear[place], f"{name}.cross_attention.{part}")
-                norm(layer.attention.layer_norm, f"{name}.cross_attention_residual.norm")
-            linear(layer.ffn.linear_0, f"{name}.feed_forward.inner")
-            linear(layer.ffn.linear_1, f"{name}.feed_forward.outer")
-            norm(layer.ffn.layer_norm, f"{name}.feed_forward_residual.norm")
-    spec.decoder.projection.weight = embedding
-    vocabulary = json.loads((run / "tokenizer.json").read_text())["model"]["vocab"]
-    tokens = SPECIAL + [token for token, _ in sorted(vocabulary.items(), key=lambda item: item[1]) if token not in SPECIAL]
-    spec.register_source_vocabulary(tokens)
-    spec.register_target_vocabulary(tokens)
-    spec.config.add_source_eos = True
-    spec.validate()
-    spec.optimize()
-    out.mkdir()
-    spec.save(str(out))
 
 
 def theirs(translator, sources, beam_size: int, max_tokens: int):
@@ -153,16 +91,14 @@ def main() -> None:
     print(describe(result))
     with tempfile.TemporaryDirectory() as directory:
         model = pathlib.Path(directory) / "model"
-        convert(options.run, options.checkpoint, model)
+        subprocess.run([options.program, "export", options.run, "--to", "ctranslate2", "--checkpoint", options.checkpoint,
+                        "--verify", "0", "--out", model], check=True)
         translators = {
             kind: ctranslate2.Translator(
                 str(model), device="cpu", compute_type=kind, inter_threads=1, intra_threads=options.threads
             )
             for kind in ("float32", "int8")
         }
-        checkpoints = {"ours": options.checkpoint}
-        if options.ours_int8:
-            checkpoints["our int8"] = options.ours_int8
         for beam_size in options.beams:
             rows = measure(options, tokenizer, translators, beam_size)
             result["beams"][beam_size] = rows

@@ -14,12 +14,15 @@ pub enum Activation {
     Relu,
     /// `x Φ(x)` with the normal distribution `Φ`, exactly and not by the hyperbolic tangent (Hendrycks and Gimpel, 2016).
     Gelu,
+    /// `x σ(x)`, also called SiLU (Ramachandran et al., 2017).
+    Swish,
 }
 
 /// `dropout(activation(x W + b))` for every row; `None` if there is no kernel for these tensors.
 ///
 /// With `s = gradient * mask * activation'(x W + b)` the gradients are `s Wᵀ` of `x`, `xᵀ s` of `W`, and the sum of the
-/// rows of `s` of `b`. `relu'` is 1 above 0 and 0 elsewhere; `gelu'(x) = Φ(x) + x φ(x)` with the normal density `φ`.
+/// rows of `s` of `b`. `relu'` is 1 above 0 and 0 elsewhere; `gelu'(x) = Φ(x) + x φ(x)` with the normal density `φ`;
+/// `swish'(x) = σ(x) (1 + x (1 - σ(x)))`.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`

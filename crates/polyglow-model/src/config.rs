@@ -30,6 +30,8 @@ pub enum Activation {
     Gelu,
     /// `silu(x W_gate) * (x W_inner)`: a third matrix of the same size (Shazeer, 2020).
     Swiglu,
+    /// `silu(x) = x σ(x)` without a gate (Ramachandran et al., 2017), the choice of many models of Marian.
+    Swish,
 }
 
 /// Where layer normalization stands around each sublayer.
@@ -103,7 +105,7 @@ pub struct ModelConfig {
     pub attention_dropout: f64,
     /// Probability of dropping an element after the feed-forward activation; default 0.
     pub activation_dropout: f64,
-    /// Feed-forward non-linearity: `"relu"`, `"gelu"` or `"swiglu"`; default `"relu"`.
+    /// Feed-forward non-linearity: `"relu"`, `"gelu"`, `"swiglu"` or `"swish"`; default `"relu"`.
     pub activation: Activation,
     /// Place of layer normalization: `"post"` or `"pre"`; default `"post"`.
     pub norm: Norm,
@@ -112,6 +114,10 @@ pub struct ModelConfig {
     /// Shared embedding matrices: `"none"`, `"decoder"` or `"all"`; default `"all"` (`"decoder"` suits separate
     /// vocabularies).
     pub tie_embeddings: TieEmbeddings,
+    /// Whether the output projection has a bias, a trained number for each target token; default false. Only for `arch =
+    /// "transformer"`.
+    #[serde(skip_serializing_if = "is_false")]
+    pub output_bias: bool,
     /// The kind of recurrent cell: `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"` and `"rnn-lm"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
@@ -183,6 +189,12 @@ impl ModelConfig {
         };
         self.shape(vocabulary).map(|_| ())
     }
+}
+
+/// Keeps a key that is not set out of what is written, so that configs stay as they were before it was there.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Checks a size.

@@ -70,6 +70,11 @@ pub fn replace<M: Module, E>(model: M, lookup: impl FnMut(&str, &[usize]) -> Res
     }
 }
 
+/// Takes the parameters that `is_frozen` names out of the training: they get no gradient.
+pub fn freeze<M: Module>(model: M, is_frozen: impl FnMut(&str) -> bool) -> M {
+    model.map(&mut Freezer { path: ParamPath::default(), is_frozen })
+}
+
 /// Number of trained values; tied matrices count once.
 pub fn count(model: &impl Module) -> usize {
     model.num_params()
@@ -92,6 +97,25 @@ impl ModuleVisitor for Reader {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         self.values.push((self.path.name(), param.val().into_data()));
+    }
+}
+
+struct Freezer<F> {
+    path: ParamPath,
+    is_frozen: F,
+}
+
+impl<F: FnMut(&str) -> bool> ModuleMapper for Freezer<F> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.exit();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if (self.is_frozen)(&self.path.name()) { param.set_require_grad(false) } else { param }
     }
 }
 

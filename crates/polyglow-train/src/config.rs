@@ -41,6 +41,9 @@ pub struct Config {
     pub seed: u64,
     /// Name of the device, as `polyglow devices` lists it; default `"flex"`.
     pub device: String,
+    /// The license that the model card of an export names, as model hubs spell it: `"cc-by-4.0"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub license: Option<String>,
     /// The parallel text.
     pub data: DataConfig,
     /// How text becomes ids.
@@ -58,6 +61,7 @@ impl Default for Config {
         Self {
             seed: 1,
             device: "flex".to_owned(),
+            license: None,
             data: DataConfig::default(),
             tokenizer: TokenizerConfig::default(),
             model: ModelConfig::default(),

@@ -149,6 +149,8 @@ from_errors!(
     safetensors::SafeTensorError,
     burn::tensor::ExecutionError,
 );
+#[cfg(feature = "training")]
+from_errors!(pytorch_reader::PytorchError, zip::result::ZipError);
 
 /// Marks an error as the user's to correct in the request or the config.
 pub fn usage(error: impl Into<TrainError>) -> TrainError {

@@ -2,8 +2,8 @@
 //!
 //! In the order in which a run goes: [`config`] is what the user wrote, and [`plan`] is what runs. [`tasks`] are what can
 //! be learned: each has its batches, its loss and its scores. [`mod@train`] prepares the data and makes step after step,
-//! whatever the task is; [`run`] is the directory in which everything is kept; and [`predict`] runs trained models. An
-//! [`Observer`] is told how it goes and may ask for the end.
+//! whatever the task is; [`run`] is the directory in which everything is kept; [`predict`] runs trained models; and
+//! [`formats`] exchange them with other programs. An [`Observer`] is told how it goes and may ask for the end.
 //!
 //! The library prints nothing, installs no panic hook, signal handler or allocator, and keeps no state of its own in the
 //! process. Messages go through `tracing`, which is silent unless the program subscribes.
@@ -18,6 +18,8 @@
 pub mod config;
 pub mod device;
 pub mod error;
+#[cfg(feature = "training")]
+pub mod formats;
 #[cfg(feature = "training")]
 mod observer;
 pub mod plan;

@@ -4,6 +4,7 @@ mod checkpoint;
 mod lock;
 mod model;
 pub mod records;
+pub mod tensorboard;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -211,7 +212,7 @@ impl RunDirectory {
     }
 
     /// Makes sure that a checkpoint was trained with these tokenizers.
-    fn check_tokenizers(&self, checkpoint: &Checkpoint, tokenizers: &Tokenizers) -> Result<()> {
+    pub(crate) fn check_tokenizers(&self, checkpoint: &Checkpoint, tokenizers: &Tokenizers) -> Result<()> {
         let text = checkpoint.state.text.as_ref();
         if text.is_none_or(|text| hash(tokenizers).is_ok_and(|hash| hash == text.tokenizers)) {
             return Ok(());

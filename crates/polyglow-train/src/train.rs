@@ -21,6 +21,7 @@ use polyglow_data::prefetch::{BatchStream, Position};
 
 pub use capacity::find_max_tokens;
 pub use disk::{Bytes, DiskEstimate};
+pub use fork::Start;
 pub use memory::{MemoryEstimate, activations, available_memory, peak_memory};
 pub use monitor::{Interval, TrainReport};
 pub use optimizer::{Optimizer, ParameterStep, UpdateRule, rule};
@@ -71,7 +72,7 @@ pub fn fit<T: Task>(
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
     let mut batches = BatchStream::start(Arc::clone(task.source()), start).map_err(Into::into)?;
     guard(|| session.warm_up(stop, observer)).unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
-    let mut records = Records::open(&training.run.metrics_path(), session.state.step)?;
+    let mut records = Records::open(&training.run, session.state.step, training.plan.config.train.tensorboard)?;
     observer.begin(&training.run, session.state.step, session.last_step())?;
     let steps = || steps(&training.plan.config.train, &mut session, &mut batches, &mut records, stop, observer);
     let ending = guard(steps).unwrap_or_else(|panic| Err(broken(&session, training, &panic)));

@@ -12,8 +12,8 @@ use polyglow_train::device;
 
 use crate::commands::help::HelpArgs;
 use crate::commands::{
-    attention, average, bench, check, classify, corpus, devices, embeddings, evaluate, generate, help, info, metrics,
-    new, quantize, report, score, train, translate,
+    attention, average, bench, check, classify, corpus, devices, embeddings, evaluate, export, generate, help, import,
+    info, metrics, new, quantize, report, score, train, translate,
 };
 use crate::{kernel_cache, logging};
 
@@ -67,6 +67,10 @@ enum Command {
     Average(average::AverageArgs),
     /// Write a checkpoint with 8-bit matrices: less memory, and a faster search on the CPU
     Quantize(quantize::QuantizeArgs),
+    /// Write a model for other programs: CTranslate2, Hugging Face's transformers, Argos Translate, SentencePiece
+    Export(export::ExportArgs),
+    /// Make a run of a model that another program has written: Hugging Face's MarianMT (OPUS-MT), or CTranslate2's
+    Import(import::ImportArgs),
     /// Show the config, parameters, training state and results of a run
     Info(info::InfoArgs),
     /// Write a page about one or several runs, side by side: curves, scores, data, translations over time
@@ -135,6 +139,8 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Attention(args) => attention::run(&args),
         Command::Average(args) => average::run(&args),
         Command::Quantize(args) => quantize::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Info(args) => info::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Bench(args) => bench::run(&args),

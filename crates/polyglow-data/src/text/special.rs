@@ -16,7 +16,6 @@ pub struct SpecialIds {
 }
 
 /// The special tokens of the tokenizers trained here; the index of a token is its id, as in [`SpecialIds::LEARNED`].
-#[cfg(feature = "training")]
 pub(crate) const TOKENS: [&str; 4] = ["<pad>", "<s>", "</s>", "<unk>"];
 
 /// The unknown-word token of the tokenizers trained here.
@@ -52,6 +51,13 @@ impl SpecialIds {
             eos: find("end-of-sentence", EOS_SPELLINGS)?,
             unk: find("unknown-word", UNK_SPELLINGS)?,
         })
+    }
+
+    /// The tokens that a tokenizer lacks, as they are spelled here.
+    pub(crate) fn missing(id_of: impl Fn(&str) -> Option<u32>) -> Vec<&'static str> {
+        let roles = TOKENS.into_iter().zip([PAD_SPELLINGS, BOS_SPELLINGS, EOS_SPELLINGS, UNK_SPELLINGS]);
+        let lacks = |spellings: &[&str]| !spellings.iter().any(|token| id_of(token).is_some());
+        roles.filter(|(_, spellings)| lacks(spellings)).map(|(token, _)| token).collect()
     }
 
     /// Whether `id` is padding, begin or end of sentence, which decoding skips.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use serde_json::Value;
-use tokenizers::{EncodeInput, Tokenizer as HuggingFaceTokenizer};
+use tokenizers::{AddedToken, EncodeInput, Tokenizer as HuggingFaceTokenizer};
 
 use crate::error::DataError;
 use crate::file;
@@ -15,6 +15,7 @@ mod config;
 mod guard;
 #[cfg(feature = "training")]
 mod marked;
+mod sentencepiece;
 mod shown;
 mod sides;
 #[cfg(feature = "training")]
@@ -28,6 +29,7 @@ pub use guard::is_guarded;
 use guard::{failed, guarded};
 #[cfg(feature = "training")]
 pub(crate) use marked::WORD_START;
+pub use sentencepiece::is_sentencepiece;
 use shown::Spelling;
 pub use sides::Tokenizers;
 #[cfg(feature = "training")]
@@ -73,6 +75,26 @@ impl Tokenizer {
         Self::parse(&bytes, &path.display().to_string())
     }
 
+    /// Reads a tokenizer that was made elsewhere: a `tokenizer.json`, or a SentencePiece model, whose name ends in `.spm` or
+    /// `.model`. Special tokens that it lacks are added to its vocabulary, behind all others.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::load`] and [`Tokenizer::parse_sentencepiece`].
+    pub fn adopt(path: &Path) -> Result<Self, DataError> {
+        let bytes = std::fs::read(path).map_err(DataError::io(path))?;
+        let name = path.display().to_string();
+        if is_sentencepiece(path) {
+            return Self::parse_sentencepiece(&bytes, &name);
+        }
+        let mut inner = library_tokenizer(&bytes, &name)?;
+        let missing = SpecialIds::missing(|token| inner.token_to_id(token));
+        if !missing.is_empty() {
+            let tokens: Vec<AddedToken> = missing.iter().map(|token| AddedToken::from(*token, true)).collect();
+            guarded(&name, || inner.add_special_tokens(tokens))?;
+        }
+        Self::new(inner, &name)
+    }
+
     /// Reads the content of a `tokenizer.json`, written by this crate or by Hugging Face's `tokenizers`; `name` appears
     /// in error messages.
     ///
@@ -83,17 +105,7 @@ impl Tokenizer {
     /// [`DataError::Tokenizer`] if the content is not a tokenizer, [`DataError::MissingSpecial`] if it lacks a special
     /// token.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, DataError> {
-        let mut json: Value = serde_json::from_slice(bytes).map_err(|error| failed(name)(error.into()))?;
-        if json.pointer("/model/type").or(json.pointer("/model/vocab")).is_none_or(Value::is_null) {
-            return Err(failed(name)("it is JSON, but not a `tokenizer.json`: it has no `model`".into()));
-        }
-        for pointer in ["/truncation", "/padding", "/model/dropout"] {
-            if let Some(value) = json.pointer_mut(pointer) {
-                *value = Value::Null;
-            }
-        }
-        let inner = guarded(name, || HuggingFaceTokenizer::from_bytes(json.to_string()))?;
-        Self::new(inner, name)
+        Self::new(library_tokenizer(bytes, name)?, name)
     }
 
     fn new(mut inner: HuggingFaceTokenizer, name: &str) -> Result<Self, DataError> {
@@ -194,6 +206,20 @@ impl Tokenizer {
     fn of_text(&self, id: u32) -> u32 {
         if self.special.is_silent(id) { self.special.unk } else { id }
     }
+}
+
+/// The library's tokenizer of a `tokenizer.json`, without what belongs to batches and training.
+fn library_tokenizer(bytes: &[u8], name: &str) -> Result<HuggingFaceTokenizer, DataError> {
+    let mut json: Value = serde_json::from_slice(bytes).map_err(|error| failed(name)(error.into()))?;
+    if json.pointer("/model/type").or(json.pointer("/model/vocab")).is_none_or(Value::is_null) {
+        return Err(failed(name)("it is JSON, but not a `tokenizer.json`: it has no `model`".into()));
+    }
+    for pointer in ["/truncation", "/padding", "/model/dropout"] {
+        if let Some(value) = json.pointer_mut(pointer) {
+            *value = Value::Null;
+        }
+    }
+    guarded(name, || HuggingFaceTokenizer::from_bytes(json.to_string()))
 }
 
 /// The byte offsets at which the words of `text` begin.

@@ -11,6 +11,7 @@ mod image_set;
 mod labeled;
 mod ngram;
 mod prefetch;
+mod sentencepiece;
 mod shapes;
 mod skip_gram;
 mod tokenizer;

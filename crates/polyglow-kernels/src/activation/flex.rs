@@ -12,7 +12,7 @@ use crate::Dropped;
 use crate::dropout::mask::Mask;
 use crate::flex::matrix::product;
 use crate::flex::row::rows_per_task;
-use crate::flex::vector::{Kernel, erf, exp, vectorized};
+use crate::flex::vector::{Kernel, erf, exp, sigmoid, vectorized};
 use crate::flex::{
     BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read, record, values_of,
 };
@@ -45,14 +45,14 @@ fn train(
     let (weight, weight_node) = read(weight.clone());
     let (bias, bias_node) = read(bias.clone());
     let mut output = product(sizes.input(&input), sizes.weight(&weight));
-    let mut before = vec![0.0; if activation == Activation::Gelu { output.len() } else { 0 }];
+    let mut before = vec![0.0; if activation == Activation::Relu { 0 } else { output.len() }];
     activate(&mut output, &mut before, bias.slice(), activation, dropped);
     let output = from_values(output, [sizes.rows, sizes.d_out]);
     let kept = match activation {
         // The next operation keeps the output anyway, so this takes no memory.
         Activation::Relu => Kept::Output(Contiguous::of(output.clone())),
-        // GELU has no inverse: its output does not tell its derivative.
-        Activation::Gelu => Kept::Input(before),
+        // These have no inverse: their output does not tell their derivative.
+        Activation::Gelu | Activation::Swish => Kept::Input(before, activation),
     };
     let state = State { linear: LinearState { sizes, input, weight }, kept, dropped };
     record(state, [input_node, weight_node, bias_node], output)
@@ -80,8 +80,8 @@ struct State {
 enum Kept {
     /// Of ReLU: positive exactly if the sum was positive and the element was kept, so it is the dropout mask as well.
     Output(Contiguous),
-    /// Of GELU: `x W + b`.
-    Input(Vec<f32>),
+    /// Of GELU and Swish: `x W + b`.
+    Input(Vec<f32>, Activation),
 }
 
 impl BackwardPass<3> for State {
@@ -98,10 +98,11 @@ impl BackwardPass<3> for State {
                 let back = |(slopes, output)| vectorized(ReluBack { slopes, output, scale });
                 blocks.zip(output.slice().par_chunks(block)).for_each(back);
             }
-            Kept::Input(before) => {
+            Kept::Input(before, activation) => {
                 let mask = dropped.map(Mask::new);
                 blocks.zip(before.par_chunks(block)).enumerate().for_each(|(part, (slopes, before))| {
-                    vectorized(GeluBack { slopes, before, mask: mask.map(|mask| mask.part(part)) });
+                    let mask = mask.map(|mask| mask.part(part));
+                    vectorized(SmoothBack { slopes, before, activation: *activation, mask });
                 });
             }
         }
@@ -149,17 +150,20 @@ impl Kernel for Forward<'_> {
                     // Written so that NaN propagates; `f32::max` would turn it into 0.
                     *value = if sum < 0.0 { 0.0 } else { sum };
                 }),
-                Activation::Gelu => row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias),
+                Activation::Gelu | Activation::Swish => {
+                    row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
+                }
             }
         }
-        if activation == Activation::Gelu {
+        if activation != Activation::Relu {
             // Copied while the block is in the cache, and before the next loop overwrites it.
             if !before.is_empty() {
                 before.copy_from_slice(values);
             }
             // A loop of its own over all rows: short rows would leave the vectors of the error function half empty.
-            for value in values.iter_mut() {
-                *value *= cumulative(*value);
+            match activation {
+                Activation::Swish => values.iter_mut().for_each(|value| *value *= sigmoid(*value)),
+                Activation::Gelu | Activation::Relu => values.iter_mut().for_each(|value| *value *= cumulative(*value)),
             }
         }
         if let Some(mask) = mask {
@@ -192,22 +196,30 @@ impl Kernel for ReluBack<'_> {
     }
 }
 
-struct GeluBack<'a> {
+struct SmoothBack<'a> {
     slopes: &'a mut [f32],
     before: &'a [f32],
+    activation: Activation,
     mask: Option<Mask>,
 }
 
-impl Kernel for GeluBack<'_> {
+impl Kernel for SmoothBack<'_> {
     type Output = ();
 
-    /// `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`.
+    /// Of GELU `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`; of Swish `σ(x) (1 + x (1 - σ(x)))`.
     #[inline(always)]
     fn run(self) {
         /// `1 / sqrt(2π)`.
         const DENSITY: f32 = 0.398_942_3;
-        for (slope, x) in self.slopes.iter_mut().zip(self.before) {
-            *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x);
+        let both = self.slopes.iter_mut().zip(self.before);
+        match self.activation {
+            Activation::Swish => both.for_each(|(slope, x)| {
+                let share = sigmoid(*x);
+                *slope *= share * (1.0 + x * (1.0 - share));
+            }),
+            Activation::Gelu | Activation::Relu => {
+                both.for_each(|(slope, x)| *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x));
+            }
         }
         // The mask is recomputed from its key: it costs less than reading a stored one.
         if let Some(mask) = self.mask {
@@ -236,6 +248,7 @@ mod tests {
                 let cumulative = (input.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0;
                 input * cumulative * 0.5
             }
+            Activation::Swish => activation::silu(input),
         }
     }
 
@@ -244,7 +257,7 @@ mod tests {
         for (rows, d_in, d_out) in [(1, 2, 3), (5, 17, 9), (70, 8, 700)] {
             let (input, weight, bias) = (random([rows, d_in]), random([d_in, d_out]), random([d_out]));
             let slopes = random([rows, d_out]).detach();
-            for activation in [Activation::Relu, Activation::Gelu] {
+            for activation in [Activation::Relu, Activation::Gelu, Activation::Swish] {
                 let kernel = activated_linear(&input, &weight, &bias, activation, None).expect("the kernel is there");
                 let sums = input.clone().matmul(weight.clone()) + bias.clone().unsqueeze();
                 let [kernel, plain] = [kernel, plain(sums, activation)].map(|output| {
@@ -288,7 +301,7 @@ mod tests {
         let (rows, width) = (40, 900);
         let device = Device::flex().autodiff();
         let ones = Tensor::<2>::ones([rows, 1], &device);
-        for activation in [Activation::Relu, Activation::Gelu] {
+        for activation in [Activation::Relu, Activation::Gelu, Activation::Swish] {
             let bias = Tensor::<1>::ones([width], &device).require_grad();
             let weight = Tensor::<2>::zeros([1, width], &device).require_grad();
             let run = |dropped| {

@@ -73,7 +73,7 @@ fn of_linear_maps() {
 #[test]
 fn of_activations() {
     let (rows, d_in, d_out) = (5, 4, 7);
-    for activation in [Activation::Relu, Activation::Gelu] {
+    for activation in [Activation::Relu, Activation::Gelu, Activation::Swish] {
         for dropped in [None, DROPPED] {
             assert_slopes(&format!("{activation:?} {dropped:?}"), &[rows * d_in, d_in * d_out, d_out], |x| {
                 let (input, weight) = (tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]));

@@ -1,6 +1,6 @@
 //! The whole Transformer on one screen: encode, predict (all positions), advance (one position).
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::tensor::{Bool, Device, Int, Tensor};
 
 use crate::architecture::{Generate, Inspect, Predict};
@@ -28,6 +28,8 @@ pub struct Transformer {
     pub tgt_embedding: Option<Embedding>,
     /// The output projection, unless it is tied.
     pub output: Option<Linear>,
+    /// `[tgt_vocab_size]`, added to the scores of the output projection, if that has a bias.
+    pub output_bias: Option<Param<Tensor<1>>>,
     /// Positions of the source.
     pub src_position: PositionEmbedding,
     /// Positions of the target.
@@ -66,6 +68,7 @@ impl Transformer {
                 .then(|| Embedding::new(shape.tgt_vocab_size, shape.d_model, init)),
             output: (tied == TieEmbeddings::None)
                 .then(|| Linear::without_bias(shape.d_model, shape.tgt_vocab_size, init)),
+            output_bias: shape.output_bias.then(|| init.constant(shape.tgt_vocab_size, 0.0)),
             src_position: PositionEmbedding::new(shape, init),
             tgt_position: PositionEmbedding::new(shape, init),
             encoder: Encoder::new(shape, shape.num_encoder_layers, init),
@@ -137,7 +140,11 @@ impl Transformer {
     /// # Shapes
     /// - `hidden`: `[batch, len, d_model]`
     fn projected(&self, hidden: Tensor<3>) -> Prediction<'_> {
-        Projection::new(self.output.as_ref(), self.tgt_embedding()).of(hidden.flatten(0, 1))
+        let prediction = Projection::new(self.output.as_ref(), self.tgt_embedding()).of(hidden.flatten(0, 1));
+        match &self.output_bias {
+            None => prediction,
+            Some(bias) => Prediction::Scores(prediction.logits() + bias.val().unsqueeze()),
+        }
     }
 }
 

@@ -154,7 +154,7 @@ impl ModelConfig {
 
         let others = Self::default();
         let of_transformers: &[Arch] = &[Transformer, Lm, Encoder, Vit];
-        let keys: [(&str, bool, &[Arch]); 17] = [
+        let keys: [(&str, bool, &[Arch]); 18] = [
             ("model.d_ff", self.d_ff.is_some(), of_transformers),
             ("model.num_heads", self.num_heads.is_some(), of_transformers),
             ("model.num_encoder_layers", self.num_encoder_layers.is_some(), &[Transformer, Rnn, Encoder, Vit]),
@@ -166,6 +166,7 @@ impl ModelConfig {
             ("model.norm", self.norm != others.norm, of_transformers),
             ("model.position", self.position != others.position, &[Transformer, Lm, Encoder]),
             ("model.tie_embeddings", self.tie_embeddings != others.tie_embeddings, &[Transformer, Rnn, Lm, RnnLm]),
+            ("model.output_bias", self.output_bias, &[Transformer]),
             ("model.cell", self.cell.is_some(), &[Rnn, RnnLm]),
             ("model.attention", self.attention.is_some(), &[Rnn]),
             ("model.input_feeding", self.input_feeding.is_some(), &[Rnn]),

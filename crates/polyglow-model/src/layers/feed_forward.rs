@@ -56,7 +56,8 @@ impl FeedForward {
     fn activated(&self, input: Tensor<3>) -> Tensor<3> {
         let kind = match self.activation {
             Activation::Gelu => polyglow_kernels::Activation::Gelu,
-            _ => polyglow_kernels::Activation::Relu,
+            Activation::Swish => polyglow_kernels::Activation::Swish,
+            Activation::Relu | Activation::Swiglu => polyglow_kernels::Activation::Relu,
         };
         if let Some(active) = self.inner.activated(&input, kind, self.dropout.draw(&input)) {
             return active;
@@ -65,6 +66,7 @@ impl FeedForward {
         self.dropout.forward(match kind {
             polyglow_kernels::Activation::Relu => activation::relu(inner),
             polyglow_kernels::Activation::Gelu => gelu(inner),
+            polyglow_kernels::Activation::Swish => activation::silu(inner),
         })
     }
 }

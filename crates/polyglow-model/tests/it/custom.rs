@@ -1,8 +1,7 @@
 //! An architecture from outside of the crate: two traits are enough to train it and to search with it.
 
-use burn::module::Module;
-use burn::optim::{GradientsParams, SgdConfig};
-use burn::tensor::{Device, Int, Tensor};
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{Device, Gradients, Int, Tensor};
 use polyglow_model::dropout::{Dropout, keyed};
 use polyglow_model::embedding::Embedding;
 use polyglow_model::init::ParamInit;
@@ -61,18 +60,29 @@ impl Generate for BagOfWords {
     }
 }
 
+/// Gradient descent with a rate of 0.1.
+struct Descent(Gradients);
+
+impl ModuleMapper for Descent {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        param.map(|value| {
+            let Some(gradient) = value.grad(&self.0) else { return value };
+            Tensor::from_inner(value.inner() - gradient * 0.1).require_grad()
+        })
+    }
+}
+
 #[test]
 fn it_is_trained_and_its_beam_search_finds_what_it_learned() {
     let device = device().autodiff();
     let (src, tgt_in) = (ids([[4, 5, 2], [6, 3, 2]], &device), ids([[1, 7, 8], [1, 9, 0]], &device));
     let pair = || Pair { src: src.clone(), tgt_in: tgt_in.clone() };
     let targets = || ids([[7, 8, 2], [9, 2, 0]], &device).flatten::<1>(0, 1);
-    let (mut model, mut optimizer, mut losses) = (BagOfWords::new(&device), SgdConfig::new().init(), Vec::new());
+    let (mut model, mut losses) = (BagOfWords::new(&device), Vec::new());
     for step in 0..200 {
         let loss = keyed(step, || model.predict(pair()).loss(targets(), 0.0, 0));
         losses.push(values(loss.nll_sum)[0]);
-        let gradients = GradientsParams::from_grads(loss.loss_sum.backward(), &model);
-        model = optimizer.step(0.1, model, gradients);
+        model = model.map(&mut Descent(loss.loss_sum.backward()));
     }
     assert!(losses[199] < 0.1 * losses[0], "{} to {}", losses[0], losses[199]);
 

@@ -91,6 +91,7 @@ impl Case<CaseConfig> {
             norm: config.norm,
             position: config.position,
             tie_embeddings: config.tie_embeddings,
+            output_bias: false,
             precision: Precision::F32,
         };
         self.with_weights(Transformer::new(&config, 1, device))

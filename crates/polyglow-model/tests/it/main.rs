@@ -42,6 +42,7 @@ fn small_config() -> TransformerShape {
         norm: Norm::Post,
         position: Position::Sinusoidal,
         tie_embeddings: TieEmbeddings::Decoder,
+        output_bias: false,
         precision: Precision::F32,
     }
 }
@@ -57,6 +58,7 @@ fn variants() -> Vec<TransformerShape> {
             position: Position::Learned,
             ..small.clone()
         },
+        TransformerShape { activation: Activation::Swish, output_bias: true, ..small.clone() },
         TransformerShape {
             norm: Norm::Pre,
             activation: Activation::Swiglu,

@@ -127,6 +127,10 @@ pub struct TrainConfig {
     pub max_skipped_steps: u64,
     /// Weight decay, on weight matrices only; default 0.
     pub weight_decay: f64,
+    /// Parameters that stay as they are, by their names or the beginnings of these, as in `["encoder", "src_embedding"]`;
+    /// default none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub freeze: Vec<String>,
     /// Decay of the exponential moving average of the weights, per step; 0 keeps none; default 0.
     pub ema_decay: f64,
     /// `"bleu"`, `"chrf"` or `"loss"`: what `best` and `patience` follow; default `"bleu"` for translation, else `"loss"`.
@@ -147,6 +151,8 @@ pub struct TrainConfig {
     pub save_every: u64,
     /// Steps between progress reports; default 50.
     pub log_every: u64,
+    /// Whether the records are written for TensorBoard, too, beside `metrics.jsonl`; default false.
+    pub tensorboard: bool,
     /// Newest checkpoints to keep beside the best; default 5.
     pub keep_last: usize,
     /// Validations without improvement after which training ends; 0 never ends it; default 0.
@@ -174,6 +180,7 @@ impl Default for TrainConfig {
             clip_norm: 1.0,
             max_skipped_steps: 20,
             weight_decay: 0.0,
+            freeze: Vec::new(),
             ema_decay: 0.0,
             best_metric: None,
             tokenize: TokenizerChoice::Auto,
@@ -182,6 +189,7 @@ impl Default for TrainConfig {
             validate_every: 1000,
             save_every: 1000,
             log_every: 50,
+            tensorboard: false,
             keep_last: 5,
             patience: 0,
         }

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::{DType, TensorData};
+use half::{bf16, f16};
 use polyglow_model::quantization::{self, Int8Weights, Layout, MOST_INT8_INPUTS};
 use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
@@ -26,8 +27,8 @@ impl Weights {
     /// Reads every tensor of a file; sizes and offsets are checked against the file before anything is made of them.
     ///
     /// # Errors
-    /// A file that cannot be read, is not a safetensors file, or holds numbers of another kind than `F32` and
-    /// `I8`.
+    /// A file that cannot be read, is not a safetensors file, or holds numbers of another kind than `F32`, `F16`, `BF16` (both
+    /// become `F32`) and `I8`.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
         Self::parse(&bytes, path)
@@ -43,18 +44,27 @@ impl Weights {
         let mut tensors = BTreeMap::new();
         for (name, view) in parsed.iter() {
             let shape = view.shape().to_vec();
+            let (fours, twos) = (view.data().as_chunks::<4>().0.iter(), view.data().as_chunks::<2>().0.iter());
             let data = match view.dtype() {
-                Dtype::F32 => {
-                    let values: Vec<f32> =
-                        view.data().as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-                    let finite = values.iter().all(|value| value.is_finite());
-                    ensure!(finite, "`{file}`: tensor `{name}` holds NaN or infinity");
-                    TensorData::new(values, shape)
-                }
+                Dtype::F32 => TensorData::new(fours.map(|bytes| f32::from_le_bytes(*bytes)).collect(), shape),
+                Dtype::F16 => TensorData::new(twos.map(|bytes| f16::from_le_bytes(*bytes).to_f32()).collect(), shape),
+                Dtype::BF16 => TensorData::new(twos.map(|bytes| bf16::from_le_bytes(*bytes).to_f32()).collect(), shape),
                 Dtype::I8 => TensorData::new(view.data().iter().map(|byte| *byte as i8).collect::<Vec<_>>(), shape),
-                dtype => bail!("`{file}`: tensor `{name}` holds {dtype:?}, not F32 or I8"),
+                dtype => bail!("`{file}`: tensor `{name}` holds {dtype:?}, not F32, F16, BF16 or I8"),
             };
             tensors.insert(name.to_owned(), data);
+        }
+        Self::new(path, tensors)
+    }
+
+    /// Tensors that were read from the file at `path`.
+    ///
+    /// # Errors
+    /// One holds a number that is not finite.
+    pub(crate) fn new(path: &Path, tensors: BTreeMap<String, TensorData>) -> Result<Self> {
+        for (name, data) in &tensors {
+            let finite = data.as_slice::<f32>().map_or(true, |values| values.iter().all(|value| value.is_finite()));
+            ensure!(finite, "`{}`: tensor `{name}` holds NaN or infinity", path.display());
         }
         Ok(Self { path: path.to_owned(), tensors })
     }

@@ -198,6 +198,11 @@ impl Checkpoint {
         self.files.keys().try_for_each(|file| self.bytes(file).map(drop))
     }
 
+    /// SHA-256 of the file of the weights, in hexadecimal digits.
+    pub fn model_hash(&self) -> Option<&str> {
+        self.files.get(MODEL).map(String::as_str)
+    }
+
     /// The weights.
     ///
     /// # Errors

@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::error::{Context, Result};
-use crate::predict::evaluation::Scores;
 use polyglow_data::file;
+
+use super::RunDirectory;
+use super::tensorboard::EventFile;
+use crate::error::{Context, Result, TrainError};
+use crate::predict::evaluation::Scores;
 
 /// The file, open for more records.
 pub struct Records {
@@ -19,16 +22,19 @@ pub struct Records {
     len: u64,
     /// Records that could not be written yet, as they will be.
     pending: Vec<u8>,
+    /// The same for TensorBoard.
+    events: Option<EventFile>,
 }
 
 impl Records {
-    /// Opens the file of a run that stands after `step`.
+    /// Opens the file of a run that stands after `step`, and writes TensorBoard's beside it if `tensorboard` says so.
     ///
     /// What will be made again is removed first: records of later steps, tests, and a line that was cut off in the middle.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn open(path: &Path, step: u64) -> Result<Self> {
+    pub fn open(run: &RunDirectory, step: u64, tensorboard: bool) -> Result<Self> {
+        let path = &run.metrics_path();
         let context = || cannot_write(path);
         let old = match fs::read(path) {
             Ok(old) => old,
@@ -46,7 +52,12 @@ impl Records {
         }
         let file = OpenOptions::new().create(true).append(true).open(path).with_context(context)?;
         let len = file.metadata().with_context(context)?.len();
-        Ok(Self { path: path.to_owned(), file, len, pending: Vec::new() })
+        let mut records = Self { path: path.to_owned(), file, len, pending: Vec::new(), events: None };
+        if tensorboard {
+            let events = EventFile::create(run, run.root(), &read(path)?);
+            records.events = events.inspect_err(without_events).ok();
+        }
+        Ok(records)
     }
 
     /// Adds the scores of a set: `kind` is `valid` or `test`.
@@ -70,6 +81,11 @@ impl Records {
         self.pending.extend(serde_json::to_vec(record)?);
         self.pending.push(b'\n');
         warn(self.flush());
+        if let Some(mut events) = self.events.take() {
+            let added = events.add(&serde_json::to_value(record)?);
+            // After a part of an event, TensorBoard would read no other.
+            self.events = added.inspect_err(without_events).ok().map(|()| events);
+        }
         Ok(())
     }
 
@@ -116,6 +132,12 @@ fn cannot_write(path: &Path) -> String {
     format!("cannot write `{}`", path.display())
 }
 
+fn without_events(error: &TrainError) {
+    tracing::warn!(
+        "{error}; training goes on without it: `polyglow report RUN --tensorboard DIR` makes it of all records"
+    );
+}
+
 fn warn(written: Result<()>) {
     if let Err(error) = written {
         tracing::warn!("{error}; the records are kept and written later");
@@ -140,13 +162,14 @@ mod tests {
     #[test]
     fn records_that_will_be_made_again_and_torn_lines_are_removed() {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let path = dir.path().join("metrics.jsonl");
+        let run = RunDirectory::new(dir.path());
+        let path = run.metrics_path();
         fs::write(
             &path,
             "{\"step\":1}\n{\"step\":2}\nnonsense\n{\"step\":3}\n{\"step\":2,\"kind\":\"test\"}\n{\"step\":1,\"lo",
         )
         .expect("it can be written");
-        Records::open(&path, 2).expect("it opens").write(&json!({"step": 4})).expect("it can be written");
+        Records::open(&run, 2, false).expect("it opens").write(&json!({"step": 4})).expect("it can be written");
         assert_eq!(fs::read_to_string(&path).expect("it is there"), "{\"step\":1}\n{\"step\":2}\n{\"step\":4}\n");
     }
 }

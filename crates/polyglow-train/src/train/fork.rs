@@ -1,5 +1,7 @@
 //! A new run that starts from the weights of another: fine-tuning, another schedule, another corpus.
 
+mod vocabulary;
+
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -12,6 +14,7 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{Task, parameter};
 use serde::{Deserialize, Serialize};
 
+use self::vocabulary::Vocabularies;
 use crate::config::{Config, Difference};
 use crate::error::{Context, Result, failed, usage, with_hint};
 use crate::plan::Plan;
@@ -24,7 +27,9 @@ use crate::train::{Optimizer, UpdateRule};
 use polyglow_data::file;
 
 /// What a model and its ids depend on, in the beginnings of keys.
-const FIXED: [&str; 2] = ["model.", "tokenizer."];
+const FIXED: [&str; 2] = ["model.", TOKENIZER];
+/// What only its ids depend on.
+const TOKENIZER: &str = "tokenizer.";
 /// What of it may change: it acts during training only.
 const FREE: [&str; 4] = ["model.dropout", "model.attention_dropout", "model.activation_dropout", "tokenizer.dropout"];
 
@@ -33,6 +38,18 @@ const HEAD: &str = "head.";
 
 /// What says in a run's directory that it is a fork, and of what: `origin.json`.
 const ORIGIN: &str = "origin.json";
+
+/// The weights that a new run starts from.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The directory of the run.
+    pub run: PathBuf,
+    /// `best`, `last`, `step-N`, `average` or `ema`.
+    pub checkpoint: String,
+    /// Whether the new run has a vocabulary of its own: the config's, instead of that of the old run. Tokens that both have
+    /// keep their weights.
+    pub new_vocabulary: bool,
+}
 
 /// `origin.json`.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -80,6 +97,7 @@ pub(super) struct Origin {
     tokenizers: Tokenizers,
     /// Whether the new model has another head.
     new_head: bool,
+    new_vocabulary: bool,
     found: Checkpoint,
     weights: Weights,
 }
@@ -91,14 +109,10 @@ impl Origin {
     /// # Errors
     /// There is no run in `run`, no such checkpoint in it, or it is `new` itself; `new` is a run that comes from somewhere
     /// else; the new config asks for another model or tokenizer (exit code 2).
-    pub(super) fn find(
-        run: &RunDirectory,
-        checkpoint: &str,
-        new: &RunDirectory,
-        config: &Config,
-    ) -> Result<Option<Self>> {
-        let absolute = path::absolute(run.root()).context("cannot find the current directory")?;
-        let source = Source { run: absolute, checkpoint: checkpoint.to_owned() };
+    pub(super) fn find(start: &Start, new: &RunDirectory, config: &Config) -> Result<Option<Self>> {
+        let Start { run, checkpoint, new_vocabulary } = start;
+        let absolute = path::absolute(run).context("cannot find the current directory")?;
+        let source = Source { run: absolute, checkpoint: checkpoint.clone() };
         let root = new.root().display();
         if !new.checkpoints(1).steps()?.is_empty() {
             return match Source::read(new)? {
@@ -113,29 +127,33 @@ impl Origin {
                 }
             };
         }
-        let run = RunDirectory::existing(run.root()).map_err(|error| {
+        let run = RunDirectory::existing(run).map_err(|error| {
             with_hint(error, "`--run OLD_RUN` names the run that a fork starts from, `--fork NEW_RUN` the new one")
         })?;
         let new_head = has_new_head(config, &run.config()?);
-        check_fits(config, &run, new_head)?;
+        check_fits(config, &run, new_head, *new_vocabulary)?;
         let tokenizers = run.tokenizers()?;
         let (found, weights) = run.weights(checkpoint)?;
         if weights.is_int8() {
             let error = failed!("`{}` has 8-bit matrices, which cannot be trained", found.path.display());
             return Err(with_hint(usage(error), "fork from the checkpoint that it was quantized from"));
         }
-        Ok(Some(Self { source, tokenizers, new_head, found, weights }))
+        Ok(Some(Self { source, tokenizers, new_head, new_vocabulary: *new_vocabulary, found, weights }))
     }
 
-    /// The tokenizers of the new run: those of the old one, but for the labels of a new head, which are `train`'s.
+    /// The tokenizers of the new run: those of the old one, but for the labels of a new head, which are `train`'s; none if it
+    /// is to have its own.
     ///
     /// # Errors
     /// The labels cannot be read.
-    pub(super) fn tokenizers(&self, config: &Config, train: &Corpus) -> Result<Tokenizers> {
-        if self.new_head && config.model.task().is_classification() {
-            return Ok(Tokenizers::with_labels(Arc::clone(&self.tokenizers.src), train)?);
+    pub(super) fn tokenizers(&self, config: &Config, train: &Corpus) -> Result<Option<Tokenizers>> {
+        if self.new_vocabulary {
+            return Ok(None);
         }
-        Ok(self.tokenizers.clone())
+        if self.new_head && config.model.task().is_classification() {
+            return Ok(Some(Tokenizers::with_labels(Arc::clone(&self.tokenizers.src), train)?));
+        }
+        Ok(Some(self.tokenizers.clone()))
     }
 
     /// Notes in the new run's directory where its weights come from, before it has any.
@@ -160,13 +178,15 @@ impl Origin {
         text: &TextHashes,
         rule: Box<dyn UpdateRule>,
     ) -> Result<()> {
-        let Self { found, mut weights, new_head, .. } = self;
+        let Self { found, mut weights, new_head, new_vocabulary, tokenizers: old, .. } = self;
         let config = &plan.config;
         let fresh = model_shape(plan, tokenizers)?.init(config.seed, &plan.device.clone().autodiff());
-        let model = if new_head {
+        let vocabularies = new_vocabulary.then_some(Vocabularies { old: &old, new: tokenizers });
+        let model = if new_head || new_vocabulary {
             let drawn: HashMap<String, TensorData> = parameter::read(&fresh).into_iter().collect();
-            let model = parameter::replace(fresh, |name, shape| match drawn.get(name) {
-                Some(values) if name.starts_with(HEAD) => Ok(values.clone()),
+            let model = parameter::replace(fresh, |name, shape| match (drawn.get(name), &vocabularies) {
+                (Some(values), _) if new_head && name.starts_with(HEAD) => Ok(values.clone()),
+                (Some(values), Some(vocabularies)) => vocabularies.carry(name, shape, values, &mut weights),
                 _ => weights.take(name, shape),
             })?;
             weights.finish()?;
@@ -178,10 +198,14 @@ impl Origin {
         let content = Content { model: parameter::read(&model), optimizer: optimizer.state(), ema: optimizer.ema() };
         let state = TrainState { text: Some(text.clone()), ..TrainState::default() };
         new.checkpoints(config.train.keep_last).save(&content, &state)?;
-        let carried = if new_head {
-            "the embedding, the layers and the tokenizer of the text; the head and its labels,"
-        } else {
-            "the weights and the tokenizers;"
+        let carried = match vocabularies.map(|vocabularies| vocabularies.shared()) {
+            Some((all, known)) => {
+                format!("the layers, and the embeddings of {known} of {all} tokens, the others are drawn;")
+            }
+            None if new_head => {
+                "the embedding, the layers and the tokenizer of the text; the head and its labels,".to_owned()
+            }
+            None => "the weights and the tokenizers;".to_owned(),
         };
         tracing::info!(
             "forked from `{}`, after step {}: carried over are {carried} the steps, the learning rate, the optimizer's \
@@ -199,10 +223,12 @@ fn has_new_head(config: &Config, old: &Config) -> bool {
 }
 
 /// Makes sure that the weights of `run` fit a config.
-fn check_fits(config: &Config, run: &RunDirectory, new_head: bool) -> Result<()> {
+fn check_fits(config: &Config, run: &RunDirectory, new_head: bool, new_vocabulary: bool) -> Result<()> {
     let fixed = |difference: &Difference| {
         let key = difference.key.as_str();
-        let free = FREE.contains(&key) || new_head && key == "model.head";
+        let free = FREE.contains(&key)
+            || new_head && key == "model.head"
+            || new_vocabulary && key.starts_with(TOKENIZER) && key != "tokenizer.shared";
         FIXED.iter().any(|fixed| key.starts_with(fixed)) && !free
     };
     let changes: Vec<String> = config
@@ -218,6 +244,6 @@ fn check_fits(config: &Config, run: &RunDirectory, new_head: bool) -> Result<()>
     Err(with_hint(
         usage(error),
         "a fork keeps the model and the tokenizer, but for dropout, and may teach labels to what found hidden tokens; set the \
-                           rest back",
+         rest back, or take the config's tokenizer with `--new-vocabulary`",
     ))
 }

@@ -2,6 +2,7 @@
 
 mod adafactor;
 mod adam;
+mod freeze;
 mod lion;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_model::parameter::ParamPath;
 
+pub(super) use self::freeze::freeze;
 use self::update::Update;
 use super::sums::WindowSums;
 use crate::config::{OptimizerKind, TrainConfig};

@@ -12,7 +12,7 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::Model;
 
-use super::fork::{self, Origin};
+use super::fork::{self, Origin, Start};
 use super::optimizer::{MakeRule, UpdateRule, rule};
 use super::resume::check_same_config;
 use super::{Ending, Stop, find_max_tokens, fit};
@@ -101,21 +101,14 @@ impl Training {
         Self::prepare_in(config, |_| Ok(text), RunDirectory::new(run.as_ref()), observer, |run, _| no_origin(run))
     }
 
-    /// As [`Self::prepare`], with the weights and the tokenizers of the checkpoint `checkpoint` of another run.
+    /// As [`Self::prepare`], with the weights of another run, and with its tokenizers if `start` does not say otherwise.
     ///
     /// # Errors
     /// As [`Self::prepare`]; there is no such run or checkpoint, or its weights fit another config.
-    pub fn fork(
-        config: Config,
-        from: impl AsRef<Path>,
-        checkpoint: &str,
-        run: impl AsRef<Path>,
-        observer: &mut dyn Observer,
-    ) -> Result<Self> {
+    pub fn fork(config: Config, start: &Start, run: impl AsRef<Path>, observer: &mut dyn Observer) -> Result<Self> {
         config.validate().map_err(usage)?;
-        let from = RunDirectory::new(from.as_ref());
         Self::prepare_in(config, Text::open, RunDirectory::new(run.as_ref()), observer, |run, config| {
-            Origin::find(&from, checkpoint, run, config)
+            Origin::find(start, run, config)
         })
     }
 

@@ -25,6 +25,7 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
         tracing::warn!("the run began on `{old}`; on `{new}` it continues with other dropout masks and other rounding");
     }
     old.device.clone_from(&config.device);
+    old.license.clone_from(&config.license);
     let differences = config.differences(&old)?;
     if differences.is_empty() {
         return Ok(());
@@ -63,6 +64,7 @@ fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
     old.save_every = new.save_every;
     old.keep_last = new.keep_last;
     old.max_skipped_steps = new.max_skipped_steps;
+    old.tensorboard = new.tensorboard;
     // Only one dictionary and hardly more than one model fit a tokenizer, wherever they lie.
     old.dictionary.clone_from(&new.dictionary);
     old.spm.clone_from(&new.spm);

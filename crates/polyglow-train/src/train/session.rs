@@ -14,7 +14,7 @@ use polyglow_data::prefetch::{BatchStream, Placed};
 use polyglow_data::sources::BatchSource;
 
 use super::monitor::Monitor;
-use super::optimizer::Optimizer;
+use super::optimizer::{Optimizer, freeze};
 use super::schedule::Schedule;
 use super::step::{Phase, StepConfig, step_across};
 use super::sums::{SumAcross, alone};
@@ -64,6 +64,7 @@ impl<'a, T: Task> Session<'a, T> {
         let device = training.plan.training_device()?;
         let checkpoints = training.run.checkpoints(config.train.keep_last);
         checkpoints.tidy(|name| name.starts_with("step-"))?;
+        model = freeze(model, &config.train.freeze)?;
         let mut optimizer = Optimizer::with_rule((training.rule)(&config.train), &config.train, &model);
         let (mut state, mut saved) = (TrainState::default(), None);
         if let Some(checkpoint) = checkpoints.newest()? {

@@ -61,7 +61,7 @@ fn train(place: &Path, max_skipped: u64, poisoned: &[u64], until: u64) -> polygl
     }));
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
     let mut batches = BatchStream::start(Arc::clone(task.source()), start)?;
-    let mut records = Records::open(&training.run.metrics_path(), session.state.step)?;
+    let mut records = Records::open(&training.run, session.state.step, false)?;
     while session.state.step < until {
         session.step(&mut batches, &mut Silent)?;
         if session.state.step.is_multiple_of(log_every) {

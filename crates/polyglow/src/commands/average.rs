@@ -36,8 +36,10 @@ pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
     let checkpoints = run.checkpoints(1);
     checkpoints.tidy(|name| name == NAME)?;
     let mut steps = checkpoints.steps()?;
-    // A fork begins with it, and its weights are another training's.
-    steps.retain(|step| *step > 0);
+    // A fork begins with step 0, whose weights are another training's; an imported run has nothing else.
+    if steps.len() > 1 {
+        steps.retain(|step| *step > 0);
+    }
     // What else was kept is an old `best`.
     let last = args.last.unwrap_or(steps.len().min(run.config()?.train.keep_last));
     ensure!(!steps.is_empty(), "no checkpoint in `{}`: nothing has been trained there yet", args.run.display());

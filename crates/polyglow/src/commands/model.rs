@@ -64,14 +64,7 @@ impl ModelArgs {
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn open_drawing(&self, samples: usize) -> anyhow::Result<Plan> {
-        if let Some(fixed) = self.overrides.iter().find(|set| !FREE_KEYS.iter().any(|free| set.starts_with(free))) {
-            let error = usage(anyhow!("`--set {fixed}`: the model was trained with that key and depends on it"));
-            let free = FREE_KEYS.map(|key| key.trim_end_matches(['.', '='])).join("`, `");
-            return Err(with_hint(
-                error,
-                format!("`--set` may change `{free}` here; for another model, train with the changed config"),
-            ));
-        }
+        check_free(&self.overrides, &FREE_KEYS)?;
         let mut overrides = self.overrides.clone();
         overrides.extend(self.beam_size.map(|beam_size| format!("search.beam_size={beam_size}")));
         let run = RunDirectory::existing(&self.run)?;
@@ -95,4 +88,18 @@ impl ModelArgs {
         }
         Ok(models)
     }
+}
+
+/// Makes sure that overrides change nothing that a trained model depends on: `free` is what keys may begin with.
+///
+/// # Errors
+/// One does (exit code 2).
+pub(crate) fn check_free(overrides: &[String], free: &[&str]) -> anyhow::Result<()> {
+    let Some(fixed) = overrides.iter().find(|set| !free.iter().any(|free| set.starts_with(free))) else {
+        return Ok(());
+    };
+    let error = usage(anyhow!("`--set {fixed}`: the model was trained with that key and depends on it"));
+    let free: Vec<&str> = free.iter().map(|key| key.trim_end_matches(['.', '='])).collect();
+    let free = free.join("`, `");
+    Err(with_hint(error, format!("`--set` may change `{free}` here; for another model, train with the changed config")))
 }

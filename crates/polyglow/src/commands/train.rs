@@ -5,7 +5,7 @@ mod finish;
 use std::path::PathBuf;
 
 use clap::Args;
-use polyglow_train::train::{Ending, Training};
+use polyglow_train::train::{Ending, Start, Training};
 
 use super::config::{ConfigArgs, default_run};
 use crate::inspection::inspect;
@@ -27,6 +27,9 @@ pub(crate) struct TrainArgs {
     /// The checkpoint whose weights a fork takes: `best`, `last`, `step-N`, `average` or `ema`
     #[arg(long, value_name = "NAME", default_value = "best", requires = "fork")]
     checkpoint: String,
+    /// A fork learns the vocabulary of its own config; tokens that the old run has keep their weights, others are drawn
+    #[arg(long, requires = "fork")]
+    new_vocabulary: bool,
     /// Show a dashboard in the terminal; its key `q` saves and stops, like Ctrl-C
     #[arg(long)]
     tui: bool,
@@ -42,7 +45,10 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
     let mut progress = Progress::new(screen);
     let run = args.run.clone().unwrap_or_else(|| default_run(&args.source.config));
     let mut training = match &args.fork {
-        Some(new) => Training::fork(config, run, &args.checkpoint, new, &mut progress)?,
+        Some(new) => {
+            let start = Start { run, checkpoint: args.checkpoint.clone(), new_vocabulary: args.new_vocabulary };
+            Training::fork(config, &start, new, &mut progress)?
+        }
         None => Training::prepare(config, run, &mut progress)?,
     };
     if training.is_new()? {

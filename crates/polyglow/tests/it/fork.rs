@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use polyglow_data::tokenizer::Tokenizer;
+use polyglow_train::predict::weights::Weights;
+
 use crate::program::Workplace;
 
 /// What a fork needs to be another training.
@@ -140,4 +143,52 @@ fn a_run_does_not_go_on_with_other_text_or_tokenizers() {
     // The test text decides nothing.
     fs::write(path("test.en"), "look zzz\n".repeat(4)).expect("it can be written");
     place.succeed(&longer);
+}
+
+/// The values of a parameter in a checkpoint.
+fn parameter(place: &Workplace, checkpoint: &str, name: &str, shape: &[usize]) -> Vec<f32> {
+    let path = place.path().join(checkpoint).join("model.safetensors");
+    let mut weights = Weights::read(&path).expect("it is there");
+    weights.take(name, shape).expect("it has the parameter").iter().collect()
+}
+
+#[test]
+fn frozen_parameters_stay_as_they_are_and_the_others_move() {
+    let place = Workplace::trained();
+    fork(&place, "new", &["--set", "train.freeze=[\"encoder\"]", "--set", "train.weight_decay=0.1"]);
+    for (name, shape, stays) in [
+        ("encoder.layers.0.feed_forward.inner.weight", &[8, 12][..], true),
+        ("encoder.layers.0.self_attention_residual.norm.gamma", &[8], true),
+        ("decoder.layers.0.feed_forward.inner.weight", &[8, 12], false),
+    ] {
+        let of = |checkpoint| parameter(&place, checkpoint, name, shape);
+        assert_eq!(of("new/checkpoints/step-0") == of("new/checkpoints/step-4"), stays, "{name}");
+    }
+    let unknown = ["train", "tiny.toml", "--run", "unknown", "--set", "train.freeze=[\"encoders\"]"];
+    let message = place.fail(2, &unknown);
+    assert!(message.contains("names `encoders`") && message.contains("src_embedding"), "{message}");
+}
+
+#[test]
+fn a_fork_with_another_vocabulary_keeps_what_it_knows_of_tokens_that_both_have() {
+    let place = Workplace::trained();
+    let old = Tokenizer::load(&place.path().join("run/tokenizer.json")).expect("it is there");
+    let known = parameter(&place, "run/checkpoints/best", "src_embedding.weight", &[old.vocab_size(), 8]);
+    place.write("train", &vec![("look aaa there".to_owned(), "aaa dort".to_owned()); 20]);
+    let fewer = ["--set", "tokenizer.vocab_size=9"];
+    let refused =
+        place.run(&[&["train", "tiny.toml", "--run", "run", "--fork", "new"][..], &FINE_TUNING, &fewer].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    let (_, stderr) = fork(&place, "new", &[&fewer[..], &["--new-vocabulary"]].concat());
+    let new = Tokenizer::load(&place.path().join("new/tokenizer.json")).expect("it was learned");
+    assert!(stderr.contains("the embeddings of 6 of 8 tokens"), "{stderr}");
+    let carried = parameter(&place, "new/checkpoints/step-0", "src_embedding.weight", &[new.vocab_size(), 8]);
+    for id in 0..new.vocab_size() as u32 {
+        let token = new.token(id).expect("it has a spelling");
+        let row = |values: &[f32], id: u32| values[id as usize * 8..][..8].to_vec();
+        match (0..old.vocab_size() as u32).find(|&id| old.token(id).as_ref() == Some(&token)) {
+            Some(old_id) => assert_eq!(row(&carried, id), row(&known, old_id), "{token}"),
+            None => assert!(["there", "dort"].contains(&&*token), "{token}"),
+        }
+    }
 }

@@ -47,8 +47,13 @@ fn a_run_of_format_1_is_read_used_and_continued() {
 #[test]
 fn every_tensor_is_documented() {
     let place = Workplace::new();
-    let overrides =
-        ["model.position=learned", "model.activation=swiglu", "model.norm=pre", "model.tie_embeddings=none"];
+    let overrides = [
+        "model.position=learned",
+        "model.activation=swiglu",
+        "model.norm=pre",
+        "model.tie_embeddings=none",
+        "model.output_bias=true",
+    ];
     place.train("run", &overrides);
     let path = place.path().join("run/checkpoints/last/model.safetensors");
     let weights = polyglow_train::predict::weights::Weights::read(&path).expect("it was written");
@@ -66,6 +71,6 @@ fn every_tensor_is_documented() {
     }
     assert_eq!(
         weights.rest().count(),
-        document.matches("`encoder.").count() + document.matches("`decoder.").count() + 5
+        document.matches("`encoder.").count() + document.matches("`decoder.").count() + 6
     );
 }

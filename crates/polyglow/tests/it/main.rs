@@ -11,6 +11,7 @@ mod cli;
 mod dashboard;
 mod disk;
 mod embeddings;
+mod export;
 mod fork;
 mod formats;
 mod info;

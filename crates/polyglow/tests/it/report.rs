@@ -41,3 +41,23 @@ fn a_page_holds_all_runs_and_needs_nothing_else() {
     let message = place.fail(1, &["report", "nowhere"]);
     assert!(message.contains("no run in `nowhere`"), "{message}");
 }
+
+#[test]
+fn tensorboard_gets_every_record_once_from_a_run_that_was_resumed() {
+    let place = Workplace::new();
+    let events = "events.out.tfevents.0000000000.polyglow";
+    let read = |dir: &str| fs::read(place.path().join(dir).join(events)).expect("it was written");
+    place.train("run", &["train.tensorboard=true", "train.max_steps=3"]);
+    let half = read("run");
+    place.train("run", &["train.tensorboard=true"]);
+    let whole = read("run");
+    assert!(whole.len() > half.len());
+    // Made of the records, each of which is there once, it is the same file.
+    place.succeed(&["report", "run", "--tensorboard", "events"]);
+    assert_eq!(read("events"), whole);
+    place.train("other", &[]);
+    assert!(!place.path().join("other").join(events).exists());
+    place.succeed(&["report", "run", "other", "--tensorboard", "both"]);
+    assert_eq!(read("both/run"), whole);
+    assert!(!read("both/other").is_empty());
+}

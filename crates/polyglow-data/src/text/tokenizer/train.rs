@@ -73,7 +73,7 @@ impl Tokenizers {
         }
         match &config.path {
             Some(path) if path.is_dir() => return Self::load(path),
-            Some(path) => return Ok(Self::shared(Tokenizer::load(path)?)),
+            Some(path) => return Ok(Self::shared(Tokenizer::adopt(path)?)),
             None => {}
         }
         if config.shared {
@@ -93,7 +93,7 @@ impl Tokenizers {
     fn of_labeled(config: &TokenizerConfig, corpus: &Corpus, progress: &mut Progress) -> Result<Self, DataError> {
         let src = match &config.path {
             Some(path) if path.is_dir() => return Self::load(path),
-            Some(path) => Tokenizer::load(path)?,
+            Some(path) => Tokenizer::adopt(path)?,
             None => Tokenizer::train(config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?,
         };
         Self::with_labels(Arc::new(src), corpus)

@@ -45,6 +45,8 @@ pub struct TransformerShape {
     pub position: Position,
     /// Shared embedding matrices.
     pub tie_embeddings: TieEmbeddings,
+    /// Whether the output projection has a bias.
+    pub output_bias: bool,
     /// In what matrix products are computed while the model is trained.
     pub precision: Precision,
 }
@@ -75,6 +77,7 @@ impl ModelConfig {
             norm: self.norm,
             position: self.position,
             tie_embeddings: self.tie_embeddings,
+            output_bias: self.output_bias,
             precision: Precision::F32,
         };
         config.validate()?;
@@ -141,8 +144,9 @@ impl TransformerShape {
     /// polyglow-kernels or without.
     ///
     /// With kernels: per position 8 `d_model` in an encoder layer and 12 in a decoder layer (inputs of projections,
-    /// queries, keys, values, standardized sums); `d_ff`, or 2 of it with GELU and 4 with SwiGLU; an attention weight
-    /// per head and key; and in the loss the target vocabulary for some hundred positions. Without: 12 and 19
+    /// queries, keys, values, standardized sums); `d_ff`, or 2 of it with GELU or Swish and 4 with SwiGLU; an attention
+    /// weight per head and key; and in the loss the target vocabulary for some hundred positions, or at every position
+    /// with a bias of the output. Without: 12 and 19
     /// `d_model`, and one more for each dropout mask; 2 or 4 `d_ff`; 2 attention weights; and 3 times the vocabulary at
     /// every position. To both come 2 `d_model` in the embedding.
     pub(crate) fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
@@ -154,8 +158,8 @@ impl TransformerShape {
         let hidden = d_ff
             * match self.activation {
                 Activation::Relu if kernels => 1,
-                Activation::Gelu if kernels => 2,
-                Activation::Relu | Activation::Gelu if !kernels => 2,
+                Activation::Gelu | Activation::Swish if kernels => 2,
+                Activation::Relu | Activation::Gelu | Activation::Swish if !kernels => 2,
                 _ => 4,
             };
         let heads = num_heads * if kernels { 1 } else { 2 + u64::from(self.attention_dropout > 0.0) };
@@ -164,7 +168,7 @@ impl TransformerShape {
         let decoder =
             tgt * (of_decoder * d_model + 3 * mask + hidden + heads * (tgt_len + src_len)) + 2 * src * d_model;
         let embeddings = (src + tgt) * (2 * d_model + mask);
-        let loss = loss_numbers(tgt, self.tgt_vocab_size, kernels);
+        let loss = loss_numbers(tgt, self.tgt_vocab_size, kernels && !self.output_bias);
         count(self.num_encoder_layers) * encoder + count(self.num_decoder_layers) * decoder + embeddings + loss
     }
 }

@@ -22,6 +22,10 @@ impl ModuleMapper for Update<'_> {
         let index = self.index;
         self.index += 1;
         param.map(|value| {
+            // Frozen.
+            if !value.is_require_grad() {
+                return value;
+            }
             let shape = value.dims();
             let strategy = value.gradient_checkpointing_strategy();
             let updated = Tensor::from_inner(self.update(index, value.inner().reshape([-1])).reshape(shape));

@@ -39,8 +39,12 @@ pub(super) fn tokenizers(
     if let Some(known) = known {
         return Ok(known);
     }
-    let tokenizers = match origin {
+    let carried = match origin {
         Some(origin) => origin.tokenizers(config, &text.train)?,
+        None => None,
+    };
+    let tokenizers = match carried {
+        Some(tokenizers) => tokenizers,
         None => Tokenizers::train(&config.tokenizer, &text.train, &mut |stage, count| tell(observer, stage, count))?,
     };
     let fitting = text.fit(run, tokenizers)?;

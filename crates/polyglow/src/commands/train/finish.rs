@@ -48,7 +48,7 @@ fn test(
         let how = if task == Task::Translation { format!(", with beam {beam_size}") } else { String::new() };
         writeln!(out, "testing `{path}`, of step {step}{how}")?;
     }
-    let mut records = Records::open(&run.metrics_path(), u64::MAX)?;
+    let mut records = Records::open(run, u64::MAX, config.train.tensorboard)?;
     for name in test_names {
         let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, Split::Test(name))?)?;
         let mut activity = Activity::new();

@@ -1,0 +1,99 @@
+//! From a SentencePiece model to a `tokenizer.json` that cuts text in the same way.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use prost::Message;
+use serde_json::{Value as Json, json};
+
+use super::SPACE;
+use super::proto::{Model, ModelKind, Normalizer, Piece, PieceKind, Trainer};
+use crate::special::TOKENS;
+
+/// The `tokenizer.json` of a model.
+///
+/// # Errors
+/// Says what is wrong with the model, or which of its properties has no counterpart.
+pub(in super::super) fn read(model: &[u8]) -> Result<Json, String> {
+    let model = Model::decode(model)
+        .map_err(|error| format!("it is no SentencePiece model, or damaged or cut off: {error}"))?;
+    // They follow the pieces: without them, a model that was cut off between two pieces would pass for a smaller one.
+    let (Some(trainer), Some(normalizer)) = (&model.trainer, &model.normalizer) else {
+        return Err("it is no SentencePiece model, or cut off: trainer or normalizer are missing".to_owned());
+    };
+    check(trainer, normalizer)?;
+    let pieces =
+        model.pieces.into_iter().filter_map(|piece| scored(piece).transpose()).collect::<Result<Vec<_>, _>>()?;
+    if pieces.is_empty() {
+        return Err("it is no SentencePiece model: it has no pieces".to_owned());
+    }
+    Ok(tokenizer(&pieces, normalizer))
+}
+
+/// Refuses what a `tokenizer.json` does not express.
+fn check(trainer: &Trainer, normalizer: &Normalizer) -> Result<(), String> {
+    let kind = trainer.kind.map_or(Ok(ModelKind::Unigram), ModelKind::try_from);
+    let reason = match kind.map_err(|_| "it is a SentencePiece model of an unknown kind")? {
+        ModelKind::Bpe => "it is a SentencePiece model of byte pair encoding",
+        ModelKind::Word => "it is a SentencePiece model of words",
+        ModelKind::Char => "it is a SentencePiece model of characters",
+        ModelKind::Unigram if trainer.byte_fallback() => "it falls back to bytes",
+        ModelKind::Unigram if trainer.treat_whitespace_as_suffix() => "it puts spaces behind words",
+        ModelKind::Unigram if !normalizer.add_dummy_prefix() => "it puts no space before a text",
+        ModelKind::Unigram if !normalizer.escape_whitespaces() => "it does not write spaces as `▁`",
+        ModelKind::Unigram => return Ok(()),
+    };
+    Err(format!("{reason}; only unigram models with a space before the text, and without bytes, can be read"))
+}
+
+/// A piece and its score; none if it stands for no text.
+fn scored(piece: Piece) -> Result<Option<(String, f32)>, String> {
+    match piece.kind.map(PieceKind::try_from) {
+        None | Some(Ok(PieceKind::Normal)) => {}
+        Some(Ok(PieceKind::UserDefined)) => {
+            return Err("it has pieces that are defined by hand, which are never cut; they cannot be read".to_owned());
+        }
+        Some(Err(_)) => return Err("a piece of it is of an unknown kind".to_owned()),
+        Some(Ok(_)) => return Ok(None),
+    }
+    let score = piece.score();
+    let text = piece.text.ok_or("a piece of it has no text")?;
+    if !score.is_finite() {
+        return Err(format!("the score of the piece `{text}` is {score}"));
+    }
+    Ok(Some((text, score)))
+}
+
+/// The steps that leave one space of several, and none at the end; those at the beginning become the space before the text.
+pub(super) fn single_spaces() -> [Json; 2] {
+    [
+        json!({"type": "Strip", "strip_left": false, "strip_right": true}),
+        json!({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": SPACE}),
+    ]
+}
+
+/// Pieces behind the four marks.
+fn tokenizer(pieces: &[(String, f32)], normalizer: &Normalizer) -> Json {
+    let mut steps = Vec::new();
+    if !normalizer.charsmap().is_empty() {
+        steps.push(json!({"type": "Precompiled", "precompiled_charsmap": STANDARD.encode(normalizer.charsmap())}));
+    }
+    if normalizer.remove_extra_whitespaces() {
+        steps.extend(single_spaces());
+    }
+    let normalizer = if steps.is_empty() { Json::Null } else { json!({"type": "Sequence", "normalizers": steps}) };
+    let space = json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": true});
+    let mark = |(id, token): (usize, &&str)| {
+        json!({
+            "id": id, "content": token, "special": true,
+            "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+        })
+    };
+    let marks = TOKENS.iter().map(|mark| json!([mark, 0.0]));
+    let vocab: Vec<Json> = marks.chain(pieces.iter().map(|(piece, score)| json!([piece, score]))).collect();
+    json!({
+        "version": "1.0", "truncation": null, "padding": null,
+        "added_tokens": TOKENS.iter().enumerate().map(mark).collect::<Vec<_>>(),
+        "normalizer": normalizer, "pre_tokenizer": space.clone(), "post_processor": null, "decoder": space,
+        "model": {"type": "Unigram", "unk_id": 3, "byte_fallback": false, "vocab": vocab},
+    })
+}

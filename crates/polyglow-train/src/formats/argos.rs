@@ -1,0 +1,106 @@
+//! Argos Translate's packages, which LibreTranslate installs: CTranslate2's model and a SentencePiece model in a zip archive.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde_json::json;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+use super::card;
+use super::portable::Portable;
+use crate::error::{Context, Result, failed, usage, with_hint};
+
+/// The version of a package; Argos takes a newer one for an update.
+const VERSION: &str = "1.0";
+/// The oldest Argos Translate that reads it.
+const ARGOS: &str = "1.9.0";
+
+/// Makes sure that a model can be a package.
+///
+/// # Errors
+/// The languages are not known, or the tokenizer is none of SentencePiece's (exit code 2).
+pub(super) fn check(model: &Portable) -> Result<()> {
+    if card::languages(&model.config).is_none() {
+        let error = usage(failed!("a package of Argos names its languages, and the run's config has none"));
+        return Err(with_hint(error, "name them with `--set data.src=en --set data.tgt=de`"));
+    }
+    if !model.tokenizers.is_shared() {
+        let error = usage(failed!("a package of Argos has one SentencePiece model, and this model has two tokenizers"));
+        return Err(with_hint(error, "train with `tokenizer.shared = true`, or take `--to ctranslate2`"));
+    }
+    sentencepiece(model).map(drop)
+}
+
+fn sentencepiece(model: &Portable) -> Result<Vec<u8>> {
+    let advice = "train with `tokenizer.kind = \"unigram\"`, or take `--to ctranslate2`";
+    // Argos gives the model SentencePiece's spellings, which are those of its vocabulary with unigram models only.
+    model.tokenizers.src.to_unigram().map_err(|error| with_hint(usage(error), advice))
+}
+
+/// Packs what is in `parts`, a model of CTranslate2, into an archive in `dir`.
+///
+/// # Errors
+/// As [`check`]; the disk refuses.
+pub(super) fn pack(model: &Portable, readme: &str, parts: &Path, dir: &Path) -> Result<()> {
+    let (src, tgt) = card::languages(&model.config).unwrap_or_default();
+    let name = format!("translate-{src}_{tgt}-{}", VERSION.replace('.', "_"));
+    let metadata = json!({
+        "package_version": VERSION, "argos_version": ARGOS,
+        "from_code": src, "from_name": language(&src), "to_code": tgt, "to_name": language(&tgt),
+    });
+    let path = dir.join(format!("{name}.argosmodel"));
+    let write = || -> Result<()> {
+        // Without compression, which saves little on weights. Entries are dated 1980: the same content gives the same archive.
+        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
+        let mut archive = ZipWriter::new(File::create(&path)?);
+        let texts = [
+            ("metadata.json", metadata.to_string().into_bytes()),
+            ("README.md", readme.as_bytes().to_vec()),
+            ("sentencepiece.model", sentencepiece(model)?),
+        ];
+        // All entries are in one folder: the archive is unpacked among others.
+        for (file, content) in texts {
+            archive.start_file(format!("{name}/{file}"), options)?;
+            archive.write_all(&content)?;
+        }
+        for file in ["config.json", "model.bin", "shared_vocabulary.json"] {
+            archive.start_file(format!("{name}/model/{file}"), options)?;
+            io::copy(&mut File::open(parts.join(file))?, &mut archive)?;
+        }
+        Ok(archive.finish()?.sync_all()?)
+    };
+    write().with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// The English name of a language, where it is a common one; its code otherwise.
+fn language(code: &str) -> &str {
+    const NAMES: [(&str, &str); 24] = [
+        ("ar", "Arabic"),
+        ("cs", "Czech"),
+        ("da", "Danish"),
+        ("de", "German"),
+        ("el", "Greek"),
+        ("en", "English"),
+        ("es", "Spanish"),
+        ("fi", "Finnish"),
+        ("fr", "French"),
+        ("he", "Hebrew"),
+        ("hi", "Hindi"),
+        ("hu", "Hungarian"),
+        ("it", "Italian"),
+        ("ja", "Japanese"),
+        ("ko", "Korean"),
+        ("nl", "Dutch"),
+        ("pl", "Polish"),
+        ("pt", "Portuguese"),
+        ("ru", "Russian"),
+        ("sv", "Swedish"),
+        ("tr", "Turkish"),
+        ("uk", "Ukrainian"),
+        ("vi", "Vietnamese"),
+        ("zh", "Chinese"),
+    ];
+    NAMES.iter().find(|(known, _)| *known == code).map_or(code, |(_, name)| name)
+}

@@ -1,0 +1,39 @@
+//! What Hugging Face's MarianMT and Pegasus call our parts.
+
+use crate::formats::part::{Block, Part};
+
+/// The names of a part, without `weight` and `bias`; several where ours are side by side in one matrix.
+pub(super) fn names(part: Part) -> Vec<String> {
+    let Part { stack, layer, block } = part;
+    let stack = stack.name();
+    let places: &[&str] = match block {
+        Block::SelfAttention => &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+        Block::SelfOutput => &["self_attn.out_proj"],
+        Block::SelfNorm => &["self_attn_layer_norm"],
+        Block::CrossQuery => &["encoder_attn.q_proj"],
+        Block::CrossKeyValue => &["encoder_attn.k_proj", "encoder_attn.v_proj"],
+        Block::CrossOutput => &["encoder_attn.out_proj"],
+        Block::CrossNorm => &["encoder_attn_layer_norm"],
+        Block::Inner => &["fc1"],
+        // No model that is written here has a gate.
+        Block::Gate => &["gate"],
+        Block::Outer => &["fc2"],
+        Block::FeedForwardNorm => &["final_layer_norm"],
+        Block::LastNorm => return vec![format!("model.{stack}.layer_norm")],
+    };
+    places.iter().map(|place| format!("model.{stack}.layers.{layer}.{place}")).collect()
+}
+
+/// The embedding of both sides.
+pub(super) const SHARED: &str = "model.shared.weight";
+/// The embedding of the source.
+pub(super) const SRC_EMBEDDING: &str = "model.encoder.embed_tokens.weight";
+/// The embedding of the target.
+pub(super) const TGT_EMBEDDING: &str = "model.decoder.embed_tokens.weight";
+/// The output projection, if it is a matrix of its own.
+pub(super) const OUTPUT: &str = "lm_head.weight";
+/// What is added to the scores, `[1, vocab_size]`.
+pub(super) const OUTPUT_BIAS: &str = "final_logits_bias";
+/// Fixed tables, which are made anew.
+pub(super) const POSITIONS: [&str; 2] =
+    ["model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"];

@@ -1,0 +1,190 @@
+//! Our model as the files of MarianMT or Pegasus.
+
+use polyglow_model::search::{LengthPenalty, SearchMethod};
+use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerShape};
+use serde_json::{Value, json};
+
+use super::name::{OUTPUT, OUTPUT_BIAS, POSITIONS, SHARED, SRC_EMBEDDING, TGT_EMBEDDING, names};
+use super::stack::activation;
+use crate::error::{Result, TrainError, failed, usage, with_hint};
+use crate::formats::array::{Array, Arrays};
+use crate::formats::part::{Role, parts, reorder, sines_first, tgt_embedding};
+use crate::formats::portable::{NEVER, Portable};
+use crate::formats::sinusoids::sinusoids;
+
+/// The classes that have the mathematics of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Norms behind the sublayers.
+    Marian,
+    /// Norms before them.
+    Pegasus,
+}
+
+impl Class {
+    /// The class for a model.
+    ///
+    /// # Errors
+    /// There is none (exit code 2): the reason, and the format that takes it.
+    pub(super) fn of(shape: &TransformerShape) -> Result<Self> {
+        let refused = |reason: &str| -> TrainError {
+            let error = failed!("Hugging Face has no class for this model: {reason}");
+            with_hint(usage(error), "`--to ctranslate2` takes every encoder-decoder Transformer")
+        };
+        if shape.position != Position::Sinusoidal {
+            return Err(refused("its positions are not sinusoidal"));
+        }
+        match (shape.activation, shape.norm, shape.tie_embeddings) {
+            (Activation::Swiglu, ..) => Err(refused("its feed-forward blocks are gated (`\"swiglu\"`)")),
+            (_, Norm::Post, _) => Ok(Self::Marian),
+            (_, Norm::Pre, TieEmbeddings::All) => Ok(Self::Pegasus),
+            (_, Norm::Pre, _) => Err(refused(
+                "with `norm = \"pre\"` it is Pegasus, which shares all embeddings (`tie_embeddings = \"all\"`)",
+            )),
+        }
+    }
+}
+
+/// The number of rows of both embeddings: transformers 4 wants as many for the source as for the target.
+pub(super) fn vocab_size(shape: &TransformerShape) -> usize {
+    shape.src_vocab_size.max(shape.tgt_vocab_size)
+}
+
+/// The tensors by the names of transformers.
+///
+/// # Errors
+/// A parameter is missing.
+pub(super) fn tensors(arrays: &Arrays, shape: &TransformerShape) -> Result<Arrays> {
+    let mut ours = arrays.clone();
+    reorder(&mut ours, shape, &sines_first(shape.d_model))?;
+    let mut theirs = Arrays::default();
+    for part in parts(shape) {
+        let names = names(part);
+        let [first, second] = part.parameters();
+        let (first, second) = (ours.get(&first)?, ours.get(&second)?);
+        if part.block.role() == Role::Norm {
+            theirs.put(format!("{}.weight", names[0]), first.clone());
+            theirs.put(format!("{}.bias", names[0]), second.clone());
+            continue;
+        }
+        let both = first.split(names.len()).into_iter().zip(second.split(names.len()));
+        for (name, (weight, bias)) in names.iter().zip(both) {
+            theirs.put(format!("{name}.weight"), weight.transposed());
+            theirs.put(format!("{name}.bias"), bias);
+        }
+    }
+    // Rows of zeros, which are never chosen, fill the smaller side.
+    let size = vocab_size(shape);
+    let filled = |table: &Array| {
+        let rows: Vec<_> = (0..size).map(|row| (row < table.height()).then_some(row)).collect();
+        table.rows(&rows)
+    };
+    if shape.tie_embeddings == TieEmbeddings::All {
+        theirs.put(SHARED, filled(ours.get("src_embedding.weight")?));
+    } else {
+        theirs.put(SRC_EMBEDDING, filled(ours.get("src_embedding.weight")?));
+        theirs.put(TGT_EMBEDDING, filled(ours.get(tgt_embedding(shape))?));
+    }
+    if shape.tie_embeddings == TieEmbeddings::None {
+        theirs.put(OUTPUT, filled(&ours.get("output.weight")?.transposed()));
+    }
+    let mut bias = match ours.0.get("output_bias") {
+        Some(bias) => bias.values.clone(),
+        None => vec![0.0; shape.tgt_vocab_size],
+    };
+    bias.resize(size, NEVER);
+    theirs.put(OUTPUT_BIAS, Array::matrix(bias, [1, size]));
+    if shape.norm == Norm::Pre {
+        // transformers 4 warns of Pegasus without its tables, which it makes itself.
+        let table = sinusoids(positions(shape), shape.d_model).columns(&sines_first(shape.d_model));
+        for name in POSITIONS {
+            theirs.put(name, table.clone());
+        }
+    }
+    Ok(theirs)
+}
+
+/// The most positions that a text may have there; programs that do not make tables longer need room for an output.
+fn positions(shape: &TransformerShape) -> usize {
+    shape.max_len.max(512)
+}
+
+/// `config.json`.
+pub(super) fn config(model: &Portable, shape: &TransformerShape, class: Class) -> Value {
+    let marks = model.tokenizers.tgt.special();
+    let size = vocab_size(shape);
+    let mut config = json!({
+        "architectures": [match class {
+            Class::Marian => "MarianMTModel",
+            Class::Pegasus => "PegasusForConditionalGeneration",
+        }],
+        "model_type": match class { Class::Marian => "marian", Class::Pegasus => "pegasus" },
+        "is_encoder_decoder": true,
+        "vocab_size": size,
+        "d_model": shape.d_model,
+        "encoder_layers": shape.num_encoder_layers,
+        "decoder_layers": shape.num_decoder_layers,
+        "encoder_attention_heads": shape.num_heads,
+        "decoder_attention_heads": shape.num_heads,
+        "encoder_ffn_dim": shape.d_ff,
+        "decoder_ffn_dim": shape.d_ff,
+        "activation_function": activation(shape.activation),
+        "scale_embedding": true,
+        "max_position_embeddings": positions(shape),
+        "dropout": shape.dropout,
+        "attention_dropout": shape.attention_dropout,
+        "activation_dropout": shape.activation_dropout,
+        "dtype": "float32",
+        "torch_dtype": "float32",
+        "pad_token_id": marks.pad,
+        "bos_token_id": marks.bos,
+        "eos_token_id": marks.eos,
+        "forced_eos_token_id": marks.eos,
+        "decoder_start_token_id": marks.bos,
+        "tie_word_embeddings": shape.tie_embeddings != TieEmbeddings::None,
+    });
+    if class == Class::Marian {
+        config["decoder_vocab_size"] = size.into();
+        config["static_position_embeddings"] = true.into();
+        config["normalize_before"] = false.into();
+        config["share_encoder_decoder_embeddings"] = (shape.tie_embeddings == TieEmbeddings::All).into();
+    }
+    config
+}
+
+/// `generation_config.json`: search as the run's config has it, as far as transformers can.
+pub(super) fn generation(model: &Portable, shape: &TransformerShape) -> Value {
+    let (marks, search) = (model.tokenizers.tgt.special(), &model.config.search);
+    if search.length_penalty == LengthPenalty::Wu || search.diversity_groups > 1 {
+        tracing::warn!(
+            "transformers has neither `search.length_penalty = \"wu\"` nor groups of beams: it searches otherwise"
+        );
+    }
+    let mut generation = json!({
+        "pad_token_id": marks.pad,
+        "bos_token_id": marks.bos,
+        "eos_token_id": marks.eos,
+        "forced_eos_token_id": marks.eos,
+        "decoder_start_token_id": marks.bos,
+        "num_beams": search.beam_size,
+        // A search ends when the beam is full of ends, as ours does.
+        "early_stopping": search.beam_size > 1,
+        "length_penalty": if search.length_penalty == LengthPenalty::None { 0.0 } else { search.length_alpha },
+        // Ours is a multiple of the source's length; there is one number for all lengths there.
+        "max_length": positions(shape),
+        // Neither may come out: our search does not look at them.
+        "bad_words_ids": [[marks.pad], [marks.bos]],
+        "renormalize_logits": true,
+        "no_repeat_ngram_size": search.no_repeat_ngram,
+        "repetition_penalty": search.repetition_penalty,
+    });
+    if search.method == SearchMethod::Sample {
+        generation["do_sample"] = true.into();
+        generation["num_beams"] = 1.into();
+        generation["early_stopping"] = false.into();
+        generation["temperature"] = search.temperature.into();
+        generation["top_k"] = search.top_k.into();
+        generation["top_p"] = search.top_p.into();
+    }
+    generation
+}

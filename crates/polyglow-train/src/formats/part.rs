@@ -1,0 +1,285 @@
+//! The parts of an encoder-decoder Transformer: what our names are, and which axes are of the residual stream.
+//!
+//! Each format says what it calls a [`Part`]; nothing else of it needs to know how our layers are made.
+
+use polyglow_model::{Activation, Arch, ModelConfig, Norm, Position, Precision, TieEmbeddings, TransformerShape};
+
+use super::array::{Array, Arrays};
+use crate::error::Result;
+
+/// The encoder or the decoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stack {
+    Encoder,
+    Decoder,
+}
+
+/// What a part is, within its layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Block {
+    /// Query, key and value side by side.
+    SelfAttention,
+    SelfOutput,
+    SelfNorm,
+    CrossQuery,
+    /// Key and value side by side.
+    CrossKeyValue,
+    CrossOutput,
+    CrossNorm,
+    Inner,
+    Gate,
+    Outer,
+    FeedForwardNorm,
+    /// The norm behind the last layer, which is in no layer.
+    LastNorm,
+}
+
+/// What kind of numbers a part has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A linear map that reads the residual stream.
+    Reads,
+    /// A linear map that writes to it.
+    Writes,
+    /// A norm over it.
+    Norm,
+}
+
+/// A linear map or a norm of a layer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) stack: Stack,
+    pub(crate) layer: usize,
+    pub(crate) block: Block,
+}
+
+impl Stack {
+    pub(crate) const BOTH: [Self; 2] = [Self::Encoder, Self::Decoder];
+
+    /// In the names of parameters.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Encoder => "encoder",
+            Self::Decoder => "decoder",
+        }
+    }
+
+    /// In the names of embeddings and positions.
+    pub(crate) fn side(self) -> &'static str {
+        match self {
+            Self::Encoder => "src",
+            Self::Decoder => "tgt",
+        }
+    }
+
+    pub(crate) fn num_layers(self, shape: &TransformerShape) -> usize {
+        match self {
+            Self::Encoder => shape.num_encoder_layers,
+            Self::Decoder => shape.num_decoder_layers,
+        }
+    }
+}
+
+impl Block {
+    /// In the names of parameters.
+    fn name(self) -> &'static str {
+        match self {
+            Self::SelfAttention => "self_attention.qkv",
+            Self::SelfOutput => "self_attention.output",
+            Self::SelfNorm => "self_attention_residual.norm",
+            Self::CrossQuery => "cross_attention.query",
+            Self::CrossKeyValue => "cross_attention.key_value",
+            Self::CrossOutput => "cross_attention.output",
+            Self::CrossNorm => "cross_attention_residual.norm",
+            Self::Inner => "feed_forward.inner",
+            Self::Gate => "feed_forward.gate",
+            Self::Outer => "feed_forward.outer",
+            Self::FeedForwardNorm => "feed_forward_residual.norm",
+            Self::LastNorm => "norm",
+        }
+    }
+
+    pub(crate) fn role(self) -> Role {
+        match self {
+            Self::SelfAttention | Self::CrossQuery | Self::CrossKeyValue | Self::Inner | Self::Gate => Role::Reads,
+            Self::SelfOutput | Self::CrossOutput | Self::Outer => Role::Writes,
+            Self::SelfNorm | Self::CrossNorm | Self::FeedForwardNorm | Self::LastNorm => Role::Norm,
+        }
+    }
+}
+
+impl Part {
+    /// What its parameters' names begin with.
+    pub(crate) fn name(self) -> String {
+        let Self { stack, layer, block } = self;
+        match block {
+            Block::LastNorm => format!("{}.{}", stack.name(), block.name()),
+            _ => format!("{}.layers.{layer}.{}", stack.name(), block.name()),
+        }
+    }
+
+    /// The names of its two parameters: of a linear map matrix and bias, of a norm factor and summand.
+    pub(crate) fn parameters(self) -> [String; 2] {
+        let leaves = if self.block.role() == Role::Norm { ["gamma", "beta"] } else { ["weight", "bias"] };
+        leaves.map(|leaf| format!("{}.{leaf}", self.name()))
+    }
+
+    /// Inputs and outputs of its linear map; of a norm nothing and its width.
+    pub(crate) fn size(self, shape: &TransformerShape) -> [usize; 2] {
+        let (d_model, d_ff) = (shape.d_model, shape.d_ff);
+        match self.block {
+            Block::SelfAttention => [d_model, 3 * d_model],
+            Block::CrossKeyValue => [d_model, 2 * d_model],
+            Block::SelfOutput | Block::CrossQuery | Block::CrossOutput => [d_model, d_model],
+            Block::Inner | Block::Gate => [d_model, d_ff],
+            Block::Outer => [d_ff, d_model],
+            Block::SelfNorm | Block::CrossNorm | Block::FeedForwardNorm | Block::LastNorm => [0, d_model],
+        }
+    }
+}
+
+/// All linear maps and norms of the layers.
+pub(crate) fn parts(shape: &TransformerShape) -> Vec<Part> {
+    use Block::{
+        CrossKeyValue, CrossNorm, CrossOutput, CrossQuery, FeedForwardNorm, Gate, Inner, LastNorm, Outer,
+        SelfAttention, SelfNorm, SelfOutput,
+    };
+
+    let mut found = Vec::new();
+    for stack in Stack::BOTH {
+        let mut blocks = vec![SelfAttention, SelfOutput, SelfNorm];
+        if stack == Stack::Decoder {
+            blocks.extend([CrossQuery, CrossKeyValue, CrossOutput, CrossNorm]);
+        }
+        blocks.extend([Inner, Outer, FeedForwardNorm]);
+        if shape.activation == Activation::Swiglu {
+            blocks.push(Gate);
+        }
+        for layer in 0..stack.num_layers(shape) {
+            found.extend(blocks.iter().map(|&block| Part { stack, layer, block }));
+        }
+        if shape.norm == Norm::Pre {
+            found.push(Part { stack, layer: 0, block: LastNorm });
+        }
+    }
+    found
+}
+
+/// The names of the embeddings, the source's first; one if all are tied.
+pub(crate) fn embeddings(shape: &TransformerShape) -> Vec<&'static str> {
+    if shape.tie_embeddings == TieEmbeddings::All {
+        vec!["src_embedding.weight"]
+    } else {
+        vec!["src_embedding.weight", "tgt_embedding.weight"]
+    }
+}
+
+/// The name of the matrix that embeds the target.
+pub(crate) fn tgt_embedding(shape: &TransformerShape) -> &'static str {
+    embeddings(shape).pop().unwrap_or("src_embedding.weight")
+}
+
+/// A shape to be filled in by what a foreign model has.
+pub(crate) fn blank_shape() -> TransformerShape {
+    TransformerShape {
+        src_vocab_size: 0,
+        tgt_vocab_size: 0,
+        src_pad_id: 0,
+        tgt_pad_id: 0,
+        max_len: 0,
+        d_model: 0,
+        d_ff: 0,
+        num_heads: 1,
+        num_encoder_layers: 0,
+        num_decoder_layers: 0,
+        dropout: 0.0,
+        attention_dropout: 0.0,
+        activation_dropout: 0.0,
+        activation: Activation::Relu,
+        norm: Norm::Post,
+        position: Position::Sinusoidal,
+        tie_embeddings: TieEmbeddings::None,
+        output_bias: false,
+        precision: Precision::F32,
+    }
+}
+
+/// The `[model]` table of a shape.
+pub(crate) fn model_config(shape: &TransformerShape) -> ModelConfig {
+    ModelConfig {
+        arch: Arch::Transformer,
+        d_model: Some(shape.d_model),
+        d_ff: Some(shape.d_ff),
+        num_heads: Some(shape.num_heads),
+        num_encoder_layers: Some(shape.num_encoder_layers),
+        num_decoder_layers: Some(shape.num_decoder_layers),
+        dropout: Some(shape.dropout),
+        attention_dropout: shape.attention_dropout,
+        activation_dropout: shape.activation_dropout,
+        activation: shape.activation,
+        norm: shape.norm,
+        position: shape.position,
+        tie_embeddings: shape.tie_embeddings,
+        output_bias: shape.output_bias,
+        ..ModelConfig::default()
+    }
+}
+
+/// Puts the residual stream into another order: place `i` of the result is place `order[i]` of what is there.
+///
+/// A network does not care in what order its hidden states are, if everything agrees that reads or writes them.
+///
+/// # Errors
+/// A parameter is missing.
+pub(crate) fn reorder(arrays: &mut Arrays, shape: &TransformerShape, order: &[usize]) -> Result<()> {
+    let rows = |array: &Array| array.rows(&order.iter().copied().map(Some).collect::<Vec<_>>());
+    let mut change = |name: &str, change: &dyn Fn(&Array) -> Array| -> Result<()> {
+        let changed = change(arrays.get(name)?);
+        arrays.put(name, changed);
+        Ok(())
+    };
+    for part in parts(shape) {
+        let [first, second] = part.parameters();
+        match part.block.role() {
+            Role::Reads => change(&first, &rows)?,
+            Role::Writes | Role::Norm => {
+                change(&first, &|array| array.columns(order))?;
+                change(&second, &|array| array.columns(order))?;
+            }
+        }
+    }
+    for name in embeddings(shape) {
+        change(name, &|array| array.columns(order))?;
+    }
+    if shape.tie_embeddings == TieEmbeddings::None {
+        change("output.weight", &rows)?;
+    }
+    if shape.position == Position::Learned {
+        for stack in Stack::BOTH {
+            change(&format!("{}_position.weight", stack.side()), &|array| array.columns(order))?;
+        }
+    }
+    Ok(())
+}
+
+/// The order that puts all even places first: from alternating sines and cosines to sines, then cosines.
+pub(crate) fn sines_first(d_model: usize) -> Vec<usize> {
+    (0..d_model).step_by(2).chain((1..d_model).step_by(2)).collect()
+}
+
+/// The order that undoes [`sines_first`].
+pub(crate) fn alternating(d_model: usize) -> Vec<usize> {
+    (0..d_model).map(|place| if place.is_multiple_of(2) { place / 2 } else { d_model / 2 + place / 2 }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_orders_undo_each_other() {
+        let (there, back) = (sines_first(6), alternating(6));
+        assert_eq!(there, [0, 2, 4, 1, 3, 5]);
+        assert!(back.iter().map(|&place| there[place]).eq(0..6));
+    }
+}

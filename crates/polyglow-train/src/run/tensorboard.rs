@@ -1,0 +1,238 @@
+//! TensorBoard's event files, made of the records of a run.
+//!
+//! A file is a row of records, each between its length and check sums, that hold protocol buffers (TensorFlow's
+//! `record_writer.cc`, `event.proto` and `summary.proto`).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use polyglow_data::file;
+use prost::Message;
+use serde_json::Value as Json;
+
+use super::RunDirectory;
+use crate::error::{Context, Result};
+
+/// Translations of the validation set that are shown with its scores.
+const SAMPLES: usize = 5;
+/// Without a time: a run has one file, which a resumed run writes anew.
+const NAME: &str = "events.out.tfevents.0000000000.polyglow";
+
+/// The events of a run in a file, open for more.
+#[derive(Debug)]
+pub struct EventFile {
+    run: RunDirectory,
+    path: PathBuf,
+    file: File,
+    /// When the run's config was written, and the time of training since then, in seconds.
+    time: f64,
+}
+
+impl EventFile {
+    /// Writes the events of records into a directory, in place of what has been written there before.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn create<'a>(run: &RunDirectory, dir: &Path, records: impl IntoIterator<Item = &'a Json>) -> Result<Self> {
+        let path = dir.join(NAME);
+        let began = fs::metadata(run.config_path()).and_then(|config| config.modified()).ok();
+        let mut time =
+            began.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0.0, |time| time.as_secs_f64());
+        let write = || -> Result<File> {
+            fs::create_dir_all(dir)?;
+            let version = Event { time, version: Some("brain.Event:2".to_owned()), ..Event::default() };
+            let mut bytes = version.framed();
+            for record in records {
+                bytes.extend(event(run, record, &mut time).framed());
+            }
+            file::replace(&path, &bytes)?;
+            Ok(OpenOptions::new().append(true).open(&path)?)
+        };
+        let file = write().with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(Self { run: run.clone(), path, file, time })
+    }
+
+    /// Adds the event of a record.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub fn add(&mut self, record: &Json) -> Result<()> {
+        let event = event(&self.run, record, &mut self.time);
+        self.file.write_all(&event.framed()).with_context(|| format!("cannot write `{}`", self.path.display()))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// All numbers of a record, as `train/loss`, `valid/bleu` or `test_deep/chrf`, and of a validation some translations.
+fn event(run: &RunDirectory, record: &Json, time: &mut f64) -> Event {
+    *time += record["seconds"].as_f64().unwrap_or_default();
+    let step = record["step"].as_u64().unwrap_or_default();
+    let name = record["split"].as_str().or(record["kind"].as_str()).unwrap_or("train");
+    let numbers =
+        record.as_object().into_iter().flatten().filter(|(key, _)| !["step", "seconds"].contains(&key.as_str()));
+    let mut values: Vec<Value> = numbers
+        .filter_map(|(key, number)| Some(Value::scalar(format!("{name}/{key}"), number.as_f64()? as f32)))
+        .collect();
+    if record["kind"] == "valid"
+        && let Ok(text) = fs::read_to_string(run.validation_path(step))
+    {
+        let lines: Vec<&str> = text.lines().take(SAMPLES).collect();
+        values.push(Value::text(format!("{name}/translations"), lines.join("\n\n")));
+    }
+    Event { time: *time, step: step.cast_signed(), version: None, summary: Some(Summary { values }) }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Event {
+    /// In seconds since 1970.
+    #[prost(double, tag = "1")]
+    time: f64,
+    #[prost(int64, tag = "2")]
+    step: i64,
+    #[prost(string, optional, tag = "3")]
+    version: Option<String>,
+    #[prost(message, optional, tag = "5")]
+    summary: Option<Summary>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Summary {
+    #[prost(message, repeated, tag = "1")]
+    values: Vec<Value>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Value {
+    #[prost(string, tag = "1")]
+    tag: String,
+    #[prost(float, optional, tag = "2")]
+    number: Option<f32>,
+    #[prost(message, optional, tag = "8")]
+    tensor: Option<Tensor>,
+    #[prost(message, optional, tag = "9")]
+    metadata: Option<Metadata>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Tensor {
+    #[prost(int32, tag = "1")]
+    dtype: i32,
+    #[prost(message, optional, tag = "2")]
+    shape: Option<Shape>,
+    #[prost(string, repeated, tag = "8")]
+    texts: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Shape {
+    #[prost(message, repeated, tag = "2")]
+    axes: Vec<Axis>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Axis {
+    #[prost(int64, tag = "1")]
+    size: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Metadata {
+    #[prost(message, optional, tag = "1")]
+    plugin: Option<Plugin>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Plugin {
+    #[prost(string, tag = "1")]
+    name: String,
+}
+
+impl Event {
+    /// The record of a file: length, its check sum, content, its check sum.
+    fn framed(&self) -> Vec<u8> {
+        let content = self.encode_to_vec();
+        let length = (content.len() as u64).to_le_bytes();
+        let mut record = length.to_vec();
+        record.extend(masked(&length).to_le_bytes());
+        record.extend(&content);
+        record.extend(masked(&content).to_le_bytes());
+        record
+    }
+}
+
+impl Value {
+    fn scalar(tag: String, number: f32) -> Self {
+        Self { tag, number: Some(number), ..Self::default() }
+    }
+
+    /// In Markdown.
+    fn text(tag: String, text: String) -> Self {
+        const STRINGS: i32 = 7;
+        let tensor = Tensor { dtype: STRINGS, shape: Some(Shape { axes: vec![Axis { size: 1 }] }), texts: vec![text] };
+        let metadata = Metadata { plugin: Some(Plugin { name: "text".to_owned() }) };
+        Self { tag, number: None, tensor: Some(tensor), metadata: Some(metadata) }
+    }
+}
+
+/// The check sum (CRC-32C), turned and moved, so that a sum of bytes that hold sums stays a sum.
+fn masked(bytes: &[u8]) -> u32 {
+    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The events of a file, whose check sums are right.
+    fn read(path: &Path) -> Vec<Event> {
+        let (bytes, mut place, mut events) = (fs::read(path).expect("it is there"), 0, Vec::new());
+        while place < bytes.len() {
+            let (length, rest) = bytes[place..].split_first_chunk::<8>().expect("a length");
+            let (sum, rest) = rest.split_first_chunk::<4>().expect("a check sum");
+            assert_eq!(u32::from_le_bytes(*sum), masked(length));
+            let len = u64::from_le_bytes(*length) as usize;
+            assert_eq!(rest[len..len + 4], masked(&rest[..len]).to_le_bytes());
+            events.push(Event::decode(&rest[..len]).expect("an event"));
+            place += len + 16;
+        }
+        events
+    }
+
+    #[test]
+    fn the_check_sum_is_the_published_one() {
+        // RFC 3720, B.4.
+        assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
+    }
+
+    #[test]
+    fn records_become_events_and_a_file_that_is_made_anew_has_each_once() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDirectory::new(place.path());
+        fs::create_dir(place.path().join("validation")).expect("there is room");
+        fs::write(run.validation_path(20), "a dog\na cat\n").expect("there is room");
+        let train = json!({"kind": "train", "step": 10, "loss": 2.5, "lr": 0.5, "seconds": 3.0});
+        let valid =
+            json!({"kind": "valid", "split": "valid", "step": 20, "bleu": 12.5, "signatures": {"bleu": "nrefs:1"}});
+        for _ in 0..2 {
+            let mut file = EventFile::create(&run, place.path(), [&train]).expect("there is room");
+            file.add(&valid).expect("there is room");
+            let events = read(file.path());
+            assert_eq!(events.iter().map(|event| event.step).collect::<Vec<_>>(), [0, 10, 20]);
+            assert_eq!(events[0].version.as_deref(), Some("brain.Event:2"));
+            assert!((events[1].time - 3.0).abs() < 1e-9 && (events[2].time - 3.0).abs() < 1e-9);
+            let values = |event: &Event| event.summary.clone().expect("it has values").values;
+            let numbers = [("train/loss", 2.5), ("train/lr", 0.5)];
+            assert_eq!(values(&events[1]), numbers.map(|(tag, number)| Value::scalar(tag.to_owned(), number)));
+            let text = Value::text("valid/translations".to_owned(), "a dog\n\na cat".to_owned());
+            assert_eq!(values(&events[2]), [Value::scalar("valid/bleu".to_owned(), 12.5), text]);
+        }
+    }
+}

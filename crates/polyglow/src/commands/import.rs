@@ -1,0 +1,34 @@
+//! `polyglow import`: a run from another program's model.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use polyglow_train::formats;
+
+/// What `polyglow import` is asked to do.
+#[derive(Args)]
+pub(crate) struct ImportArgs {
+    /// Directory of the model: of Hugging Face (`config.json`, `model.safetensors` or `pytorch_model.bin`), or of
+    /// CTranslate2 (`model.bin`)
+    model: PathBuf,
+    /// Directory of the run to make, which is not there yet
+    #[arg(long, value_name = "DIR")]
+    run: PathBuf,
+}
+
+/// Makes a run of a model, which then translates, is scored, averaged, quantized, exported and trained on as any other.
+///
+/// # Errors
+/// As [`formats::import`]; there is something in the run's directory already (exit code 2); the disk refuses.
+pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
+    let model = formats::import(&args.model)?;
+    let run = model.create_run(&args.run)?;
+    let root = run.root().display();
+    tracing::info!("made the run `{root}` of `{}`", args.model.display());
+    tracing::info!("try it: polyglow translate {root}");
+    tracing::info!(
+        "train it on: polyglow train {root}/config.toml --run {root} --fork NEW_RUN --set data.train=TEXT --set data.src=.. \
+         --set data.tgt=.. --set train.lr=1e-4"
+    );
+    Ok(())
+}
