@@ -168,7 +168,7 @@ def compare_language(options, run, place, lines, wrong):
     for prompt in prompts:
         ids = tokenizer(prompt, return_tensors="pt", return_token_type_ids=False)
         with torch.no_grad():
-            found = model.generate(**ids, do_sample=False, max_length=64)[0]
+            found = model.generate(**ids, do_sample=False, max_length=65)[0]
         theirs = tokenizer.decode(found, skip_special_tokens=True)
         # The beginning counts there.
         _, output = run("generate", options.run, "--prompt", prompt, "--top-k", 1, "--max-len", 63, "--checkpoint",
