@@ -6,6 +6,7 @@ use std::fs;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
+use polyglow_train::run::RunDirectory;
 use polyglow_train::run::records::{self, Records};
 use tempfile::TempDir;
 
@@ -15,10 +16,11 @@ static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a t
 const STEP: u64 = 100;
 
 fuzz_target!(|bytes: &[u8]| {
-    let path = DIR.path().join("metrics.jsonl");
+    let run = RunDirectory::new(DIR.path());
+    let path = run.metrics_path();
     fs::write(&path, bytes).expect("it can be written");
     let _ = records::read(&path);
-    Records::open(&path, STEP).expect("it can be opened");
+    Records::open(&run, STEP, false).expect("it can be opened");
     let kept = records::read(&path).expect("what stays is text");
     assert!(kept.iter().all(|record| record["step"].as_u64().is_some_and(|of| of <= STEP)));
 });
