@@ -209,25 +209,6 @@ impl Export {
     }
 }
 
-/// The tokenizers as SentencePiece's models.
-fn sentencepiece(tokenizers: &Tokenizers, dir: &Path) -> Result<()> {
-    let Tokenizers { src, tgt } = tokenizers;
-    if tokenizers.is_shared() {
-        return folder::write(dir, "sentencepiece.model", &src.to_sentencepiece().map_err(usage)?);
-    }
-    folder::write(dir, "source.spm", &src.to_sentencepiece().map_err(usage)?)?;
-    folder::write(dir, "target.spm", &tgt.to_sentencepiece().map_err(usage)?)
-}
-
-/// Bytes of all files in a directory.
-fn size(dir: &Path) -> Result<u64> {
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(dir)? {
-        bytes += entry?.metadata()?.len();
-    }
-    Ok(bytes)
-}
-
 /// Reads a model that another program has written: a folder of Hugging Face's MarianMT, or of CTranslate2.
 ///
 /// # Errors
@@ -245,4 +226,20 @@ pub fn import(dir: &Path) -> Result<Portable> {
         dir.display()
     );
     Err(with_hint(usage(error), "give the directory that these files are in"))
+}
+
+/// The tokenizers as SentencePiece's models.
+fn sentencepiece(tokenizers: &Tokenizers, dir: &Path) -> Result<()> {
+    let Tokenizers { src, tgt } = tokenizers;
+    if tokenizers.is_shared() {
+        return folder::write(dir, "sentencepiece.model", &src.to_sentencepiece().map_err(usage)?);
+    }
+    folder::write(dir, "source.spm", &src.to_sentencepiece().map_err(usage)?)?;
+    folder::write(dir, "target.spm", &tgt.to_sentencepiece().map_err(usage)?)
+}
+
+/// Bytes of all files in a directory.
+fn size(dir: &Path) -> Result<u64> {
+    let read = || std::fs::read_dir(dir)?.map(|entry| Ok(entry?.metadata()?.len())).sum::<std::io::Result<u64>>();
+    read().with_context(|| format!("cannot read `{}`", dir.display()))
 }

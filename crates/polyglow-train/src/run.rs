@@ -20,7 +20,6 @@ use crate::plan::Plan;
 use crate::predict::model::{load_for_search, model_shape};
 use crate::predict::weights::Weights;
 
-pub(crate) use checkpoint::hexadecimal;
 pub use checkpoint::{Best, Checkpoint, Checkpoints, Content, TextHashes, TrainState};
 pub use lock::Lock;
 pub use model::{TrainedModel, runner};
@@ -260,6 +259,14 @@ pub fn hash(tokenizers: &Tokenizers) -> Result<String> {
         hash.update(side.to_json()?);
     }
     Ok(hexadecimal(&hash.finalize()))
+}
+
+/// A hash as it is written into checkpoints.
+pub(crate) fn hexadecimal(hash: &[u8]) -> String {
+    hash.iter().fold(String::new(), |mut digits, byte| {
+        digits.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default()));
+        digits
+    })
 }
 
 /// Removes the files whose names end in `.tmp`: each was to be renamed when it was complete.

@@ -4,9 +4,11 @@ mod unknown_option;
 
 use std::ffi::OsString;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
+use anyhow::Context;
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 use polyglow_train::device;
 
@@ -88,8 +90,12 @@ enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the man page, as in `polyglow man | man -l -`
-    Man,
+    /// Print the man page, as in `polyglow man | man -l -`; with `--out DIR`, write one for each command
+    Man {
+        /// A directory for `polyglow.1`, `polyglow-train.1` and so on
+        #[arg(short, long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
 }
 
 /// Reads the arguments of this process and runs the command.
@@ -148,7 +154,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Devices(args) => devices::run(&args),
         Command::Help(HelpArgs { topics }) => return print_help(&topics),
         Command::Completions { shell } => print_completions(shell),
-        Command::Man => print_man_page(),
+        Command::Man { out } => write_man_pages(out.as_deref()),
     };
     done.map(|()| ExitCode::SUCCESS)
 }
@@ -171,8 +177,12 @@ fn print_completions(shell: clap_complete::Shell) -> anyhow::Result<()> {
     Ok(io::Write::write_all(&mut io::stdout(), &script)?)
 }
 
-fn print_man_page() -> anyhow::Result<()> {
-    Ok(clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?)
+fn write_man_pages(out: Option<&Path>) -> anyhow::Result<()> {
+    let Some(dir) = out else {
+        return Ok(clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?);
+    };
+    fs_err::create_dir_all(dir)?;
+    clap_mangen::generate_to(Cli::command(), dir).with_context(|| format!("cannot write to `{}`", dir.display()))
 }
 
 #[cfg(test)]

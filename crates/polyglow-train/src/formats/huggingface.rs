@@ -15,7 +15,7 @@ mod write;
 use std::collections::HashMap;
 use std::path::Path;
 
-use polyglow_model::ModelShape;
+use polyglow_model::{Activation, ModelShape};
 use safetensors::tensor::{Dtype, TensorView};
 
 use self::write::Class;
@@ -64,6 +64,15 @@ pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
                 "BERT and its family have a norm behind the embeddings, and there are no recurrent models",
             ))
         }
+    }
+}
+
+/// The name that transformers has for an activation without a gate.
+fn activation(activation: Activation) -> &'static str {
+    match activation {
+        Activation::Relu => "relu",
+        Activation::Gelu => "gelu",
+        Activation::Swish | Activation::Swiglu => "silu",
     }
 }
 

@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 pub use directory::Checkpoints;
 
+use super::hexadecimal;
 use crate::error::{Context, Result, TrainError, bail, ensure, with_hint};
 use crate::predict::weights::{self, Weights};
 use crate::train::Interval;
@@ -144,7 +145,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Whether there is a checkpoint at `path`, whole or damaged.
     pub fn is_at(path: &Path) -> bool {
-        path.join(STATE).is_file()
+        place::follow(path).join(STATE).is_file()
     }
 
     /// Opens a checkpoint directory, with no more than a look at its state.
@@ -152,6 +153,7 @@ impl Checkpoint {
     /// # Errors
     /// The state is missing, damaged, or of a version that this program does not know.
     pub fn open(path: &Path) -> Result<Self> {
+        let path = &*place::follow(path);
         let open = || -> Result<Manifest> {
             let text = fs::read(path.join(STATE)).with_context(|| format!("cannot read its `{STATE}`"))?;
             let manifest = Manifest::parse(&text).with_context(|| format!("in its `{STATE}`"))?;
@@ -284,14 +286,6 @@ fn fill(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
 
 fn checksum(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
-}
-
-/// A hash as it is written into a checkpoint.
-pub(crate) fn hexadecimal(hash: &[u8]) -> String {
-    hash.iter().fold(String::new(), |mut digits, byte| {
-        digits.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default()));
-        digits
-    })
 }
 
 /// Removes a directory and its content; it is no error if it is not there.

@@ -26,8 +26,10 @@ impl Lock {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let holder = fs::read_to_string(&path).unwrap_or_default();
-                let error = failed!("`{}` is in use: process {} trains there", root.display(), holder.trim());
+                // Windows lets nobody read a file that is locked.
+                let holder = fs::read_to_string(&path)
+                    .map_or("another process".to_owned(), |id| format!("process {}", id.trim()));
+                let error = failed!("`{}` is in use: {holder} trains there", root.display());
                 return Err(with_hint(error, "stop that one first, with Ctrl-C or `kill`, or give another directory"));
             }
             Err(TryLockError::Error(error)) => return Err(error).with_context(failed),

@@ -140,15 +140,17 @@ pub(crate) fn label_ids(names: &[&str], labels: &Tokenizer) -> Result<Vec<i32>> 
     names.iter().map(id).collect()
 }
 
-/// The label in each row of log-probabilities that is the most probable, and its probability. Only ids that stand for text
-/// are labels.
+/// The label in each row of log-probabilities that is the most probable, and its probability among the labels: only ids that
+/// stand for text are.
 fn most_probable(log_probs: Tensor<2>, special: SpecialIds) -> Vec<Option<(u32, f64)>> {
     let [_, size] = log_probs.dims();
     let log_probs: Vec<f32> = log_probs.into_data().iter().collect();
     let is_label = |id: u32| !no_labels(special).contains(&id);
     let best = |row: &[f32]| {
-        let labels = (0..).zip(row).filter(|(id, _)| is_label(*id));
-        labels.max_by(|left, right| left.1.total_cmp(right.1)).map(|(id, log_prob)| (id, f64::from(*log_prob).exp()))
+        let labels = || (0..).zip(row).filter(|(id, _)| is_label(*id));
+        let all: f64 = labels().map(|(_, log_prob)| f64::from(*log_prob).exp()).sum();
+        let best = labels().max_by(|left, right| left.1.total_cmp(right.1));
+        best.map(|(id, log_prob)| (id, f64::from(*log_prob).exp() / all))
     };
     log_probs.chunks(size).map(best).collect()
 }

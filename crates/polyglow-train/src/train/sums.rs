@@ -54,7 +54,7 @@ pub struct GradientSum {
 impl GradientSum {
     /// Adds the gradients that one backward pass left for `model`.
     ///
-    /// A parameter without a gradient counts as zero.
+    /// A parameter without a gradient counts as zero; one that is frozen is a single zero, and never moves.
     pub fn add(&mut self, model: &impl Module, grads: Gradients) {
         let mut collector = Collector { sum: self, grads, index: 0 };
         model.visit(&mut collector);
@@ -93,15 +93,19 @@ struct Collector<'a> {
 impl ModuleVisitor for Collector<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let value = param.val();
-        let dims = value.dims();
-        let grad = value.grad_remove(&mut self.grads).unwrap_or_else(|| value.clone().inner().zeros_like());
-        let grad: Tensor<1> = grad.reshape([-1]);
+        let is_frozen = !value.is_require_grad();
+        let row = if is_frozen { 1 } else { value.dims()[D - 1] };
+        let grad: Tensor<1> = match value.grad_remove(&mut self.grads) {
+            Some(grad) => grad.reshape([-1]),
+            None if is_frozen => Tensor::zeros([1], &value.inner().device()),
+            None => value.inner().zeros_like().reshape([-1]),
+        };
         if self.index < self.sum.parts.len() {
             let sum = &mut self.sum.parts[self.index];
             *sum = sum.clone() + grad;
         } else {
             self.sum.parts.push(grad);
-            self.sum.rows.push(dims[D - 1]);
+            self.sum.rows.push(row);
         }
         self.index += 1;
     }

@@ -301,11 +301,16 @@ fn the_program_has_no_way_to_a_network() {
 }
 
 #[test]
-fn completions_and_the_man_page_name_the_commands() {
+fn completions_and_the_man_pages_name_the_commands() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         assert!(success(&["completions", shell]).contains("translate"));
     }
     assert!(success(&["man"]).contains("polyglow\\-translate"));
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let pages = directory.path().join("man1");
+    success(&["man", "--out", pages.to_str().expect("the path is text")]);
+    let page = fs::read_to_string(pages.join("polyglow-translate.1")).expect("each command has a page");
+    assert!(page.contains("beam\\-size"), "{page}");
 }
 
 #[cfg(target_os = "linux")]

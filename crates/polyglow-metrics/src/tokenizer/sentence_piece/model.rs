@@ -1,5 +1,7 @@
 //! The file of a model: a message of Protocol Buffers, `sentencepiece_model.proto`.
 
+use prost::Message;
+
 /// What is wrong with a file.
 type Parsed<T> = Result<T, &'static str>;
 
@@ -47,16 +49,50 @@ pub(super) struct Model {
     pub(super) byte_fallback: bool,
 }
 
-/// The value of a field, by its type.
-enum Value<'a> {
-    Number(u64),
-    Bits(u32),
-    Bytes(&'a [u8]),
-}
+/// The messages, as far as they are read here.
+mod proto {
+    use prost::Message;
 
-impl Value<'_> {
-    fn is_true(&self) -> bool {
-        matches!(self, Self::Number(1..))
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Model {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) pieces: Vec<Piece>,
+        #[prost(message, optional, tag = "2")]
+        pub(super) trainer: Option<Trainer>,
+        #[prost(message, optional, tag = "3")]
+        pub(super) normalizer: Option<Normalizer>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Piece {
+        #[prost(string, optional, tag = "1")]
+        pub(super) text: Option<String>,
+        #[prost(float, optional, tag = "2")]
+        pub(super) score: Option<f32>,
+        #[prost(int32, optional, tag = "3", default = "1")]
+        pub(super) kind: Option<i32>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Trainer {
+        #[prost(int32, optional, tag = "3", default = "1")]
+        pub(super) model_type: Option<i32>,
+        #[prost(bool, optional, tag = "24")]
+        pub(super) treat_whitespace_as_suffix: Option<bool>,
+        #[prost(bool, optional, tag = "35")]
+        pub(super) byte_fallback: Option<bool>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Normalizer {
+        #[prost(bytes = "vec", optional, tag = "2")]
+        pub(super) charsmap: Option<Vec<u8>>,
+        #[prost(bool, optional, tag = "3", default = "true")]
+        pub(super) add_dummy_prefix: Option<bool>,
+        #[prost(bool, optional, tag = "4", default = "true")]
+        pub(super) remove_extra_whitespaces: Option<bool>,
+        #[prost(bool, optional, tag = "5", default = "true")]
+        pub(super) escape_whitespaces: Option<bool>,
     }
 }
 
@@ -64,110 +100,40 @@ impl Model {
     /// # Errors
     /// The file is no such message, or of another type of model.
     pub(super) fn parse(file: &[u8]) -> Parsed<Self> {
-        const UNIGRAM: u64 = 1;
-        let mut pieces = Vec::new();
-        let (mut byte_fallback, mut model_type) = (false, UNIGRAM);
-        let mut normalizer = NormalizerSettings {
-            characters: Vec::new(),
-            dummy_prefix: true,
-            single_spaces: true,
-            visible_spaces: true,
-            spaces_behind: false,
-        };
-        for_each_field(file, |field, value| {
-            match (field, value) {
-                (1, Value::Bytes(piece)) => pieces.push(parse_piece(piece)?),
-                (2, Value::Bytes(trainer)) => for_each_field(trainer, |field, value| {
-                    match (field, &value) {
-                        (3, Value::Number(number)) => model_type = *number,
-                        (24, _) => normalizer.spaces_behind = value.is_true(),
-                        (35, _) => byte_fallback = value.is_true(),
-                        _ => {}
-                    }
-                    Ok(())
-                })?,
-                (3, Value::Bytes(settings)) => for_each_field(settings, |field, value| {
-                    match (field, &value) {
-                        (2, Value::Bytes(characters)) => normalizer.characters = characters.to_vec(),
-                        (3, _) => normalizer.dummy_prefix = value.is_true(),
-                        (4, _) => normalizer.single_spaces = value.is_true(),
-                        (5, _) => normalizer.visible_spaces = value.is_true(),
-                        _ => {}
-                    }
-                    Ok(())
-                })?,
-                _ => {}
-            }
-            Ok(())
-        })?;
-        if model_type != UNIGRAM {
+        const UNIGRAM: i32 = 1;
+        let model =
+            proto::Model::decode(file).map_err(|_| "it is damaged, cut off, or no message of Protocol Buffers")?;
+        let (trainer, normalizer) = (model.trainer.unwrap_or_default(), model.normalizer.unwrap_or_default());
+        if trainer.model_type() != UNIGRAM {
             return Err("it is not of the type `unigram`");
         }
+        let pieces = model.pieces.into_iter().map(Piece::new).collect::<Parsed<Vec<_>>>()?;
         if !pieces.iter().any(|piece| piece.kind == PieceKind::Normal) {
             return Err("it has no pieces");
         }
-        Ok(Self { pieces, normalizer, byte_fallback })
-    }
-}
-
-fn parse_piece(message: &[u8]) -> Parsed<Piece> {
-    let mut piece = Piece { text: String::new(), score: 0.0, kind: PieceKind::Normal };
-    for_each_field(message, |field, value| {
-        match (field, value) {
-            (1, Value::Bytes(text)) => {
-                String::from_utf8(text.to_vec()).map_err(|_| "a piece is not UTF-8")?.clone_into(&mut piece.text);
-            }
-            (2, Value::Bits(score)) => piece.score = f32::from_bits(score),
-            (3, Value::Number(1)) => piece.kind = PieceKind::Normal,
-            (3, Value::Number(4)) => piece.kind = PieceKind::UserDefined,
-            (3, Value::Number(5)) => piece.kind = PieceKind::Unused,
-            (3, Value::Number(_)) => piece.kind = PieceKind::Other,
-            _ => {}
-        }
-        Ok(())
-    })?;
-    if piece.score.is_finite() { Ok(piece) } else { Err("a score is not a number") }
-}
-
-/// Goes through the fields of a message.
-fn for_each_field<'a>(mut message: &'a [u8], mut visit: impl FnMut(u64, Value<'a>) -> Parsed<()>) -> Parsed<()> {
-    while !message.is_empty() {
-        let key = take_number(&mut message)?;
-        let value = match key & 7 {
-            0 => Value::Number(take_number(&mut message)?),
-            1 => Value::Bytes(take(&mut message, 8)?),
-            2 => {
-                let len = usize::try_from(take_number(&mut message)?).map_err(|_| CUT_OFF)?;
-                Value::Bytes(take(&mut message, len)?)
-            }
-            5 => {
-                let bytes = take(&mut message, 4)?;
-                Value::Bits(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-            }
-            _ => return Err("it is no message of Protocol Buffers"),
+        let normalizer = NormalizerSettings {
+            dummy_prefix: normalizer.add_dummy_prefix(),
+            single_spaces: normalizer.remove_extra_whitespaces(),
+            visible_spaces: normalizer.escape_whitespaces(),
+            spaces_behind: trainer.treat_whitespace_as_suffix(),
+            characters: normalizer.charsmap.unwrap_or_default(),
         };
-        visit(key >> 3, value)?;
+        Ok(Self { pieces, normalizer, byte_fallback: trainer.byte_fallback() })
     }
-    Ok(())
 }
 
-const CUT_OFF: &str = "it is cut off, or no message of Protocol Buffers";
-
-fn take<'a>(message: &mut &'a [u8], len: usize) -> Parsed<&'a [u8]> {
-    let (taken, rest) = message.split_at_checked(len).ok_or(CUT_OFF)?;
-    *message = rest;
-    Ok(taken)
-}
-
-/// Seven bits a byte, the low ones first; the last byte has no high bit.
-fn take_number(message: &mut &[u8]) -> Parsed<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = take(message, 1)?[0];
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Ok(number);
+impl Piece {
+    fn new(piece: proto::Piece) -> Parsed<Self> {
+        let (score, kind) = (piece.score(), piece.kind());
+        let kind = match kind {
+            1 => PieceKind::Normal,
+            4 => PieceKind::UserDefined,
+            5 => PieceKind::Unused,
+            _ => PieceKind::Other,
+        };
+        if !score.is_finite() {
+            return Err("a score is not a number");
         }
+        Ok(Self { text: piece.text.unwrap_or_default(), score, kind })
     }
-    Err(CUT_OFF)
 }

@@ -1,10 +1,13 @@
 //! Models of one stack: language models as GPT-2 (Radford et al., 2019), and Vision Transformers (Dosovitskiy et al., 2021).
 
+use std::collections::BTreeMap;
+
 use polyglow_model::{
     Activation, ImageShape, LmShape, Norm, Pooling, Position, TieEmbeddings, TransformerShape, VitShape,
 };
 use serde_json::{Value, json};
 
+use super::activation;
 use crate::error::{Result, TrainError, failed, usage};
 use crate::formats::array::{Array, Arrays};
 use crate::formats::portable::Portable;
@@ -12,15 +15,6 @@ use crate::formats::sinusoids::sinusoids;
 
 /// Fewest positions of a table that is not trained.
 const POSITIONS: usize = 1024;
-
-/// The name that transformers has for an activation without a gate.
-pub(super) fn activation(activation: Activation) -> &'static str {
-    match activation {
-        Activation::Relu => "relu",
-        Activation::Gelu => "gelu",
-        Activation::Swish | Activation::Swiglu => "silu",
-    }
-}
 
 fn refused(class: &str, reason: &str) -> TrainError {
     usage(failed!("Hugging Face has no class for this model: {reason}, and {class} does not have that"))
@@ -84,12 +78,16 @@ pub(super) fn gpt2(model: &Portable, LmShape { stack }: &LmShape) -> Result<(Arr
         norm(ours, &mut theirs, &format!("{ours_of}.feed_forward_residual.norm"), &format!("{theirs_of}.ln_2"))?;
     }
     norm(ours, &mut theirs, "stack.norm", "transformer.ln_f")?;
+    Ok((theirs, gpt2_config(model, stack, size)))
+}
+
+fn gpt2_config(model: &Portable, stack: &TransformerShape, positions: usize) -> Value {
     let marks = model.tokenizers.tgt.special();
-    let config = json!({
+    json!({
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
         "vocab_size": stack.tgt_vocab_size,
-        "n_positions": size,
+        "n_positions": positions,
         "n_embd": stack.d_model,
         "n_layer": stack.num_decoder_layers,
         "n_head": stack.num_heads,
@@ -105,8 +103,7 @@ pub(super) fn gpt2(model: &Portable, LmShape { stack }: &LmShape) -> Result<(Arr
         "pad_token_id": marks.pad,
         "bos_token_id": marks.bos,
         "eos_token_id": marks.eos,
-    });
-    Ok((theirs, config))
+    })
 }
 
 /// `generation_config.json` of a language model: what ours never writes may not come out.
@@ -125,13 +122,12 @@ pub(super) fn generation(model: &Portable) -> Value {
 /// # Errors
 /// Their class is another model (exit code 2); a parameter is missing.
 pub(super) fn vit(model: &Portable, shape: &VitShape) -> Result<(Arrays, Value, Value)> {
-    let VitShape { stack, pooling, image: ImageShape { height, width, channels }, patch_size } = shape;
+    let VitShape { stack, pooling, image: ImageShape { height, width, channels }, .. } = shape;
     check(stack, "ViT")?;
     if *pooling != Pooling::Class {
         return Err(refused("ViT", "it takes the mean over all patches (`pooling = \"mean\"`)"));
     }
     let (ours, mut theirs) = (&model.arrays, Arrays::default());
-    let d_model = stack.d_model;
     embeddings(ours, &mut theirs, shape)?;
     for layer in 0..stack.num_encoder_layers {
         let (ours_of, theirs_of) = (format!("stack.layers.{layer}"), format!("vit.encoder.layer.{layer}"));
@@ -163,14 +159,26 @@ pub(super) fn vit(model: &Portable, shape: &VitShape) -> Result<(Arrays, Value, 
     let rows: Vec<Option<usize>> = ids.iter().map(|&id| Some(id as usize)).collect();
     theirs.put("classifier.weight", ours.get("head.weight")?.transposed().rows(&rows));
     theirs.put("classifier.bias", ours.get("head.bias")?.rows(&rows));
-    let names = || (0..).zip(ids.iter().map(|&id| labels.token(id).unwrap_or_default()));
-    let id2label: serde_json::Map<String, Value> =
-        names().map(|(id, name): (u32, _)| (id.to_string(), name.into())).collect();
-    let label2id: serde_json::Map<String, Value> = names().map(|(id, name): (u32, _)| (name, id.into())).collect();
-    let config = json!({
+    let names: Vec<String> = ids.iter().map(|&id| labels.token(id).unwrap_or_default()).collect();
+    // Bytes become numbers from -1 to 1.
+    let preprocessor = json!({
+        "image_processor_type": "ViTImageProcessor",
+        "do_resize": true, "size": {"height": height, "width": width},
+        "do_rescale": true, "rescale_factor": 1.0 / 255.0,
+        "do_normalize": true, "image_mean": vec![0.5; *channels], "image_std": vec![0.5; *channels],
+    });
+    Ok((theirs, vit_config(shape, &names), preprocessor))
+}
+
+fn vit_config(shape: &VitShape, labels: &[String]) -> Value {
+    let VitShape { stack, image: ImageShape { height, width, channels }, patch_size, .. } = shape;
+    let names = || (0u32..).zip(labels);
+    let id2label: BTreeMap<u32, &String> = names().collect();
+    let label2id: BTreeMap<&String, u32> = names().map(|(id, name)| (name, id)).collect();
+    json!({
         "architectures": ["ViTForImageClassification"],
         "model_type": "vit",
-        "hidden_size": d_model,
+        "hidden_size": stack.d_model,
         "num_hidden_layers": stack.num_encoder_layers,
         "num_attention_heads": stack.num_heads,
         "intermediate_size": stack.d_ff,
@@ -186,15 +194,7 @@ pub(super) fn vit(model: &Portable, shape: &VitShape) -> Result<(Arrays, Value, 
         "torch_dtype": "float32",
         "id2label": id2label,
         "label2id": label2id,
-    });
-    // Bytes become numbers from -1 to 1.
-    let preprocessor = json!({
-        "image_processor_type": "ViTImageProcessor",
-        "do_resize": true, "size": {"height": height, "width": width},
-        "do_rescale": true, "rescale_factor": 1.0 / 255.0,
-        "do_normalize": true, "image_mean": vec![0.5; *channels], "image_std": vec![0.5; *channels],
-    });
-    Ok((theirs, config, preprocessor))
+    })
 }
 
 /// Patches, positions and the class vector, before which there is no position.

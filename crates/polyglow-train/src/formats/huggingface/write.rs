@@ -4,8 +4,8 @@ use polyglow_model::search::{LengthPenalty, SearchMethod};
 use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerShape};
 use serde_json::{Value, json};
 
+use super::activation;
 use super::name::{OUTPUT, OUTPUT_BIAS, POSITIONS, SHARED, SRC_EMBEDDING, TGT_EMBEDDING, names};
-use super::stack::activation;
 use crate::error::{Result, TrainError, failed, usage, with_hint};
 use crate::formats::array::{Array, Arrays};
 use crate::formats::part::{Role, parts, reorder, sines_first, tgt_embedding};

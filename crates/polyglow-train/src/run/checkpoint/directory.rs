@@ -170,7 +170,8 @@ impl Checkpoints {
         let is_named = |name: &String| {
             let unfinished = [place::UNFINISHED, place::REPLACED].iter().any(|ending| name.ends_with(ending));
             let path = self.dir.join(name);
-            !name.starts_with("step-") && !unfinished && !path.is_symlink() && Checkpoint::is_at(&path)
+            let is_link = path.is_symlink() || path.is_file();
+            !name.starts_with("step-") && !unfinished && !is_link && Checkpoint::is_at(&path)
         };
         let mut names: Vec<String> = self.names()?.into_iter().filter(is_named).collect();
         names.sort_unstable();
@@ -200,27 +201,17 @@ impl Checkpoints {
 }
 
 /// Points the link `name` to `target`, both in `dir`, in one step.
-#[cfg(unix)]
 fn link(dir: &Path, name: &str, target: &str) -> Result<()> {
     let beside = dir.join(format!("{name}.tmp"));
     let replace = || -> io::Result<()> {
         match fs::remove_file(&beside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => std::os::unix::fs::symlink(target, &beside)?,
+            _ => place::point(&beside, target)?,
         }
         fs::rename(&beside, dir.join(name))?;
         sync_directory(dir)
     };
     replace().with_context(|| format!("cannot point `{}` to `{target}`", dir.join(name).display()))
-}
-
-/// Points the link `name` to `target`, both in `dir`.
-#[cfg(windows)]
-fn link(dir: &Path, name: &str, target: &str) -> Result<()> {
-    let path = dir.join(name);
-    let _ = fs::remove_dir(&path);
-    std::os::windows::fs::symlink_dir(target, &path)
-        .with_context(|| format!("cannot point `{}` to `{target}`", path.display()))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! How a finished directory comes into its place.
+//! How a finished directory comes into its place, and links to directories.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -65,6 +66,32 @@ pub(super) fn tidy(dir: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
     Ok(())
 }
 
+/// Makes a link at `path` to `target` beside it.
+///
+/// Where there are no links, as on a disk formatted for Windows and on Windows itself, which lets only administrators make
+/// them, it is a file that holds the name.
+///
+/// # Errors
+/// Neither can be written.
+pub(super) fn point(path: &Path, target: &str) -> io::Result<()> {
+    #[cfg(unix)]
+    if std::os::unix::fs::symlink(target, path).is_ok() {
+        return Ok(());
+    }
+    fs::write(path, target)
+}
+
+/// Where `path` leads to, if it is a file that [`point`] wrote in place of a link; otherwise `path`.
+pub(super) fn follow(path: &Path) -> Cow<'_, Path> {
+    // Names are short; a file of weights that somebody takes for a checkpoint is not.
+    if path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() < 256)
+        && let Ok(target) = fs::read_to_string(path)
+    {
+        return path.with_file_name(target.trim_end()).into();
+    }
+    path.into()
+}
+
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn exchange(left: &Path, right: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -111,6 +138,19 @@ mod tests {
         make(&right, "right");
         exchange(&left, &right).expect("Linux can");
         assert_eq!((content(&left), content(&right)), ("right".to_owned(), "left".to_owned()));
+    }
+
+    #[test]
+    fn a_file_with_a_name_stands_in_for_a_link() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let [checkpoint, last] = ["step-2", "last"].map(|name| dir.path().join(name));
+        make(&checkpoint, "two");
+        fs::write(&last, "step-2").expect("it can be written");
+        assert_eq!(follow(&last), checkpoint);
+        assert_eq!(follow(&checkpoint), checkpoint);
+        fs::remove_file(&last).expect("it is there");
+        point(&last, "step-2").expect("it can be made");
+        assert_eq!(content(&follow(&last)), "two");
     }
 
     #[test]

@@ -11,6 +11,9 @@ use crate::error::{Result, failed, usage, with_hint};
 /// # Errors
 /// A name is that of no parameter, or all parameters are frozen (exit code 2).
 pub(in crate::train) fn freeze<M: Module>(model: M, names: &[String]) -> Result<M> {
+    if names.is_empty() {
+        return Ok(model);
+    }
     let is_of = |parameter: &str, name: &str| {
         parameter.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
@@ -23,7 +26,7 @@ pub(in crate::train) fn freeze<M: Module>(model: M, names: &[String]) -> Result<
         return Err(with_hint(error, format!("names begin with {}", known.join(", "))));
     }
     let is_frozen = |parameter: &str| names.iter().any(|name| is_of(parameter, name));
-    if !names.is_empty() && all.iter().all(|parameter| is_frozen(parameter)) {
+    if all.iter().all(|parameter| is_frozen(parameter)) {
         return Err(usage(failed!("`train.freeze` freezes every parameter: nothing would be trained")));
     }
     Ok(parameter::freeze(model, is_frozen))
