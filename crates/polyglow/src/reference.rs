@@ -3,7 +3,7 @@
 use polyglow_train::suggestion::nearest;
 
 /// The whole file.
-pub(crate) const TEXT: &str = include_str!("../reference.toml");
+pub(crate) const TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/reference.toml"));
 
 /// A key with the comment before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

