@@ -45,21 +45,23 @@ install_tools() {
         python3 -m venv "$tools"
         "$tools/bin/pip" install --quiet maturin==1.16.0 ziglang==0.17.1 cargo-zigbuild==0.24.0
     fi
-    # Unoptimized, since each runs once.
-    cargo install --quiet --locked --debug --root "$tools" --version 0.9.3 --features cli cargo-about
+    cargo install --quiet --locked --root "$tools" --version 0.9.3 --features cli cargo-about
+    # Unoptimized, since it does little.
     cargo install --quiet --locked --debug --root "$tools" --version 0.5.9 cargo-cyclonedx
     rustup target add x86_64-unknown-linux-musl
+    cargo fetch --locked
 }
 
 # The licenses that have to go with the program, and what it is made of.
 name_dependencies() {
-    cargo about generate --config packaging/about.toml --manifest-path crates/polyglow/Cargo.toml --features vulkan --fail \
+    # Licenses are read from the packages, not asked for at a server.
+    cargo about generate --offline --config packaging/about.toml --manifest-path crates/polyglow/Cargo.toml --features vulkan --fail \
         packaging/licenses.hbs > "$out/THIRD-PARTY.html"
-    cargo cyclonedx --manifest-path crates/polyglow/Cargo.toml --features vulkan --format json --describe binaries \
+    cargo cyclonedx --manifest-path crates/polyglow/Cargo.toml --features vulkan --format json \
         --override-filename polyglow-sbom
-    mv crates/polyglow/polyglow-sbom*.json "$out/polyglow-$version.cdx.json"
+    mv crates/polyglow/polyglow-sbom.json "$out/polyglow-$version.cdx.json"
     # It writes one for each crate of the workspace.
-    git clean --quiet --force -- '*polyglow-sbom*.json'
+    git clean --quiet --force -- '*polyglow-sbom.json'
 }
 
 # The wheel with the static program; the program lies in the target directory afterwards.
@@ -70,8 +72,6 @@ build_cpu() {
     echo "manifest-path = \"$PWD/crates/polyglow/Cargo.toml\"" >> "$wheel/pyproject.toml"
     (cd "$wheel" && maturin build --zig --profile dist --target x86_64-unknown-linux-musl --locked --out "$out")
     rm -r "$wheel"
-    # A static program needs no libc, so it is also one for the distributions with glibc.
-    python3 -m venv "$tools"
     cp "$target/x86_64-unknown-linux-musl/dist/polyglow" "$out/program-cpu"
 }
 
