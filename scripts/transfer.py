@@ -11,7 +11,6 @@ that began anew (approximate randomization). Takes about an hour on two cores wi
 """
 
 import argparse
-import gzip
 import statistics
 import subprocess
 import tempfile
@@ -53,8 +52,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "datasets", help="with both corpora (default: datasets)")
     parser.add_argument("--pairs", type=int, default=3000, help="of the children (default: %(default)s)")
     parser.add_argument("--parent-pairs", type=int, default=100_000, help="of the parent (default: %(default)s)")
-    parser.add_argument("--parent-steps", type=int, default=6000, help="of the parent (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=1500, help="of each child (default: %(default)s)")
+    parser.add_argument("--parent-steps", type=int, default=2500, help="of the parent (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=800, help="of each child (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=3, help="seeds from 1 on (default: %(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
@@ -72,10 +71,8 @@ def compare(arguments: argparse.Namespace, directory: Path) -> None:
     parent_toml.write_text(CONFIG.format(**shared | {"every": 500}, corpus="tatoeba-en-de", pairs=arguments.parent_pairs,
                                          vocabulary=8000, steps=arguments.parent_steps, warmup=1000, lr=2e-3))
     child_toml.write_text(CONFIG.format(**shared, corpus="multi30k-en-de", pairs=arguments.pairs, vocabulary=2000,
-                                        steps=arguments.steps, warmup=200, lr=1e-3))
-    source, reference = directory / "test.en", directory / "test.de"
-    for file in (source, reference):
-        file.write_bytes(gzip.decompress((data / "multi30k-en-de" / f"test2016{file.suffix}.gz").read_bytes()))
+                                        steps=arguments.steps, warmup=200, lr=2e-3))
+    source, reference = (data / "multi30k-en-de" / f"test2016.{side}" for side in ("en", "de"))
     scores: dict[str, list[float]] = {}
     for seed in range(1, arguments.seeds + 1):
         # What began anew is first, since the others are compared with it.
