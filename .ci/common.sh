@@ -4,7 +4,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 export CARGO_TERM_COLOR=never
 export CARGO_INCREMENTAL=0
-target="${CARGO_TARGET_DIR:-target}"
+target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 

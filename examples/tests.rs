@@ -7,6 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use polyglow_train::run::RunDirectory;
+
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 /// Runs an example with these arguments and this input in `dir`; what it prints.
@@ -30,7 +32,8 @@ fn checkpoint(run: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>> {
         let path = entry?.path();
         Ok((path.file_name().map(PathBuf::from).ok_or("a file has a name")?, fs::read(&path)?))
     };
-    let mut files = fs::read_dir(run.join("checkpoints/last"))?.map(read).collect::<Result<Vec<_>>>()?;
+    let newest = RunDirectory::existing(run)?.checkpoints(1).find("last")?;
+    let mut files = fs::read_dir(newest.path)?.map(read).collect::<Result<Vec<_>>>()?;
     files.sort();
     Ok(files)
 }

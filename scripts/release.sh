@@ -3,7 +3,7 @@
 #
 # Builds are `cpu`, one static file that runs on every Linux, and `vulkan`, which also computes on GPUs and needs glibc 2.17
 # (2012) or newer; both without a name. From `cpu` come a Debian package, a Python wheel and the directory for a container.
-# All of it lies in target/release-VERSION/ then, with SHA256SUMS, the licenses of all dependencies and an SBOM.
+# All of it lies in target/release-VERSION/ then, with SHA256SUMS and an SBOM; the licenses of all dependencies are in each.
 #
 # Needs rustup, Python 3 with venv, dpkg-deb and a network: compilers and tools are installed into target/release-tools. On two
 # cores `cpu` takes about half an hour, `vulkan` more than one.
@@ -23,17 +23,21 @@ for build in "$@"; do
     [[ "$build" == cpu || "$build" == vulkan ]] || fail "no build \`$build\`; there are cpu and vulkan"
 done
 
+umask 022
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 tools="$target/release-tools"
 out="$target/release-$version"
-# What archives and packages give as the time of their files, so that the same commit gives the same bytes.
+# What archives and packages give as the time of their files, so that the same program gives the same bytes.
 SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)"
-export SOURCE_DATE_EPOCH CARGO_TARGET_DIR="$target" PATH="$tools/bin:$PATH"
+# The compiler that rust-toolchain.toml names, also where a tool works in another directory.
+RUSTUP_TOOLCHAIN="$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)"
+export SOURCE_DATE_EPOCH RUSTUP_TOOLCHAIN CARGO_TARGET_DIR="$target" PATH="$tools/bin:$PATH"
 
 # A release is of a commit, and says the same everywhere.
 check() {
-    [[ -z "$(git status --porcelain)" ]] || fail "the checkout has changes that are in no commit: \`git status\`"
-    local written
+    local changes written
+    changes="$(git status --porcelain)"
+    [[ -z "$changes" ]] || fail "the checkout has changes that are in no commit: $changes"
     written="$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)"
     [[ "$written" == "$version" ]] || fail "Cargo.toml is of version $written"
     grep -q "^## \[$version\] - 2" CHANGELOG.md || fail "CHANGELOG.md has no section \`## [$version] - DATE\`"
@@ -52,35 +56,48 @@ install_tools() {
     cargo fetch --locked
 }
 
-# The licenses that have to go with the program, and what it is made of.
-name_dependencies() {
-    # Licenses are read from the packages, not asked for at a server.
-    cargo about generate --offline --config packaging/about.toml --manifest-path crates/polyglow/Cargo.toml --features vulkan --fail \
-        packaging/licenses.hbs > "$out/THIRD-PARTY.html"
-    cargo cyclonedx --manifest-path crates/polyglow/Cargo.toml --features vulkan --format json \
-        --override-filename polyglow-sbom
-    mv crates/polyglow/polyglow-sbom.json "$out/polyglow-$version.cdx.json"
-    # It writes one for each crate of the workspace.
-    git clean --quiet --force -- '*polyglow-sbom.json'
+# The licenses that have to go with the program: of its dependencies, of Rust's standard library, and of the libc in the static one.
+collect_licenses() {
+    local licenses="$out/licenses"
+    mkdir "$licenses"
+    cp LICENSE-* "$licenses"
+    # Read from the packages, not asked for at a server.
+    cargo about generate --offline --config packaging/about.toml --manifest-path crates/polyglow/Cargo.toml --features vulkan \
+        --fail packaging/licenses.hbs > "$licenses/dependencies.html"
+    cp "$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" "$licenses/rust-library.html"
+    cp "$("$tools/bin/python" -c 'import ziglang, os; print(os.path.dirname(ziglang.__file__))')/lib/libc/musl/COPYRIGHT" \
+        "$licenses/musl.txt"
 }
 
-# The wheel with the static program; the program lies in the target directory afterwards.
+# What the program is made of. The tool writes a file for each crate of the workspace, into the checkout.
+write_sbom() {
+    trap "git clean --quiet --force -- '*polyglow-sbom.json'" RETURN
+    cargo cyclonedx --manifest-path crates/polyglow/Cargo.toml --features vulkan --format json \
+        --override-filename polyglow-sbom
+    sed "s|file://$PWD|file:///polyglow|g" crates/polyglow/polyglow-sbom.json > "$out/polyglow-$version.cdx.json"
+}
+
+# The wheel with the static program; the program lies in the target directory afterwards. It needs no libc, so the wheel is for
+# the distributions with glibc as well as for those with musl.
 build_cpu() {
     local wheel="$out/wheel"
     mkdir "$wheel"
-    cp packaging/pyproject.toml README.md LICENSE-* "$out/THIRD-PARTY.html" "$wheel"
+    cp -r packaging/pyproject.toml README.md "$out/licenses" "$wheel"
     echo "manifest-path = \"$PWD/crates/polyglow/Cargo.toml\"" >> "$wheel/pyproject.toml"
-    (cd "$wheel" && maturin build --zig --profile dist --target x86_64-unknown-linux-musl --locked --out "$out")
+    (cd "$wheel" && maturin build --zig --profile dist --target x86_64-unknown-linux-musl --locked --strip \
+        --compatibility manylinux2014 musllinux_1_2 --out "$out")
     rm -r "$wheel"
     cp "$target/x86_64-unknown-linux-musl/dist/polyglow" "$out/program-cpu"
 }
 
 build_vulkan() {
-    cargo zigbuild --profile dist --target x86_64-unknown-linux-gnu.2.17 --locked -p polyglow --features vulkan
+    # Stripped by an option, because Cargo does not strip what the profile lists by name.
+    cargo-zigbuild rustc --profile dist --target x86_64-unknown-linux-gnu.2.17 --locked -p polyglow --bin polyglow \
+        --features vulkan -- -C strip=symbols
     cp "$target/x86_64-unknown-linux-gnu/dist/polyglow" "$out/program-vulkan"
 }
 
-# What people look for beside a program: man pages and completions, in the places that a system has for them.
+# What people look for beside a program: man pages and completions, in the places that Debian has for them.
 lay_out() {
     local program="$1" root="$2"
     install -D "$program" "$root/bin/polyglow"
@@ -91,59 +108,63 @@ lay_out() {
     "$program" completions zsh > "$root/share/zsh/vendor-completions/_polyglow"
     "$program" completions fish > "$root/share/fish/vendor_completions.d/polyglow.fish"
     "$program" completions powershell > "$root/share/doc/polyglow/powershell/polyglow.ps1"
-    cp README.md CHANGELOG.md LICENSE-* "$out/THIRD-PARTY.html" "$root/share/doc/polyglow"
-    cp -r configs "$root/share/doc/polyglow"
+    cp -r README.md CHANGELOG.md configs "$out/licenses" "$root/share/doc/polyglow"
 }
 
+# archive DIRECTORY: makes DIRECTORY.tar.gz of it.
 archive() {
-    local build="$1"
-    local name="polyglow-$version-linux-x86_64"
-    if [[ "$build" != cpu ]]; then name+="-$build"; fi
-    lay_out "$out/program-$build" "$out/$name"
-    tar --directory "$out" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --create "$name" |
-        gzip --best --no-name > "$out/$name.tar.gz"
-    rm -r "${out:?}/$name"
+    tar --directory "$(dirname "$1")" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
+        --create "$(basename "$1")" | gzip --best --no-name > "$1.tar.gz"
+    rm -r "$1"
 }
 
 debian_package() {
     local root="$out/debian" doc="$out/debian/usr/share/doc/polyglow"
+    local number
+    # In Debian a version with `~` comes before the same without.
+    number="$(tr - '~' <<< "$version")-1"
     lay_out "$out/program-cpu" "$root/usr"
-    gzip --best --no-name "$root"/usr/share/man/man1/* "$doc/CHANGELOG.md"
-    mv "$doc/CHANGELOG.md.gz" "$doc/changelog.gz"
-    {
-        echo "polyglow is under MIT or Apache-2.0, as you choose; THIRD-PARTY.html has the licenses of what it is built from."
-        echo
-        cat LICENSE-MIT
-    } > "$doc/copyright"
-    # The Apache license is in /usr/share/common-licenses.
-    rm "$doc"/LICENSE-*
+    cp packaging/copyright "$doc"
+    # Debian has the Apache license in a place of its own, and the copyright names it.
+    rm "$doc"/licenses/LICENSE-*
+    printf 'polyglow (%s) unstable; urgency=medium\n\n  * CHANGELOG.md.gz has the changes.\n\n -- %s  %s\n' "$number" \
+        "$(sed -n 's/^Maintainer: //p' packaging/control)" "$(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")" \
+        > "$doc/changelog.Debian"
+    gzip --best --no-name "$root"/usr/share/man/man1/* "$doc/CHANGELOG.md" "$doc/changelog.Debian"
     mkdir "$root/DEBIAN"
-    sed -e "s/@VERSION@/$version/" -e "s/@SIZE@/$(du -sk "$root/usr" | cut -f 1)/" packaging/control > "$root/DEBIAN/control"
-    chmod -R u=rwX,go=rX "$root"
-    dpkg-deb --root-owner-group -Zxz --build "$root" "$out/polyglow_${version}_amd64.deb"
+    sed -e "s/@VERSION@/$number/" -e "s/@SIZE@/$(du -sk "$root/usr" | cut -f 1)/" packaging/control > "$root/DEBIAN/control"
+    (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums)
+    dpkg-deb --root-owner-group -Zxz --build "$root" "$out/polyglow_${number}_amd64.deb"
     rm -r "$root"
 }
 
 # Everything that packaging/Containerfile copies.
 container() {
-    mkdir -p "$out/container/tmp"
-    cp packaging/Containerfile LICENSE-* "$out/THIRD-PARTY.html" "$out/container"
-    install "$out/program-cpu" "$out/container/polyglow"
+    local directory="$out/polyglow-$version-container"
+    # For files on the way to their place.
+    mkdir -p --mode=1777 "$directory/tmp"
+    cp -r packaging/Containerfile "$out/licenses" "$directory"
+    install "$out/program-cpu" "$directory/polyglow"
+    archive "$directory"
 }
 
 check
 rm -rf "$out"
 mkdir -p "$out"
 install_tools
-name_dependencies
+collect_licenses
+write_sbom
 for build in "$@"; do
     "build_$build"
     "$out/program-$build" --version
-    archive "$build"
+    name="$out/polyglow-$version-linux-x86_64"
+    if [[ "$build" != cpu ]]; then name+="-$build"; fi
+    lay_out "$out/program-$build" "$name"
+    archive "$name"
 done
 if [[ -f "$out/program-cpu" ]]; then
     debian_package
     container
 fi
-rm "$out"/program-*
-(cd "$out" && sha256sum -- *.* > SHA256SUMS && cat SHA256SUMS)
+rm -r "$out"/program-* "$out/licenses"
+(cd "$out" && sha256sum -- * > "$target/SHA256SUMS" && mv "$target/SHA256SUMS" . && cat SHA256SUMS)

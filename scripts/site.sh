@@ -17,7 +17,8 @@ if [[ ! -x "$tools/bin/lychee" ]]; then
 fi
 cargo install --quiet --locked --debug --root "$tools" --version 0.5.4 --no-default-features --features search mdbook
 
-rm -rf "$site"
+# With what other builds have left in the documentation.
+rm -rf "$site" "$target/doc"
 "$tools/bin/mdbook" build docs/book --dest-dir "$site"
 cargo doc --workspace --no-deps --exclude polyglow-book --exclude polyglow-examples
 cp -r "$target/doc" "$site/api"

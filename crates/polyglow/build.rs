@@ -18,7 +18,12 @@ fn copy_reference() {
         fs::read_to_string(path).unwrap_or_else(|error| panic!("cannot read `{}`: {error}", path.display()))
     };
     let text = read(Path::new("reference.toml"));
-    let text = if text.lines().count() == 1 { read(Path::new(text.trim())) } else { text };
+    let text = if text.lines().count() == 1 {
+        println!("cargo:rerun-if-changed={}", text.trim());
+        read(Path::new(text.trim()))
+    } else {
+        text
+    };
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("reference.toml");
     fs::write(out, text).expect("cargo's directory can be written");
 }

@@ -97,7 +97,7 @@ fn errors_name_file_and_line() {
     ]);
     let message = |name: &str| {
         let error = read(dir.path(), name).unwrap_err();
-        let message = error.to_string().replace(&format!("{}/", dir.path().display()), "");
+        let message = error.to_string().replace(&format!("{}{}", dir.path().display(), std::path::MAIN_SEPARATOR), "");
         (message, error.hint().is_some())
     };
     assert_eq!(

@@ -49,7 +49,7 @@ impl Lock {
         }
         #[cfg(not(unix))]
         {
-            // An open file cannot be removed here.
+            // Files have no number to compare here.
             self.path.exists()
         }
     }

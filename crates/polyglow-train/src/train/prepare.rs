@@ -41,7 +41,7 @@ pub use text::Text;
 /// assert!(training.is_new()?);
 /// let (ending, state) = training.run(&Stop::default(), &mut Silent)?;
 /// assert_eq!((ending, state.step), (Ending::Done, 2));
-/// assert!(dir.path().join("checkpoints/best/model.safetensors").is_file());
+/// assert!(dir.path().join("checkpoints/step-2/model.safetensors").is_file());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Training {

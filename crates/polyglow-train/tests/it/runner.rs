@@ -34,7 +34,7 @@ fn a_model_from_bytes_translates_as_the_one_in_the_run() {
     let read = |file: &str| fs::read(run.join(file)).expect(file);
     let tokenizers = Tokenizers::parse(&read("tokenizer.json"), None).expect("it is a tokenizer");
     let config = String::from_utf8(read("config.toml")).expect("it is text");
-    let weights = read("checkpoints/last/model.safetensors");
+    let weights = read("checkpoints/step-3/model.safetensors");
     let from_bytes = Runner::from_bytes(&config, &tokenizers, &weights, device.clone()).expect("it is a model");
     let from_run = Runner::load(&run, &device).expect("it is a run");
     let lines = ["1 2 3", "", "9 8 7 6 5 4 3 2 1", "4"];

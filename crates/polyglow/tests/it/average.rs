@@ -5,11 +5,11 @@ use std::fs;
 
 use polyglow_train::predict::weights::Weights;
 
-use crate::program::Workplace;
+use crate::program::{self, Workplace};
 
 /// Every value of a checkpoint's weights, by tensor.
 fn values(place: &Workplace, checkpoint: &str) -> BTreeMap<String, Vec<f32>> {
-    let path = place.path().join("run/checkpoints").join(checkpoint).join("model.safetensors");
+    let path = program::checkpoint(&place.path().join("run"), checkpoint).path.join("model.safetensors");
     let weights = Weights::read(&path).expect("it can be read");
     weights.rest().map(|(name, data)| (name.clone(), data.iter::<f32>().collect())).collect()
 }

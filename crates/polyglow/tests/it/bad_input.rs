@@ -1,7 +1,9 @@
 //! What is wrong with a command, a config, a file or a run is an error message, never a panic, and overwrites nothing.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
+#[cfg(target_os = "linux")]
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -412,7 +414,7 @@ fn wrong_commands_are_explained() {
     assert!(VALUES.len() + 2 * CONFIGS.len() + cases.len() >= 150);
 }
 
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 #[test]
 fn loops_devices_and_closed_streams_are_errors() {
     let place = Workplace::trained();

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
-use crate::program::Workplace;
+use crate::program::{Workplace, checkpoint};
 
 const LONGER: &str = "train.max_steps=12";
 
@@ -95,8 +95,7 @@ impl Training {
 
 /// The step of the checkpoint `last`.
 fn last_step(run: &Path) -> u64 {
-    let link = fs::read_link(run.join("checkpoints/last")).expect("a link");
-    link.to_string_lossy().trim_start_matches("step-").parse().expect("a number")
+    checkpoint(run, "last").state.step
 }
 
 #[test]

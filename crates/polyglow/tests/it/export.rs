@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::Workplace;
+use crate::program::{Workplace, checkpoint};
 
 /// The names in a directory, in order.
 fn names(path: &Path) -> Vec<String> {
@@ -56,7 +56,7 @@ fn a_run_goes_out_with_a_card_and_comes_back_to_be_used_as_any_other() {
         ["train", &config, "--run", run, "--fork", "tuned", "--set", "data.train=train", "--set", "train.max_epochs=2"];
     let (_, said) = place.succeed(&[&fork[..], &data[..4]].concat());
     assert!(said.contains("forked from"), "{said}");
-    assert!(place.path().join("tuned/checkpoints/last").exists());
+    assert!(checkpoint(&place.path().join("tuned"), "last").path.exists());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::Workplace;
+use crate::program::{Workplace, checkpoint};
 
 /// A run of checkpoint format 1, stopped after step 10 of 20: `tests/golden/README.md` says how it was made.
 const FORMAT_1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/run-format-1");
@@ -55,11 +55,12 @@ fn every_tensor_is_documented() {
         "model.output_bias=true",
     ];
     place.train("run", &overrides);
-    let path = place.path().join("run/checkpoints/last/model.safetensors");
-    let weights = polyglow_train::predict::weights::Weights::read(&path).expect("it was written");
+    let weights = |name| {
+        let path = checkpoint(&place.path().join("run"), name).path.join("model.safetensors");
+        polyglow_train::predict::weights::Weights::read(&path).expect("it was written")
+    };
     place.succeed(&["quantize", "run"]);
-    let int8 = path.parent().expect("a directory").with_file_name("int8").join("model.safetensors");
-    let int8 = polyglow_train::predict::weights::Weights::read(&int8).expect("it was written");
+    let (weights, int8) = (weights("last"), weights("int8"));
     let names: Vec<&String> = weights.rest().map(|(name, _)| name).collect();
     for (name, _) in int8.rest() {
         assert!(names.iter().any(|&known| known == name || format!("{known}.scale") == *name), "`{name}` is unknown");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use polyglow_train::run::{Checkpoint, RunDirectory};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -77,7 +78,7 @@ pub(crate) fn polyglow(arguments: &[&str]) -> Command {
 /// What a command that must succeed writes to stdout and stderr.
 pub(crate) fn succeed(command: &mut Command) -> (String, String) {
     let output = command.output().expect("the program starts");
-    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    let stderr = with_slashes(String::from_utf8(output.stderr).expect("messages are UTF-8"));
     assert!(output.status.success(), "{command:?}: {stderr}");
     (String::from_utf8(output.stdout).expect("output is UTF-8"), stderr)
 }
@@ -85,19 +86,31 @@ pub(crate) fn succeed(command: &mut Command) -> (String, String) {
 /// What a command that must fail says on stderr; nothing may stand on stdout.
 pub(crate) fn fail(exit_code: i32, command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
-    let stderr = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    let stderr = with_slashes(String::from_utf8(output.stderr).expect("messages are UTF-8"));
     assert_eq!(output.status.code(), Some(exit_code), "{command:?}: {stderr}");
     assert!(!stderr.contains("panicked") && output.stdout.is_empty(), "{command:?}: {stderr}");
     stderr
 }
 
+/// Messages with paths as tests write them, also on Windows.
+fn with_slashes(text: String) -> String {
+    if cfg!(windows) { text.replace('\\', "/") } else { text }
+}
+
+/// The checkpoint that a run calls `last`, `best` or by another name.
+pub(crate) fn checkpoint(run: &Path, name: &str) -> Checkpoint {
+    RunDirectory::new(run).checkpoints(1).find(name).expect("it was saved")
+}
+
 /// The step of the last whole record of a run; `None` before the first.
+#[cfg(unix)]
 pub(crate) fn newest_step(run: &Path) -> Option<u64> {
     let lines = fs::read_to_string(run.join("metrics.jsonl")).ok()?;
     lines.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()?.get("step")?.as_u64())
 }
 
 /// Waits for something to come true.
+#[cfg(unix)]
 #[track_caller]
 pub(crate) fn wait_until(what: &str, is_true: impl Fn() -> bool) {
     let begun = Instant::now();
@@ -176,6 +189,7 @@ impl Workplace {
     }
 
     /// Runs a shell command with `$polyglow` in it.
+    #[cfg(unix)]
     pub(crate) fn shell(&self, script: &str) -> Output {
         let mut command = Command::new("bash");
         command.args(["-c", script]).env("polyglow", env!("CARGO_BIN_EXE_polyglow")).env_remove("RUST_LOG");

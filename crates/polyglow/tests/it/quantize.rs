@@ -4,11 +4,11 @@ use std::fs;
 
 use polyglow_train::predict::weights::Weights;
 
-use crate::program::Workplace;
+use crate::program::{self, Workplace};
 
 /// The weights of a checkpoint of the run.
 fn weights(place: &Workplace, checkpoint: &str) -> Weights {
-    let path = place.path().join("run/checkpoints").join(checkpoint).join("model.safetensors");
+    let path = program::checkpoint(&place.path().join("run"), checkpoint).path.join("model.safetensors");
     Weights::read(&path).expect("it can be read")
 }
 

@@ -1,16 +1,16 @@
 //! Trainings from start to end: learning, resuming, stopping, failing.
 
 use std::fs;
+#[cfg(unix)]
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 #[cfg(unix)]
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::program::{DIGITS, Workplace, train_pairs};
+use crate::program::{DIGITS, Workplace, checkpoint, train_pairs};
 #[cfg(unix)]
 use crate::program::{newest_step, wait_until};
 
@@ -141,6 +141,7 @@ fn a_loss_that_is_not_finite_stops_the_run_and_names_the_step_and_its_lines() {
 }
 
 /// Options of a training that ends only when it is asked to.
+#[cfg(unix)]
 const ENDLESS: [&str; 6] =
     ["--set", "train.max_steps=1000000", "--set", "train.validate_every=1000000", "--set", "train.save_every=1000000"];
 
@@ -169,9 +170,7 @@ fn signals_save_and_the_same_command_goes_on() {
         assert!(message.contains(&format!("is in use: process {} trains there", child.id())), "{message}");
         send(signals, &child);
         assert_eq!(child.wait().expect("it ends").code(), Some(0), "{signals:?}");
-        let state = fs::read_to_string(run.join("checkpoints/last/state.json")).expect("a checkpoint was written");
-        let state: Value = serde_json::from_str(&state).expect("it is JSON");
-        let step = state["step"].as_u64().expect("a number");
+        let step = checkpoint(&run, "last").state.step;
         assert!(step > reached);
         reached = step;
         let log = fs::read_to_string(run.join("train.log")).expect("it was written");
@@ -206,16 +205,15 @@ fn a_run_that_is_out_of_patience_saves_where_it_ends() {
     // The weights do not move, so no validation after the first is better.
     let sets = ["train.lr=1e-30", "train.patience=1", "train.validate_every=2", "train.save_every=100"];
     let run = train(&place, &sets);
-    let last = fs::read_link(run.join("checkpoints/last")).expect("a link");
-    assert_eq!(last, Path::new("step-4"));
-    assert_eq!(fs::read_link(run.join("checkpoints/best")).expect("a link"), Path::new("step-2"));
+    assert_eq!(checkpoint(&run, "last").state.step, 4);
+    assert_eq!(checkpoint(&run, "best").state.step, 2);
 }
 
 #[test]
 fn a_damaged_best_checkpoint_is_an_error_and_not_another_checkpoint() {
     let place = place();
     let run = train(&place, &["train.max_steps=7"]);
-    let weights = run.join("checkpoints/best/model.safetensors");
+    let weights = checkpoint(&run, "best").path.join("model.safetensors");
     let mut bytes = fs::read(&weights).expect("it is there");
     *bytes.last_mut().expect("it is not empty") ^= 1;
     fs::write(&weights, bytes).expect("it can be written");

@@ -316,8 +316,8 @@ fn runs_that_do_not_belong_together_are_named() {
     let reversed: Vec<_> = train_pairs().into_iter().map(|(src, tgt)| (tgt + " hier", src)).collect();
     place.write("train", &reversed);
     place.train("turned", &["data.src=de", "data.tgt=en"]);
-    let message = place.fail(2, &["translate", "run", "test.en", "--checkpoint", "turned/checkpoints/best"]);
-    assert!(message.contains("`turned/checkpoints/best` belongs to another run than `run`"), "{message}");
+    let message = place.fail(2, &["translate", "run", "test.en", "--checkpoint", "turned/checkpoints/step-6"]);
+    assert!(message.contains("`turned/checkpoints/step-6` belongs to another run than `run`"), "{message}");
     assert!(message.contains("hint: name that run instead of this one: `turned`"), "{message}");
     let message = place.fail(2, &["translate", "run", "test.en", "--ensemble", "turned"]);
     assert!(message.contains("cannot be an ensemble: one writes `de`, the other `en`"), "{message}");

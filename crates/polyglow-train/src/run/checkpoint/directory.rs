@@ -240,8 +240,8 @@ mod tests {
         assert_eq!(checkpoints.steps().expect("it can be read"), [2, 4, 5]);
         assert_eq!(checkpoints.find("best").expect("there is one").state.step, 2);
         assert_eq!(checkpoints.find("last").expect("there is one").state.step, 5);
-        let link = fs::read_link(dir.path().join("checkpoints/last")).expect("a link");
-        assert_eq!(link, Path::new("step-5"));
+        #[cfg(unix)]
+        assert_eq!(fs::read_link(dir.path().join("checkpoints/last")).expect("a link"), Path::new("step-5"));
         let mut model = checkpoints.find("step-4").expect("there is one").model().expect("it can be read");
         assert_eq!(model.take("w", &[3]).expect("it is there").iter::<f32>().collect::<Vec<_>>(), [4.0; 3]);
         let error = checkpoints.find("step-3").expect_err("it is gone").to_string();

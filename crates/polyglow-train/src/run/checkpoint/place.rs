@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::{Component, Path, PathBuf};
 
 use super::remove_directory;
 
@@ -68,8 +68,8 @@ pub(super) fn tidy(dir: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
 
 /// Makes a link at `path` to `target` beside it.
 ///
-/// Where there are no links, as on a disk formatted for Windows and on Windows itself, which lets only administrators make
-/// them, it is a file that holds the name.
+/// Where there are no links, as on a disk formatted for Windows, and on Windows itself, which by default lets only
+/// administrators make them, it is a file that holds the name.
 ///
 /// # Errors
 /// Neither can be written.
@@ -78,16 +78,20 @@ pub(super) fn point(path: &Path, target: &str) -> io::Result<()> {
     if std::os::unix::fs::symlink(target, path).is_ok() {
         return Ok(());
     }
-    fs::write(path, target)
+    let mut file = fs::File::create(path)?;
+    file.write_all(target.as_bytes())?;
+    file.sync_all()
 }
 
-/// Where `path` leads to, if it is a file that [`point`] wrote in place of a link; otherwise `path`.
+/// Where `path` leads to, if it is a file that [`point`] wrote in place of a link: to a name beside it, and nowhere else.
+/// Otherwise `path`.
 pub(super) fn follow(path: &Path) -> Cow<'_, Path> {
     // Names are short; a file of weights that somebody takes for a checkpoint is not.
     if path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() < 256)
         && let Ok(target) = fs::read_to_string(path)
+        && let [Component::Normal(name)] = Path::new(target.trim_end()).components().collect::<Vec<_>>()[..]
     {
-        return path.with_file_name(target.trim_end()).into();
+        return path.with_file_name(name).into();
     }
     path.into()
 }
@@ -148,6 +152,10 @@ mod tests {
         fs::write(&last, "step-2").expect("it can be written");
         assert_eq!(follow(&last), checkpoint);
         assert_eq!(follow(&checkpoint), checkpoint);
+        for elsewhere in ["../step-2", "/step-2", "..", "", "step-2/file"] {
+            fs::write(&last, elsewhere).expect("it can be written");
+            assert_eq!(follow(&last), last, "{elsewhere}");
+        }
         fs::remove_file(&last).expect("it is there");
         point(&last, "step-2").expect("it can be made");
         assert_eq!(content(&follow(&last)), "two");
