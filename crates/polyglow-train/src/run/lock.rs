@@ -50,7 +50,7 @@ impl Lock {
         #[cfg(not(unix))]
         {
             // Files have no number to compare here.
-            self.path.exists()
+            self.file.metadata().is_ok() && self.path.exists()
         }
     }
 }
