@@ -4,8 +4,8 @@
     pip install torch numpy
     python scripts/golden-rnn.py
 
-Tiny encoder-decoders around PyTorch's nn.GRU and nn.LSTM over packed sequences, and nn.GRUCell and nn.LSTMCell where the
-output is fed back; attention is written out here. Everything is computed in float64 from parameters that are exact in
+Tiny encoder-decoders around PyTorch's nn.RNN, nn.GRU and nn.LSTM over packed sequences, and their cells where the output is
+fed back; attention is written out here. Everything is computed in float64 from parameters that are exact in
 float32, so that whatever difference a test sees is its own rounding. In the files, a linear weight is [d_in, d_out] (the
 transpose of PyTorch's).
 """
@@ -43,7 +43,10 @@ CASES = {
     "lstm_bahdanau": Config("lstm", "bahdanau", False, "decoder", 2, 1),
     "gru_luong": Config("gru", "luong", False, "decoder", 1, 2),
     "lstm_none": Config("lstm", "none", False, "decoder", 2, 2),
+    "tanh_bahdanau_input_feeding": Config("tanh", "bahdanau", True, "decoder", 2, 2),
+    "tanh_luong": Config("tanh", "luong", False, "none", 1, 2),
 }
+KINDS = {"tanh": (nn.RNN, nn.RNNCell), "gru": (nn.GRU, nn.GRUCell), "lstm": (nn.LSTM, nn.LSTMCell)}
 
 
 class Rnn(nn.Module):
@@ -53,7 +56,7 @@ class Rnn(nn.Module):
         super().__init__()
         self.config = config
         d_model, lstm = config.d_model, config.cell == "lstm"
-        kind, cell = (nn.LSTM, nn.LSTMCell) if lstm else (nn.GRU, nn.GRUCell)
+        kind, cell = KINDS[config.cell]
         self.src_embedding = nn.Embedding(config.src_vocab, d_model)
         self.tgt_embedding = nn.Embedding(config.tgt_vocab, d_model)
         if config.tie_embeddings == "none":
@@ -131,7 +134,7 @@ def ours(config: Config):
 
     def recurrent(layer: str, kind: str, value: Tensor) -> dict[str, Tensor]:
         side, what = {"ih": "input", "hh": "hidden"}[kind.split("_")[1]], kind.split("_")[0]
-        if what == "bias" and config.cell == "lstm" and side == "hidden":
+        if what == "bias" and config.cell != "gru" and side == "hidden":
             return {}  # the same as the other bias; it is held at zero
         name = f"{layer}.{side}.{what}"
         if value.dim() == 2 and name == "decoder.layers.0.input.weight" and value.shape[1] == 2 * config.d_model:
@@ -162,10 +165,10 @@ def ours(config: Config):
 
 
 class WithoutSecondBiases(Rnn):
-    """PyTorch's LSTM adds two biases where one would do: the second is held at zero."""
+    """PyTorch's RNN and LSTM add two biases where one would do: the second is held at zero."""
 
     def forward(self, src: Tensor, tgt_in: Tensor):
-        if self.config.cell == "lstm":
+        if self.config.cell != "gru":
             with torch.no_grad():
                 for name, parameter in self.named_parameters():
                     if "bias_hh" in name:

@@ -18,6 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# The parent's.
+VOCABULARY = 8000
 CONFIG = """
 [data]
 train = "{data}/{corpus}/train"
@@ -66,13 +68,13 @@ def main() -> None:
 def compare(arguments: argparse.Namespace, directory: Path) -> None:
     def polyglow(*command: object) -> str:
         program = [arguments.program.resolve(), "-q", *map(str, command)]
-        return subprocess.run(program, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(program, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     data = arguments.data.resolve()
     shared = {"data": data, "every": 100}
     parent_toml, child_toml = directory / "parent.toml", directory / "child.toml"
     parent_toml.write_text(CONFIG.format(**shared | {"every": 500}, corpus="tatoeba-en-de", pairs=arguments.parent_pairs,
-                                         vocabulary=8000, steps=arguments.parent_steps, warmup=300, lr=2e-3))
+                                         vocabulary=VOCABULARY, steps=arguments.parent_steps, warmup=300, lr=2e-3))
     child_toml.write_text(CONFIG.format(**shared, corpus="multi30k-en-de", pairs=arguments.pairs, vocabulary=2000,
                                         steps=arguments.steps, warmup=100, lr=2e-3))
     source, reference = (data / "multi30k-en-de" / f"test2016.{side}" for side in ("en", "de"))
@@ -81,10 +83,10 @@ def compare(arguments: argparse.Namespace, directory: Path) -> None:
         # What began anew is first, since the others are compared with it.
         kinds = ("anew", "parent alone", "child", "child, own vocabulary")
         anew, parent, child, own = (directory / f"{kind}-{seed}" for kind in kinds)
-        by_seed = ("--set", f"seed={seed}")
+        by_seed, of_parent = ("--set", f"seed={seed}"), ("--set", f"tokenizer.vocab_size={VOCABULARY}")
         polyglow("train", child_toml, *by_seed, "--run", anew)
         polyglow("train", parent_toml, *by_seed, "--run", parent)
-        polyglow("train", child_toml, *by_seed, "--run", parent, "--fork", child)
+        polyglow("train", child_toml, *by_seed, *of_parent, "--run", parent, "--fork", child)
         polyglow("train", child_toml, *by_seed, "--run", parent, "--fork", own, "--new-vocabulary")
         outputs = []
         for kind, run in zip(kinds, (anew, parent, child, own)):

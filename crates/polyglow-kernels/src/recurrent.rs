@@ -4,7 +4,7 @@
 //! `a u_n r (1 - r)` of `p_r` and `u_r`, `s (h - n) z (1 - z)` of `p_z` and `u_z`, and `s z` of `h` directly. With `t` the
 //! gradient of an LSTM's new memory, to which that of the hidden state adds `s σ(o) (1 - tanh(c')²)`, its gradients are
 //! `t tanh(g) σ'(i)`, `t c σ'(f)`, `t σ(i) (1 - tanh(g)²)` and `s tanh(c') σ'(o)` of the four sums, and `t σ(f)` of `c`,
-//! where `σ' = σ (1 - σ)`. Through a layer they go backwards over its positions: that of `u` times `Wᵀ` is added to `s`.
+//! where `σ' = σ (1 - σ)`. The gradient of both of a tanh network's sums is `s (1 - h'²)`. Through a layer they go backwards over its positions: that of `u` times `Wᵀ` is added to `s`.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -15,6 +15,8 @@ use burn::tensor::{Bool, Tensor};
 /// How a state follows from the one before and the sums of products `p` (with the input) and `u` (with that state).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
+    /// `h' = tanh(p + u)` (Elman, 1990).
+    Tanh,
     /// `r, z = σ(p + u)`, `n = tanh(p + r u)` and `h' = (1 - z) n + z h` (Cho et al., 2014, with `r` applied after the
     /// product, as in cuDNN and PyTorch).
     Gru,
@@ -36,6 +38,7 @@ impl Cell {
     /// How many blocks of the layer's width its sums have.
     pub fn gates(self) -> usize {
         match self {
+            Self::Tanh => 1,
             Self::Gru => 3,
             Self::Lstm => 4,
         }
@@ -44,7 +47,7 @@ impl Cell {
     /// How many blocks of the layer's width its state has.
     pub fn states(self) -> usize {
         match self {
-            Self::Gru => 1,
+            Self::Tanh | Self::Gru => 1,
             Self::Lstm => 2,
         }
     }
@@ -83,17 +86,17 @@ pub fn recurrent_layer(
 
 fn plain(cell: Cell, projected: &Tensor<2>, recurrent: &Tensor<2>, state: &Tensor<2>) -> Tensor<2> {
     let width = state.dims()[1] / cell.states();
-    let part = |all: &Tensor<2>, start: usize, count: usize| all.clone().narrow(1, start * width, count * width);
-    let gates = sigmoid(part(projected, 0, 2) + part(recurrent, 0, 2));
-    let (first, second) = (part(&gates, 0, 1), part(&gates, 1, 1));
+    let part = |all: &Tensor<2>, place: usize| all.clone().narrow(1, place * width, width);
+    let sum = |place: usize| part(projected, place) + part(recurrent, place);
     match cell {
+        Cell::Tanh => tanh(sum(0)),
         Cell::Gru => {
-            let new = tanh(part(projected, 2, 1) + first * part(recurrent, 2, 1));
-            new.clone() + second * (state.clone() - new)
+            let (reset, update) = (sigmoid(sum(0)), sigmoid(sum(1)));
+            let new = tanh(part(projected, 2) + reset * part(recurrent, 2));
+            new.clone() + update * (state.clone() - new)
         }
         Cell::Lstm => {
-            let sum = |place: usize| part(projected, place, 1) + part(recurrent, place, 1);
-            let memory = second * part(state, 1, 1) + first * tanh(sum(2));
+            let memory = sigmoid(sum(1)) * part(state, 1) + sigmoid(sum(0)) * tanh(sum(2));
             Tensor::cat(vec![sigmoid(sum(3)) * tanh(memory.clone()), memory], 1)
         }
     }

@@ -118,7 +118,7 @@ pub struct ModelConfig {
     /// "transformer"`.
     #[serde(skip_serializing_if = "is_false")]
     pub output_bias: bool,
-    /// The kind of recurrent cell: `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"` and `"rnn-lm"`.
+    /// The kind of recurrent cell: `"tanh"`, `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"` and `"rnn-lm"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
     /// Attention of a recurrent decoder to the source: `"bahdanau"`, `"luong"`, `"luong_general"` or `"none"`; default

@@ -1,4 +1,4 @@
-//! Pictures of labels, cells and points: composed once, written as SVG or painted as PNG.
+//! Pictures of labels, cells, points and arrows: composed once, written as SVG or painted as PNG.
 //!
 //! SVG is written by hand, so that the style sheet of a page applies to it.
 
@@ -20,10 +20,15 @@ pub(crate) use format::write;
 const STYLE: &str = include_str!("drawing.css");
 /// The color of cells and points, as `--mark` of the light theme.
 const MARK: [u8; 3] = [0, 114, 178];
+/// The color of arrows, as `--pick` of the light theme.
+const PICK: [u8; 3] = [213, 94, 0];
 const BLACK: [u8; 3] = [0; 3];
 /// How opaque the edges of cells are.
 const EDGE: f32 = 0.15;
 const RADIUS: f64 = 3.0;
+/// How wide the lines of arrows are, and how long the two lines of a head.
+const LINE: f64 = 1.5;
+const HEAD: f64 = 7.0;
 /// Between a dot and its name.
 const GAP: f64 = 7.0;
 /// About the width of a letter, half that of a Chinese character.
@@ -49,6 +54,8 @@ pub(crate) enum Shape<'a> {
     Cell { x: i32, y: i32, side: i32, weight: f32 },
     /// A dot with its name to the right.
     Point { x: f64, y: f64, name: &'a str },
+    /// A line with a head.
+    Arrow { from: [f64; 2], to: [f64; 2] },
 }
 
 impl Drawing<'_> {
@@ -72,6 +79,13 @@ impl Drawing<'_> {
                             circle r=(RADIUS) {}
                             text x=(GAP) dy="0.32em" { (isolated(name)) }
                         }
+                    }
+                    Shape::Arrow { from, to } => {
+                        @let [left, right] = head(from, to);
+                        path.arrow d=(
+                            [("M", from), ("L", to), ("M", left), ("L", to), ("L", right)]
+                                .map(|(letter, [x, y])| format!("{letter}{x:.1} {y:.1}")).concat()
+                        ) {}
                     }
                 }
             }
@@ -110,10 +124,26 @@ impl Drawing<'_> {
                     canvas.fill_circle(x as f32, y as f32, RADIUS as f32, MARK);
                     canvas.write_after(name, (x + GAP) as f32, y as f32);
                 }
+                Shape::Arrow { from, to } => {
+                    let [left, right] = head(from, to);
+                    for start in [from, left, right] {
+                        canvas.draw_line(start.map(|unit| unit as f32), to.map(|unit| unit as f32), LINE as f32, PICK);
+                    }
+                }
             }
         }
         canvas.finish()
     }
+}
+
+/// Where the two lines of an arrow's head begin: as far from the tip as they are long, or all of a shorter arrow.
+fn head(from: [f64; 2], to: [f64; 2]) -> [[f64; 2]; 2] {
+    let [x, y] = [from[0] - to[0], from[1] - to[1]];
+    let length = x.hypot(y);
+    let share = if length > 0.0 { HEAD.min(length) / length } else { 0.0 };
+    // 30 degrees to either side.
+    let (cos, sin) = (0.75_f64.sqrt(), 0.5);
+    [sin, -sin].map(|sin| [to[0] + share * (cos * x - sin * y), to[1] + share * (sin * x + cos * y)])
 }
 
 /// About the width of the longest text.
@@ -140,7 +170,20 @@ mod tests {
         let [red, green, blue] = MARK;
         let color = format!("#{red:02x}{green:02x}{blue:02x}");
         assert!(STYLE.contains(&color) && include_str!("theme.css").contains(&format!("--mark: {color}")));
+        let [red, green, blue] = PICK;
+        let color = format!("#{red:02x}{green:02x}{blue:02x}");
+        assert!(STYLE.contains(&color) && include_str!("theme.css").contains(&format!("--pick: {color}")));
+        assert!(STYLE.contains(&format!("stroke-width: {LINE}")));
         assert!(STYLE.contains(&format!("{}px", letters::SIZE)) && STYLE.contains(&EDGE.to_string()));
+    }
+
+    #[test]
+    fn the_head_of_an_arrow_is_at_its_tip_and_never_longer_than_it() {
+        let [left, right] = head([0.0, 0.0], [100.0, 0.0]);
+        assert!((left[0] - (100.0 - HEAD * 0.75_f64.sqrt())).abs() < 1e-9 && (left[0] - right[0]).abs() < 1e-9);
+        assert!((left[1] + right[1]).abs() < 1e-9 && (left[1].abs() - HEAD / 2.0).abs() < 1e-9);
+        assert!(head([0.0, 0.0], [1.0, 0.0]).iter().all(|[x, _]| *x > 0.0));
+        assert_eq!(head([3.0, 4.0], [3.0, 4.0]), [[3.0, 4.0]; 2]);
     }
 
     #[test]

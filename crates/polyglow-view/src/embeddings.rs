@@ -1,9 +1,10 @@
 //! Explores vectors of words, lines and contexts.
 //!
 //! [`Embeddings`] holds the word vectors of a file or of a model's vocabulary: it finds neighbors and analogies, and
-//! [`project`] with [`Plot`] draws them on a plane. [`Sentences`] compares whole lines. [`Bank`] compares a word in its
+//! [`project`] with [`Plot`] draws them on a plane; [`Company`] is what attention over them makes of a word. [`Sentences`] compares whole lines. [`Bank`] compares a word in its
 //! sentence with the words of other sentences, layer by layer. The last two run a model through a [`Reader`].
 
+mod company;
 mod context;
 mod directions;
 mod neighbors;
@@ -13,6 +14,7 @@ mod reader;
 mod sentences;
 mod vectors;
 
+pub use company::{Attending, Company, Round};
 pub use context::{Bank, ContextNeighbor, LayerNeighbors};
 pub use directions::Directions;
 pub use neighbors::Neighbor;

@@ -42,6 +42,8 @@ pub mod search {}
 pub mod recurrent {}
 #[doc = include_str!("../src/family.md")]
 pub mod family {}
+#[doc = include_str!("../src/worked.md")]
+pub mod worked {}
 #[doc = include_str!("../src/your-own.md")]
 pub mod your_own {}
 

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cell {
+    /// The tanh network (Elman, 1990), `torch.nn.RNN`: no gates, so it forgets soon.
+    Tanh,
     /// Gated recurrent unit (Cho et al., 2014), in the form of cuDNN and PyTorch.
     #[default]
     Gru,
@@ -21,6 +23,7 @@ impl Cell {
 
     pub(crate) fn kernel(self) -> polyglow_kernels::Cell {
         match self {
+            Self::Tanh => polyglow_kernels::Cell::Tanh,
             Self::Gru => polyglow_kernels::Cell::Gru,
             Self::Lstm => polyglow_kernels::Cell::Lstm,
         }

@@ -1,5 +1,5 @@
-//! Recurrent layers: a state that reads a sequence position by position (GRU: Cho et al., 2014; LSTM: Hochreiter and
-//! Schmidhuber, 1997).
+//! Recurrent layers: a state that reads a sequence position by position (tanh: Elman, 1990; GRU: Cho et al., 2014; LSTM:
+//! Hochreiter and Schmidhuber, 1997).
 
 pub mod attention;
 pub mod decoder;
@@ -53,15 +53,15 @@ impl State {
 
 /// One direction of one layer.
 ///
-/// With `x` the input and `h` the state before, an LSTM computes `i, f, g, o = x W + h U + b` and `c' = σ(f) c + σ(i)
+/// With `x` the input and `h` the state before, a tanh network computes `h' = tanh(x W + h U + b)`; an LSTM computes `i, f, g, o = x W + h U + b` and `c' = σ(f) c + σ(i)
 /// tanh(g)`, `h' = σ(o) tanh(c')`; a GRU `r = σ(x W_r + h U_r + b_r)`, `z = σ(x W_z + h U_z + b_z)`, `n = tanh(x W_n +
 /// b_n + r (h U_n + d_n))` and `h' = (1 - z) n + z h`. Gates stand side by side in PyTorch's order.
 #[derive(Module, Debug)]
 pub struct Recurrent {
     /// `[d_in, gates * width]`, applied to all positions at once.
     pub input: Linear,
-    /// `[width, gates * width]`, applied position by position; without a bias in an LSTM, where it would be a second
-    /// one.
+    /// `[width, gates * width]`, applied position by position; without a bias but in a GRU: in the others
+    /// it would be a second one.
     pub hidden: Linear,
     width: usize,
     #[module(skip)]
@@ -73,7 +73,7 @@ impl Recurrent {
     pub fn new(cell: Cell, d_in: usize, width: usize, init: &mut ParamInit) -> Self {
         let input = Linear::fused(d_in, width, cell.gates(), init);
         let mut hidden = Linear::fused(width, width, cell.gates(), init);
-        if cell == Cell::Lstm {
+        if cell != Cell::Gru {
             hidden.bias = None;
         }
         Self { input, hidden, width, cell }

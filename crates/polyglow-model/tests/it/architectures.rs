@@ -52,7 +52,9 @@ fn configs() -> Vec<ModelConfig> {
         rnn(Cell::Gru, Score::Bahdanau, true),
         rnn(Cell::Lstm, Score::LuongGeneral, false),
         rnn(Cell::Lstm, Score::None, false),
+        rnn(Cell::Tanh, Score::Bahdanau, false),
         rnn_lm(Cell::Gru, All),
+        rnn_lm(Cell::Tanh, Untied),
         rnn_lm(Cell::Lstm, Untied),
     ]
 }

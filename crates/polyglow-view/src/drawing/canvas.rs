@@ -114,6 +114,22 @@ impl Canvas {
         }
     }
 
+    /// Draws a line with round ends.
+    pub(super) fn draw_line(&mut self, from: [f32; 2], to: [f32; 2], width: f32, color: [u8; 3]) {
+        let [[left, top], [right, bottom]] = [from, to].map(|end| end.map(|unit| unit * PIXELS as f32));
+        let (x, y, radius) = (right - left, bottom - top, width / 2.0 * PIXELS as f32);
+        let square = x * x + y * y;
+        for row in (top.min(bottom) - radius) as i32 - 1..=(top.max(bottom) + radius) as i32 + 1 {
+            for column in (left.min(right) - radius) as i32 - 1..=(left.max(right) + radius) as i32 + 1 {
+                let (across, down) = (column as f32 + 0.5 - left, row as f32 + 0.5 - top);
+                // The place on the line that is nearest, as a share of its length.
+                let share = if square > 0.0 { ((across * x + down * y) / square).clamp(0.0, 1.0) } else { 0.0 };
+                let distance = (across - share * x).hypot(down - share * y);
+                self.blend(column, row, color, radius + 0.5 - distance);
+            }
+        }
+    }
+
     /// Lays a color over a pixel, as opaque as `share` says. What is outside of the picture is not drawn.
     fn blend(&mut self, x: i32, y: i32, color: [u8; 3], share: f32) {
         let place = u32::try_from(x).ok().zip(u32::try_from(y).ok());

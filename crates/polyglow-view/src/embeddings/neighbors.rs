@@ -42,7 +42,7 @@ impl Embeddings {
         Ok(self.near(&sum, &left_out, count))
     }
 
-    fn near(&self, vector: &[f32], left_out: &[usize], count: usize) -> Vec<Neighbor> {
+    pub(super) fn near(&self, vector: &[f32], left_out: &[usize], count: usize) -> Vec<Neighbor> {
         let found = self.directions.nearest(vector, count, |place| !left_out.contains(&place));
         found.into_iter().map(|(place, cosine)| Neighbor { word: self.words[place].clone(), cosine }).collect()
     }

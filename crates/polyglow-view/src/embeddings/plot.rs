@@ -14,7 +14,7 @@ const WIDTH: i32 = 1200;
 const HEIGHT: i32 = 900;
 const MARGIN: f64 = 60.0;
 
-const STYLE: &str = include_str!("plot.css");
+pub(super) const STYLE: &str = include_str!("plot.css");
 
 /// Words on a plane.
 ///
@@ -62,29 +62,37 @@ impl Plot<'_> {
                 "which explain " (first) " and " (second) " of the variance. Hover for a word."
             }
             (note(self.words))
-            div.wide {
-                svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(self.title) {
-                    (self.drawing().elements())
-                }
-            }
+            div.wide { (picture(self.title, &self.drawing())) }
         }
     }
 
-    /// Places the words. Both axes have the same scale, so that distances can be compared.
     fn drawing(&self) -> Drawing<'_> {
-        let points = &self.projection.points;
-        let ends = |axis: usize| extent(points.iter().map(|point| point[axis]));
-        let ((left, right), (bottom, top)) = (ends(0), ends(1));
-        let room = |pixels: i32| f64::from(pixels) - 2.0 * MARGIN;
-        let scale = (room(WIDTH) / (right - left)).min(room(HEIGHT) / (top - bottom));
-        // If all points are equal, they lie in the middle.
-        let scale = if scale.is_finite() { scale } else { 1.0 };
-        let shapes = self.words.iter().zip(points).map(|(name, [x, y])| Shape::Point {
-            x: f64::from(WIDTH) / 2.0 + (x - f64::midpoint(left, right)) * scale,
-            y: f64::from(HEIGHT) / 2.0 - (y - f64::midpoint(bottom, top)) * scale,
-            name,
-        });
-        Drawing { width: WIDTH, height: HEIGHT, shapes: shapes.collect() }
+        let points = places(&self.projection.points);
+        drawing(self.words.iter().zip(points).map(|(name, [x, y])| Shape::Point { x, y, name }).collect())
+    }
+}
+
+/// Where points of a plane lie in a picture. Both axes have the same scale, so that distances can be compared.
+pub(super) fn places(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
+    let ends = |axis: usize| extent(points.iter().map(|point| point[axis]));
+    let ((left, right), (bottom, top)) = (ends(0), ends(1));
+    let room = |pixels: i32| f64::from(pixels) - 2.0 * MARGIN;
+    let scale = (room(WIDTH) / (right - left)).min(room(HEIGHT) / (top - bottom));
+    // If all points are equal, they lie in the middle.
+    let scale = if scale.is_finite() { scale } else { 1.0 };
+    let x = |x: f64| f64::from(WIDTH) / 2.0 + (x - f64::midpoint(left, right)) * scale;
+    let y = |y: f64| f64::from(HEIGHT) / 2.0 - (y - f64::midpoint(bottom, top)) * scale;
+    points.iter().map(|point| [x(point[0]), y(point[1])]).collect()
+}
+
+pub(super) fn drawing(shapes: Vec<Shape<'_>>) -> Drawing<'_> {
+    Drawing { width: WIDTH, height: HEIGHT, shapes }
+}
+
+/// The drawing as a part of a page.
+pub(super) fn picture(title: &str, drawing: &Drawing<'_>) -> Markup {
+    html! {
+        svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(title) { (drawing.elements()) }
     }
 }
 

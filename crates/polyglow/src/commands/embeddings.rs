@@ -19,13 +19,13 @@ use polyglow_train::error::hint_of_system;
 use polyglow_train::run::TrainedModel;
 use polyglow_train::{Plan, device};
 use polyglow_view::Format;
-use polyglow_view::embeddings::{Bank, Embeddings, Neighbor, Plot, Reader, project};
+use polyglow_view::embeddings::{Attending, Bank, Embeddings, Neighbor, Plot, Reader, project};
 use serde::Serialize;
 
 use super::model::ModelArgs;
 use super::uses::check_task;
 use crate::failure::{usage, with_hint};
-use args::{Action, PlotArgs};
+use args::{Action, ContextArgs, PlotArgs};
 use sentences::sentences;
 
 pub(crate) use args::EmbeddingsArgs;
@@ -51,9 +51,9 @@ struct Run {
 /// There is no such run, checkpoint or file; a word is unknown, there is none to draw, or something is asked of a file
 /// that only a model can answer (exit code 2); a file cannot be read or written.
 pub(crate) fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
-    if let Action::Plot(plot) = &args.action {
-        // Refused here, before a model is loaded.
-        Format::of(&plot.out)?;
+    // Refused here, before a model is loaded.
+    if let Action::Plot(PlotArgs { out, .. }) | Action::Context(ContextArgs { out: Some(out), .. }) = &args.action {
+        Format::of(out)?;
     }
     let opened = open(args)?;
     let embeddings = opened.embeddings();
@@ -62,7 +62,10 @@ pub(crate) fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
         Action::Analogy { a, b, c, shown, .. } => print_words(&embeddings.analogy([a, b, c], shown.count)?, args.json),
         Action::Plot(plot_args) => plot(args, plot_args, embeddings),
         Action::Sentences(of) => sentences(&opened, of, args.json),
-        Action::Context { text, word, shown } => context(args, &opened, text, word, shown.count),
+        Action::Context(of) => match &opened {
+            Opened::Run(run) => context(run, of, args.json),
+            Opened::File(embeddings) => company(embeddings, of, args.json),
+        },
         Action::Export { file, .. } => export(embeddings, file),
     }
 }
@@ -172,15 +175,18 @@ fn plot(
     Ok(())
 }
 
-fn context(args: &EmbeddingsArgs, opened: &Opened, text: &str, word: &str, count: usize) -> anyhow::Result<()> {
-    let Opened::Run(run) = opened else {
-        let error = anyhow!("`{}` is a file of vectors, where a word has no context", args.source.display());
-        return Err(with_hint(usage(error), "`nearest` shows a word's neighbors"));
-    };
+/// The neighbors of a word after each layer of a model.
+fn context(run: &Run, args: &ContextArgs, json: bool) -> anyhow::Result<()> {
+    let ContextArgs { text, word, shown, scale, rounds, out } = args;
+    let given = [("--scale", scale.is_some()), ("--rounds", rounds.is_some()), ("--out", out.is_some())];
+    if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
+        let error = usage(anyhow!("`{option}` is for files of vectors: the attention of a run is its own"));
+        return Err(with_hint(error, "`polyglow attention` draws what a model looks at"));
+    }
     let side = run.trained.model.reading_side();
     let bank = Bank::new(run.reader(), bank_sentences(&run.plan, side)?)?;
-    let layers = bank.neighbors(run.reader(), text, word, count)?;
-    if args.json {
+    let layers = bank.neighbors(run.reader(), text, word, shown.count)?;
+    if json {
         return print_json(&layers);
     }
     let mut out = io::stdout().lock();
@@ -191,6 +197,34 @@ fn context(args: &EmbeddingsArgs, opened: &Opened, text: &str, word: &str, count
         }
         for neighbor in layer.neighbors {
             write!(out, "\t{} {:.3}", neighbor.word, neighbor.cosine)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+/// The neighbors of a word after each round of attention over the vectors of its sentence.
+fn company(embeddings: &Embeddings, args: &ContextArgs, json: bool) -> anyhow::Result<()> {
+    let attending = Attending { scale: args.scale, rounds: args.rounds.unwrap_or(1), count: args.shown.count };
+    let company = embeddings.in_company(&args.text, &args.word, attending)?;
+    if !company.unknown.is_empty() {
+        tracing::warn!("without a vector, and left out: `{}`", company.unknown.join("`, `"));
+    }
+    if let Some(path) = &args.out {
+        company.write(&args.text, Format::of(path)?, path)?;
+        tracing::info!("wrote `{}`", path.display());
+    }
+    if json {
+        return print_json(&company);
+    }
+    let mut out = io::stdout().lock();
+    for round in &company.rounds {
+        match round.round {
+            0 => write!(out, "before")?,
+            number => write!(out, "round {number} takes\t{}\nround {number}", company.taken(round))?,
+        }
+        for Neighbor { word, cosine } in &round.neighbors {
+            write!(out, "\t{word} {cosine:.3}")?;
         }
         writeln!(out)?;
     }

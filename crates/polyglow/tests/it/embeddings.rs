@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
-use polyglow_view::embeddings::{Embeddings, Neighbor, project};
+use polyglow_view::embeddings::{Attending, Embeddings, Neighbor, project};
 use serde::Deserialize;
 
 use crate::program::Workplace;
@@ -22,6 +22,7 @@ const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/vectors
 struct Golden {
     nearest: std::collections::BTreeMap<String, Vec<(String, f32)>>,
     analogies: Vec<Analogy>,
+    attended: Vec<Attended>,
     points: Vec<[f64; 2]>,
     explained: [f64; 2],
 }
@@ -30,6 +31,21 @@ struct Golden {
 struct Analogy {
     words: [String; 3],
     found: Vec<(String, f32)>,
+}
+
+/// A word after rounds of attention over its sentence.
+#[derive(Deserialize)]
+struct Attended {
+    text: String,
+    word: String,
+    scale: Option<f64>,
+    rounds: Vec<AttendedRound>,
+}
+
+#[derive(Deserialize)]
+struct AttendedRound {
+    weights: Vec<f64>,
+    neighbors: Vec<(String, f32)>,
 }
 
 fn golden() -> (Golden, Embeddings) {
@@ -153,6 +169,59 @@ fn a_sentence_is_nearest_to_itself_whatever_surrounds_it() {
 }
 
 #[test]
+fn attention_over_vectors_is_that_of_numpy() {
+    let (golden, embeddings) = golden();
+    assert_eq!(golden.attended.len(), 2);
+    for Attended { text, word, scale, rounds } in &golden.attended {
+        let attending = Attending { scale: *scale, rounds: rounds.len(), count: rounds[0].neighbors.len() };
+        let found = embeddings.in_company(text, word, attending).expect("all words are known");
+        assert_eq!(found.rounds.len(), 1 + rounds.len());
+        assert_same(&found.rounds[0].neighbors, &golden_nearest(&embeddings, word, attending.count));
+        for (found, expected) in found.rounds[1..].iter().zip(rounds) {
+            assert_eq!(found.weights.len(), expected.weights.len());
+            for (weight, expected) in found.weights.iter().zip(&expected.weights) {
+                assert!((weight - expected).abs() < 1e-8, "{weight}, not {expected}");
+            }
+            assert_same(&found.neighbors, &expected.neighbors);
+        }
+    }
+}
+
+fn golden_nearest(embeddings: &Embeddings, word: &str, count: usize) -> Vec<(String, f32)> {
+    let nearest = embeddings.nearest(word, count).expect("it is known");
+    nearest.into_iter().map(|near| (near.word, near.cosine)).collect()
+}
+
+#[test]
+fn a_sentence_of_vectors_is_printed_and_drawn() {
+    let context =
+        ["embeddings", "vectors.txt", "context", "The W37 (w00), nothing w52!", "--word", "W37", "--rounds", "2"];
+    let (text, message) = PLACE.succeed(&context);
+    assert!(message.contains("left out: `The`, `nothing`"), "{message}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    assert!(lines[0].starts_with("before\t") && lines[1].starts_with("round 1 takes\t"), "{text}");
+    for format in ["html", "svg", "png"] {
+        let out = PLACE.path().join(format!("arrows.{format}"));
+        PLACE.succeed(&[&context[..], &["--out", out.to_str().expect("it is text")]].concat());
+        let picture = fs::read(out).expect("it was written");
+        let drawn = String::from_utf8_lossy(&picture);
+        // A word each for the three that are known.
+        assert!(format == "png" || drawn.matches("class=\"arrow\"").count() == 3, "{drawn}");
+    }
+    for (options, words) in [
+        (&["context", "w00 w37", "--word", "w0"][..], "did you mean `w00`?"),
+        (&["context", "w00 w999", "--word", "w999"], "there is no vector for the word `w999`"),
+        (&["context", "w00", "--word", "w00", "--out", "arrows.pdf"], "arrows.pdf"),
+    ] {
+        let message = PLACE.fail(2, &[&["embeddings", "vectors.txt"], options].concat());
+        assert!(message.contains(words), "{message}");
+    }
+    let message = PLACE.fail(2, &["embeddings", "run", "context", "now look", "--word", "look", "--scale", "1"]);
+    assert!(message.contains("`--scale` is for files of vectors"), "{message}");
+}
+
+#[test]
 fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
     // The first sentence of the validation text is `now look aaa`; the neighbors of `look` there are from such sentences.
     let found = PLACE.json(&["embeddings", "run", "context", "now look aaa", "--word", "look", "--json", "-n", "9"]);
@@ -172,8 +241,6 @@ fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
     }
     let message = PLACE.fail(2, &["embeddings", "run", "context", "now look aaa", "--word", "loop"]);
     assert!(message.contains("no word `loop`") && message.contains("did you mean `look`?"), "{message}");
-    let message = PLACE.fail(2, &["embeddings", "vectors.txt", "context", "a b", "--word", "a"]);
-    assert!(message.contains("file of vectors"), "{message}");
 }
 
 #[test]

@@ -64,6 +64,7 @@ impl Kernel for Step<'_> {
             }
             let (projected, recurrent) = (projected.row(row, sums), recurrent.row(row, sums));
             match cell {
+                Cell::Tanh => tangents(projected, recurrent, state),
                 Cell::Gru => {
                     gru_gates(projected, recurrent, &mut gates, width);
                     gru(&gates, state);
@@ -134,6 +135,7 @@ impl Kernel for StepBack<'_> {
             let state = states.row(row, kept);
             match cell {
                 // The gates lie where their gradients will: each is read before its gradient is written.
+                Cell::Tanh => tangents(projected, recurrent, of_projected),
                 Cell::Gru => gru_gates(projected, recurrent, of_projected, width),
                 Cell::Lstm => lstm_gates(projected, recurrent, of_projected, width),
             }
@@ -141,17 +143,27 @@ impl Kernel for StepBack<'_> {
             let whole = width - width % LANES;
             for at in (0..whole).step_by(LANES) {
                 match cell {
+                    Cell::Tanh => tanh_back::<LANES>(at, slopes, of_projected, of_recurrent),
                     Cell::Gru => gru_back::<LANES>(at, width, recurrent, state, slopes, of_projected, of_recurrent),
                     Cell::Lstm => lstm_back::<LANES>(at, width, state, slopes, of_projected, of_recurrent),
                 }
             }
             for at in whole..width {
                 match cell {
+                    Cell::Tanh => tanh_back::<1>(at, slopes, of_projected, of_recurrent),
                     Cell::Gru => gru_back::<1>(at, width, recurrent, state, slopes, of_projected, of_recurrent),
                     Cell::Lstm => lstm_back::<1>(at, width, state, slopes, of_projected, of_recurrent),
                 }
             }
         }
+    }
+}
+
+/// The new state of a tanh network.
+#[inline(always)]
+fn tangents(projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
+    for (state, (projected, recurrent)) in states.iter_mut().zip(projected.iter().zip(recurrent)) {
+        *state = tanh(projected + recurrent);
     }
 }
 
@@ -172,10 +184,7 @@ fn lstm_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: us
     sigmoids(&projected[..2 * width], &recurrent[..2 * width], &mut gates[..2 * width]);
     sigmoids(&projected[3 * width..], &recurrent[3 * width..], &mut gates[3 * width..]);
     let new = 2 * width..3 * width;
-    let sums = projected[new.clone()].iter().zip(&recurrent[new.clone()]);
-    for (new, (projected, recurrent)) in gates[new].iter_mut().zip(sums) {
-        *new = tanh(projected + recurrent);
-    }
+    tangents(&projected[new.clone()], &recurrent[new.clone()], &mut gates[new]);
 }
 
 #[inline(always)]
@@ -196,6 +205,20 @@ fn load<const N: usize>(values: &[f32], at: usize) -> [f32; N] {
 #[inline(always)]
 fn store<const N: usize>(values: &mut [f32], at: usize, stored: [f32; N]) {
     values[at..at + N].copy_from_slice(&stored);
+}
+
+/// The gradients of a tanh network by the formula of [`crate::recurrent`], for `N` elements whose new states are in
+/// `of_projected`.
+#[inline(always)]
+fn tanh_back<const N: usize>(at: usize, slopes: &mut [f32], of_projected: &mut [f32], of_recurrent: &mut [f32]) {
+    let (mut new, slope) = (load::<N>(of_projected, at), load::<N>(slopes, at));
+    for lane in 0..N {
+        new[lane] = slope[lane] * (1.0 - new[lane] * new[lane]);
+    }
+    // The old state counts through the product with the weights alone, which is added later.
+    store(slopes, at, [0.0; N]);
+    store(of_projected, at, new);
+    store(of_recurrent, at, new);
 }
 
 /// The GRU's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are in `of_projected`.

@@ -78,7 +78,7 @@ impl RecurrentDecoder {
         let part = |number: usize| bridged.clone().narrow(1, number * d_model, d_model);
         let count = self.layers.len();
         let state = |layer: usize| match self.cell {
-            Cell::Gru => State { numbers: part(layer), width: d_model },
+            Cell::Tanh | Cell::Gru => State { numbers: part(layer), width: d_model },
             Cell::Lstm => State { numbers: Tensor::cat(vec![part(layer), part(count + layer)], 1), width: d_model },
         };
         let fed = self.feed.is_some().then(|| summary.zeros_like());

@@ -56,16 +56,9 @@ pub(super) enum Action {
     Plot(PlotArgs),
     /// Print for each line of a file, or for one text, the nearest lines
     Sentences(SentencesArgs),
-    /// Show how the context changes a word: its nearest words in other sentences, before the first layer and after each
-    Context {
-        /// A sentence
-        text: String,
-        /// A word of it, separated from others by spaces and punctuation
-        #[arg(long)]
-        word: String,
-        #[command(flatten)]
-        shown: Shown,
-    },
+    /// Show how the context changes a word. With a run: its nearest words in other sentences, before the first layer and after
+    /// each. With a file of vectors: its nearest words before and after attention over the vectors of the sentence
+    Context(ContextArgs),
     /// Write all vectors in word2vec's text format, with `▁` for a space in a token
     Export {
         /// The file to write
@@ -106,6 +99,26 @@ pub(super) struct SentencesArgs {
 }
 
 #[derive(Args)]
+pub(super) struct ContextArgs {
+    /// A sentence
+    pub(super) text: String,
+    /// A word of it, separated from others by spaces and punctuation
+    #[arg(long)]
+    pub(super) word: String,
+    #[command(flatten)]
+    pub(super) shown: Shown,
+    /// With a file of vectors: what dot products are multiplied by [default: 1 / sqrt(dimension)]
+    #[arg(long, value_name = "X")]
+    pub(super) scale: Option<f64>,
+    /// With a file of vectors: how often attention is computed, each time over what the time before gave [default: 1]
+    #[arg(long, value_name = "N", value_parser = counts())]
+    pub(super) rounds: Option<usize>,
+    /// With a file of vectors: also draw the words and where they move, as `.html`, `.png` or `.svg`
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
+}
+
+#[derive(Args)]
 pub(super) struct Table {
     /// Which side's tokens, for a translation model [default: the source's]
     #[arg(long, value_parser = sides())]
@@ -127,7 +140,7 @@ impl Action {
             | Self::Nearest { table, .. }
             | Self::Analogy { table, .. }
             | Self::Export { table, .. } => table.side,
-            Self::Sentences(_) | Self::Context { .. } => None,
+            Self::Sentences(_) | Self::Context(_) => None,
         }
     }
 }
