@@ -19,7 +19,7 @@ pub(super) const FLOAT: u64 = 4;
 /// micro-batches) and the moving average of the weights where one is kept, and what the optimizer keeps: `8 P` for Adam,
 /// `4 P` for Lion, and for Adafactor 4 for each row and each column of a matrix and for each other value.
 ///
-/// To these come the activations that the forward pass keeps for the backward pass ([`ModelShape::activations`]), 4 bytes
+/// To these come the activations that the forward pass keeps for the backward pass (`ModelShape::activations`), 4 bytes
 /// each. On the CPU the sum is within a third of the truth for a Transformer; a GPU adds what its kernels and its
 /// allocator need, and takes less with `train.precision = "bf16"` or `train.gradient_checkpointing`, of which this knows
 /// nothing.
