@@ -127,10 +127,12 @@ debian_package() {
     cp packaging/copyright "$doc"
     # Debian has the Apache license in a place of its own, and the copyright names it.
     rm "$doc"/licenses/LICENSE-*
-    printf 'polyglow (%s) unstable; urgency=medium\n\n  * CHANGELOG.md.gz has the changes.\n\n -- %s  %s\n' "$number" \
+    mv "$doc/CHANGELOG.md" "$doc/changelog"
+    install -D --mode=644 packaging/lintian-overrides "$root/usr/share/lintian/overrides/polyglow"
+    printf 'polyglow (%s) unstable; urgency=medium\n\n  * changelog.gz has the changes.\n\n -- %s  %s\n' "$number" \
         "$(sed -n 's/^Maintainer: //p' packaging/control)" "$(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")" \
         > "$doc/changelog.Debian"
-    gzip --best --no-name "$root"/usr/share/man/man1/* "$doc/CHANGELOG.md" "$doc/changelog.Debian"
+    gzip --best --no-name "$root"/usr/share/man/man1/* "$doc/changelog" "$doc/changelog.Debian"
     mkdir "$root/DEBIAN"
     sed -e "s/@VERSION@/$number/" -e "s/@SIZE@/$(du -sk "$root/usr" | cut -f 1)/" packaging/control > "$root/DEBIAN/control"
     (cd "$root" && find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums)
@@ -138,13 +140,15 @@ debian_package() {
     rm -r "$root"
 }
 
-# Everything that packaging/Containerfile copies.
+# What packaging/Containerfile copies, with the rights that it has there.
 container() {
     local directory="$out/polyglow-$version-container"
+    local root="$directory/root"
+    install -D "$out/program-cpu" "$root/usr/bin/polyglow"
+    install -D --mode=644 --target-directory="$root/usr/share/doc/polyglow/licenses" "$out"/licenses/*
     # For files on the way to their place.
-    mkdir -p --mode=1777 "$directory/tmp"
-    cp -r packaging/Containerfile "$out/licenses" "$directory"
-    install "$out/program-cpu" "$directory/polyglow"
+    mkdir --mode=1777 "$root/tmp"
+    cp packaging/Containerfile "$directory"
     archive "$directory"
 }
 
