@@ -57,8 +57,8 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=ROOT / "datasets", help="with both corpora (default: datasets)")
     parser.add_argument("--pairs", type=int, default=3000, help="of the children (default: %(default)s)")
     parser.add_argument("--parent-pairs", type=int, default=100_000, help="of the parent (default: %(default)s)")
-    parser.add_argument("--parent-steps", type=int, default=3000, help="of the parent (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=1000, help="of each child (default: %(default)s)")
+    parser.add_argument("--parent-steps", type=int, default=2500, help="of the parent (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=800, help="of each child (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=3, help="seeds from 1 on (default: %(default)s)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
