@@ -2,7 +2,7 @@
 # Builds what a release hands out, from a clean checkout on Linux x86-64: `scripts/release.sh VERSION [BUILD...]`.
 #
 # Builds are `cpu`, one static file that runs on every Linux, and `vulkan`, which also computes on GPUs and needs glibc 2.17
-# (2012) or newer; both without a name. From `cpu` come a Debian package, a Python wheel and the directory for a container.
+# (2012) or newer; both without a name. From `cpu` come a Debian package, a Python wheel and what a container is built from.
 # All of it lies in target/release-VERSION/ then, with SHA256SUMS and an SBOM; the licenses of all dependencies are in each.
 #
 # Needs rustup, Python 3 with venv, dpkg-deb and a network: compilers and tools are installed into target/release-tools. On two

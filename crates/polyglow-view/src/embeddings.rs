@@ -24,6 +24,24 @@ pub use reader::Reader;
 pub use sentences::{NearLine, Pool, Sentences};
 pub use vectors::Embeddings;
 
+use polyglow_train::TrainError;
+use polyglow_train::error::with_hint;
+use polyglow_train::suggestion::alike;
+
+/// A word of a text without the punctuation around it; all of it if there is nothing else.
+fn bare(word: &str) -> &str {
+    let bare = word.trim_matches(|letter: char| !letter.is_alphanumeric());
+    if bare.is_empty() { word } else { bare }
+}
+
+/// Adds the hint to an error about a word that is not in a text, whose words these are.
+fn with_known<'a>(error: TrainError, word: &str, words: impl Iterator<Item = &'a str>) -> TrainError {
+    match alike(word, words, 1).first() {
+        Some(known) => with_hint(error, format!("did you mean `{known}`?")),
+        None => with_hint(error, "words are what spaces divide, without punctuation around them"),
+    }
+}
+
 /// The mean of some vectors; zeros if there is none.
 fn mean<'a>(vectors: impl IntoIterator<Item = &'a [f32]>, dim: usize) -> Vec<f32> {
     let (mut sum, mut count) = (vec![0.0; dim], 0_usize);

@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use maud::{Markup, html};
-use polyglow_train::Result;
-use polyglow_train::TrainError;
-use polyglow_train::error::{usage, with_hint};
-use polyglow_train::suggestion::alike;
+use polyglow_train::error::usage;
+use polyglow_train::{Result, TrainError};
 use serde::Serialize;
 
-use super::{Embeddings, Neighbor, plot, project};
+use super::{Embeddings, Neighbor, bare, plot, project, with_known};
 use crate::document::{document, note};
 use crate::drawing::{Format, Shape, write};
 
@@ -37,9 +35,11 @@ pub struct Company {
     pub scale: f64,
     /// Before the first round and after each.
     pub rounds: Vec<Round>,
-    /// `[rounds + 1, words, dim]`.
+    /// The vectors of the words, `[words, dim]`, in the file and after the last round.
     #[serde(skip)]
-    states: Vec<Vec<Vec<f64>>>,
+    before: Vec<Vec<f64>>,
+    #[serde(skip)]
+    after: Vec<Vec<f64>>,
     /// Words that are near, with their vectors, for the picture.
     #[serde(skip)]
     landmarks: Vec<(String, Vec<f32>)>,
@@ -79,13 +79,12 @@ impl Embeddings {
     /// ```
     ///
     /// # Errors
-    /// The word is not in the text, or has no vector, which is a usage error.
+    /// The word is not in the text, or has no vector, or the scale is no finite number, which are usage errors.
     pub fn in_company(&self, text: &str, word: &str, attending: Attending) -> Result<Company> {
-        let (mut words, mut unknown, mut state) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut words, mut unknown, mut before) = (Vec::new(), Vec::new(), Vec::<Vec<f64>>::new());
         let mut place = None;
         for spelled in text.split_whitespace() {
-            let bare = spelled.trim_matches(|letter: char| !letter.is_alphanumeric());
-            let bare = if bare.is_empty() { spelled } else { bare };
+            let bare = bare(spelled);
             let Ok(found) = self.find(bare).or_else(|_| self.find(&bare.to_lowercase())) else {
                 unknown.push(bare.to_owned());
                 continue;
@@ -94,21 +93,24 @@ impl Embeddings {
                 place = Some((words.len(), found.places));
             }
             words.push(bare.to_owned());
-            state.push(found.vector.iter().map(|&value| f64::from(value)).collect());
+            before.push(found.vector.iter().map(|&value| f64::from(value)).collect());
         }
         let Some((place, own)) = place else { return Err(no_such_word(word, &words, &unknown)) };
 
         let scale = attending.scale.unwrap_or(1.0 / (self.dim as f64).sqrt());
-        let mut states: Vec<Vec<Vec<f64>>> = vec![state];
+        if !scale.is_finite() {
+            return Err(usage(TrainError::new(format!("the scale {scale} is not a finite number"))));
+        }
+        let mut after = before.clone();
         let mut rounds = Vec::new();
         for round in 0..=attending.rounds {
             let mut weights = Vec::new();
             if round > 0 {
-                let (after, all) = attend(&states[round - 1], scale);
-                states.push(after);
+                let all;
+                (after, all) = attend(&after, scale);
                 weights.clone_from(&all[place]);
             }
-            let vector: Vec<f32> = states[round][place].iter().map(|&value| value as f32).collect();
+            let vector: Vec<f32> = after[place].iter().map(|&value| value as f32).collect();
             rounds.push(Round { round, weights, neighbors: self.near(&vector, &own, attending.count) });
         }
         let mut landmarks: Vec<(String, Vec<f32>)> = Vec::new();
@@ -117,7 +119,7 @@ impl Embeddings {
                 landmarks.push((word.clone(), self.find(word)?.vector));
             }
         }
-        Ok(Company { words, unknown, place, scale, rounds, states, landmarks })
+        Ok(Company { words, unknown, place, scale, rounds, before, after, landmarks })
     }
 }
 
@@ -150,10 +152,7 @@ fn no_such_word(word: &str, words: &[String], unknown: &[String]) -> TrainError 
         return usage(TrainError::new(format!("there is no vector for the word `{word}`")));
     }
     let error = usage(TrainError::new(format!("the text has no word `{word}`")));
-    match alike(word, words.iter().map(String::as_str), 1).first() {
-        Some(known) => with_hint(error, format!("did you mean `{known}`?")),
-        None => with_hint(error, "words are what spaces divide, without punctuation around them"),
-    }
+    with_known(error, word, words.iter().map(String::as_str))
 }
 
 impl Company {
@@ -178,11 +177,10 @@ impl Company {
 
     fn shapes<'a>(&self, names: &'a [String]) -> Vec<Shape<'a>> {
         let flat = |state: &[Vec<f64>]| state.iter().flatten().map(|&value| value as f32).collect::<Vec<_>>();
-        let (first, last) = (&self.states[0], &self.states[self.states.len() - 1]);
-        let mut vectors = flat(first);
+        let mut vectors = flat(&self.before);
         self.landmarks.iter().for_each(|(_, vector)| vectors.extend(vector));
-        vectors.extend(flat(last));
-        let points = plot::places(&project(&vectors, first[0].len()).points);
+        vectors.extend(flat(&self.after));
+        let points = plot::places(&project(&vectors, self.before[0].len()).points);
         let (before, after) = points.split_at(names.len());
         let arrows = before.iter().zip(after).map(|(&from, &to)| Shape::Arrow { from, to });
         let dots = before.iter().zip(names).map(|(&[x, y], name)| Shape::Point { x, y, name });
@@ -196,7 +194,7 @@ impl Company {
             p {
                 "Attention without weights to learn: every word of the sentence becomes a mean of all, weighted by the softmax of "
                 "its dot products with them times " (format!("{:.4}", self.scale)) ". Arrows lead from the vectors of the file to "
-                "those after " (self.states.len() - 1) " rounds; the words without an arrow are those that are or come near to “"
+                "those after " (self.rounds.len() - 1) " rounds; the words without an arrow are those that are or come near to “"
                 (word) "”. The plane is that of the first two principal components."
             }
             (note(names))

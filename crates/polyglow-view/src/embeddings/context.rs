@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use polyglow_train::error::{usage, with_hint};
-use polyglow_train::suggestion::alike;
+use polyglow_train::error::usage;
 use polyglow_train::{Result, TrainError};
 use serde::Serialize;
 
-use super::{Directions, Reader, mean};
+use super::{Directions, Reader, bare, mean, with_known};
 
 /// The states of all words of some sentences at every layer, which words of other sentences are compared with.
 ///
@@ -134,13 +133,7 @@ impl Bank {
 fn line<'a>(reader: Reader<'_>, text: &'a str) -> Result<Line<'a>> {
     let (ids, numbers) = reader.tokenizer.encode_words(text)?;
     let unk = reader.tokenizer.special().unk;
-    let mut words: Vec<(&str, Vec<usize>)> = text
-        .split_whitespace()
-        .map(|word| {
-            let bare = word.trim_matches(|letter: char| !letter.is_alphanumeric());
-            (if bare.is_empty() { word } else { bare }, Vec::new())
-        })
-        .collect();
+    let mut words: Vec<(&str, Vec<usize>)> = text.split_whitespace().map(|word| (bare(word), Vec::new())).collect();
     for (token, number) in numbers.into_iter().enumerate().take(reader.longest()) {
         // A line without words may have tokens, such as that of a space.
         if let Some((_, tokens)) = words.get_mut(number) {
@@ -153,10 +146,7 @@ fn line<'a>(reader: Reader<'_>, text: &'a str) -> Result<Line<'a>> {
 
 fn no_such_word(word: &str, words: &[(&str, Vec<usize>)]) -> TrainError {
     let error = usage(TrainError::new(format!("the text has no word `{word}` that the model's vocabulary knows")));
-    match alike(word, words.iter().map(|(known, _)| *known), 1).first() {
-        Some(known) => with_hint(error, format!("did you mean `{known}`?")),
-        None => with_hint(error, "words are what spaces divide, without punctuation around them"),
-    }
+    with_known(error, word, words.iter().map(|(known, _)| *known))
 }
 
 /// The mean of the states of a word's tokens.

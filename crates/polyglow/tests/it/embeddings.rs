@@ -213,6 +213,7 @@ fn a_sentence_of_vectors_is_printed_and_drawn() {
         (&["context", "w00 w37", "--word", "w0"][..], "did you mean `w00`?"),
         (&["context", "w00 w999", "--word", "w999"], "there is no vector for the word `w999`"),
         (&["context", "w00", "--word", "w00", "--out", "arrows.pdf"], "arrows.pdf"),
+        (&["context", "w00", "--word", "w00", "--scale", "nan"], "the scale NaN is not a finite number"),
     ] {
         let message = PLACE.fail(2, &[&["embeddings", "vectors.txt"], options].concat());
         assert!(message.contains(words), "{message}");

@@ -242,6 +242,11 @@ mod tests {
         assert_eq!(checkpoints.find("last").expect("there is one").state.step, 5);
         #[cfg(unix)]
         assert_eq!(fs::read_link(dir.path().join("checkpoints/last")).expect("a link"), Path::new("step-5"));
+        // As on a disk without links.
+        fs::remove_file(dir.path().join("checkpoints/best")).expect("it is there");
+        fs::write(dir.path().join("checkpoints/best"), "step-4").expect("it can be written");
+        assert_eq!(checkpoints.find("best").expect("there is one").state.step, 4);
+        assert!(checkpoints.named().expect("it can be read").is_empty());
         let mut model = checkpoints.find("step-4").expect("there is one").model().expect("it can be read");
         assert_eq!(model.take("w", &[3]).expect("it is there").iter::<f32>().collect::<Vec<_>>(), [4.0; 3]);
         let error = checkpoints.find("step-3").expect_err("it is gone").to_string();
