@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains the family side by side: a recurrent network without attention, one with attention, and the Transformer, with
-# equal numbers of parameters, for equal times, on mini-en-de and on Multi30k; then writes tables and plots.
+# Trains the family side by side: a recurrent network without attention, with Luong's decoder and with Bahdanau's, one without
+# gates, and the Transformer, with equal numbers of parameters, for equal times, on mini-en-de and on Multi30k; then writes tables and plots.
 #
 #   scripts/fetch.sh multi30k
 #   scripts/compare-family.sh target/release/polyglow family
@@ -37,6 +37,8 @@ train() {
 # 739 thousand parameters each, to 2 percent. What a recurrent layer lacks without attention goes into its width.
 train mini-en-de/transformer "$mini_seconds" configs/quickstart.toml
 train mini-en-de/rnn-attention "$mini_seconds" configs/rnn.toml model.d_model=184
+train mini-en-de/rnn-bahdanau "$mini_seconds" configs/rnn.toml model.attend=before model.d_model=168
+train mini-en-de/rnn-tanh "$mini_seconds" configs/rnn.toml model.cell=tanh model.d_model=248
 train mini-en-de/rnn "$mini_seconds" configs/rnn.toml model.attention=none model.d_model=228
 
 # 2.57 million parameters each, to 2 percent. The recipe is made for hours: for minutes, the warm-up is shorter and a step

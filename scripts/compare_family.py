@@ -19,7 +19,10 @@ import tempfile
 from measurement import describe, machine, polyglow, read_lines, save, table
 
 NAMES = {"exact_match": "exact match", "bleu": "BLEU"}
-MODELS = {"rnn": "RNN, no attention", "rnn-attention": "RNN, attention", "transformer": "Transformer"}
+MODELS = {
+    "rnn": "GRU, no attention", "rnn-tanh": "tanh network, attention", "rnn-bahdanau": "GRU, Bahdanau's decoder",
+    "rnn-attention": "GRU, Luong's decoder", "transformer": "Transformer",
+}
 SETS = {"mini-en-de": ["test", "test_comp", "test_deep"], "multi30k": ["test"]}
 CLASSES = 6
 

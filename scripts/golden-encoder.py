@@ -100,14 +100,24 @@ class TextEncoder(nn.Module):
         return states, states[:, -length:] @ self.embedding.weight.T
 
 
+class Patches(nn.Module):
+    def __init__(self, config: Config):
+        super().__init__()
+        size = config.patch_size
+        self.projection = nn.Conv2d(config.channels, config.d_model, size, stride=size)
+        self.row_position = nn.Embedding(config.height // size, config.d_model)
+        self.column_position = nn.Embedding(config.width // size, config.d_model)
+
+    def forward(self, images: Tensor) -> Tensor:
+        grid = self.projection(images.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        return grid + self.row_position.weight[:, None] + self.column_position.weight[None]
+
+
 class ImageEncoder(nn.Module):
     def __init__(self, config: Config):
         super().__init__()
         self.config = config
-        size = config.patch_size
-        self.patch = nn.Conv2d(config.channels, config.d_model, size, stride=size)
-        self.row_position = nn.Embedding(config.height // size, config.d_model)
-        self.column_position = nn.Embedding(config.width // size, config.d_model)
+        self.patches = Patches(config)
         self.pool = Pool(config)
         self.stack = Stack(nn.TransformerEncoderLayer, config.num_encoder_layers, config)
         self.head = nn.Linear(config.d_model, config.tgt_vocab)
@@ -115,9 +125,7 @@ class ImageEncoder(nn.Module):
     def forward(self, src: Tensor, _tgt_in: Tensor) -> tuple[Tensor, Tensor]:
         config = self.config
         images = src.double().view(-1, config.height, config.width, config.channels) / 127.5 - 1
-        grid = self.patch(images.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
-        grid = grid + self.row_position.weight[:, None] + self.column_position.weight[None]
-        x = grid.flatten(1, 2)
+        x = self.patches(images).flatten(1, 2)
         x, padding = self.pool.prepend(x, torch.zeros(x.shape[:2], dtype=torch.bool))
         states = self.stack(x)
         return states, self.head(self.pool(states, padding))[:, None]

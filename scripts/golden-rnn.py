@@ -31,6 +31,9 @@ class Config:
     tie_embeddings: str
     num_encoder_layers: int
     num_decoder_layers: int
+    attend: str = "after"
+    cell_size: int | None = None
+    bias: bool = True
     src_vocab: int = 11
     tgt_vocab: int = 13
     d_model: int = 6
@@ -38,13 +41,18 @@ class Config:
 
 
 CASES = {
-    "gru_bahdanau_input_feeding": Config("gru", "bahdanau", True, "decoder", 2, 2),
-    "lstm_luong_general_input_feeding": Config("lstm", "luong_general", True, "none", 1, 2),
-    "lstm_bahdanau": Config("lstm", "bahdanau", False, "decoder", 2, 1),
-    "gru_luong": Config("gru", "luong", False, "decoder", 1, 2),
+    "gru_additive_input_feeding": Config("gru", "additive", True, "decoder", 2, 2),
+    "lstm_general_input_feeding": Config("lstm", "general", True, "none", 1, 2),
+    "lstm_additive": Config("lstm", "additive", False, "decoder", 2, 1),
+    "gru_dot": Config("gru", "dot", False, "decoder", 1, 2),
     "lstm_none": Config("lstm", "none", False, "decoder", 2, 2),
-    "tanh_bahdanau_input_feeding": Config("tanh", "bahdanau", True, "decoder", 2, 2),
-    "tanh_luong": Config("tanh", "luong", False, "none", 1, 2),
+    "tanh_additive_input_feeding": Config("tanh", "additive", True, "decoder", 2, 2),
+    "tanh_dot": Config("tanh", "dot", False, "none", 1, 2),
+    "gru_as_bahdanau": Config("gru", "additive", False, "decoder", 1, 1, "before"),
+    "lstm_attends_before": Config("lstm", "general", False, "none", 2, 2, "before"),
+    "lstm_projected": Config("lstm", "dot", False, "none", 2, 2, cell_size=10),
+    "gru_without_bias": Config("gru", "dot", False, "none", 2, 1, bias=False),
+    "lstm_without_bias_input_feeding": Config("lstm", "dot", True, "none", 1, 1, bias=False),
 }
 KINDS = {"tanh": (nn.RNN, nn.RNNCell), "gru": (nn.GRU, nn.GRUCell), "lstm": (nn.LSTM, nn.LSTMCell)}
 
@@ -61,37 +69,45 @@ class Rnn(nn.Module):
         self.tgt_embedding = nn.Embedding(config.tgt_vocab, d_model)
         if config.tie_embeddings == "none":
             self.output = nn.Linear(d_model, config.tgt_vocab, bias=False)
-        self.encoder = kind(d_model, d_model // 2, config.num_encoder_layers, batch_first=True, bidirectional=True)
-        self.bridge = nn.Linear(d_model, d_model * config.num_decoder_layers * (2 if lstm else 1))
-        self.feeds = config.input_feeding and config.attention != "none"
+        cells = config.cell_size or d_model
+        self.projects = cells != d_model  # PyTorch's `hidden_size` is then the memory's, and its `proj_size` the output's
+        half, whole = ({"proj_size": size} if self.projects else {} for size in (d_model // 2, d_model))
+        both = {"batch_first": True, "bias": config.bias}
+        self.encoder = kind(d_model, cells // 2, config.num_encoder_layers, bidirectional=True, **both, **half)
+        self.bridge = nn.Linear(d_model, d_model * config.num_decoder_layers * (2 if lstm and not self.projects else 1))
+        self.before = config.attend == "before"
+        self.feeds = (config.input_feeding or self.before) and config.attention != "none"
         if self.feeds:
             sizes = [2 * d_model] + [d_model] * (config.num_decoder_layers - 1)
-            self.cells = nn.ModuleList(cell(size, d_model) for size in sizes)
+            self.cells = nn.ModuleList(cell(size, d_model, bias=config.bias) for size in sizes)
         else:
-            self.decoder = kind(d_model, d_model, config.num_decoder_layers, batch_first=True)
+            self.decoder = kind(d_model, cells, config.num_decoder_layers, **both, **whole)
         if config.attention != "none":
-            self.combine = nn.Linear(2 * d_model, d_model)
-        if config.attention == "bahdanau":
+            self.combine = nn.Linear(3 * d_model, 2 * d_model) if self.before else nn.Linear(2 * d_model, d_model)
+        if config.attention == "additive":
             self.query = nn.Linear(d_model, d_model, bias=False)
             self.key = nn.Linear(d_model, d_model)
             self.score = nn.Parameter(torch.zeros(d_model, 1))
-        elif config.attention == "luong_general":
+        elif config.attention == "general":
             self.key = nn.Linear(d_model, d_model, bias=False)
 
-    def look(self, states: Tensor, memory: Tensor, pad: Tensor) -> Tensor:
+    def context(self, states: Tensor, memory: Tensor, pad: Tensor) -> Tensor:
         """`states` [batch, len, d_model] attend to `memory` [batch, src_len, d_model]."""
         match self.config.attention:
-            case "none":
-                return states
-            case "bahdanau":
+            case "additive":
                 mixed = torch.tanh(self.query(states)[:, :, None] + self.key(memory)[:, None])
                 scores = (mixed @ self.score).squeeze(-1)
-            case "luong":
+            case "dot":
                 scores = states @ memory.mT
-            case "luong_general":
+            case "general":
                 scores = states @ self.key(memory).mT
         weights = scores.masked_fill(pad[:, None], -math.inf).softmax(-1)
-        return torch.tanh(self.combine(torch.cat([states, weights @ memory], -1)))
+        return weights @ memory
+
+    def look(self, states: Tensor, memory: Tensor, pad: Tensor) -> Tensor:
+        if self.config.attention == "none":
+            return states
+        return torch.tanh(self.combine(torch.cat([states, self.context(states, memory, pad)], -1)))
 
     def forward(self, src: Tensor, tgt_in: Tensor) -> tuple[Tensor, Tensor]:
         config, pad = self.config, src == PAD
@@ -106,15 +122,24 @@ class Rnn(nn.Module):
         bridged = torch.tanh(self.bridge(summary)).unflatten(-1, (-1, config.d_model)).transpose(0, 1).contiguous()
         hidden = bridged[: config.num_decoder_layers]
         cells = bridged[config.num_decoder_layers :]
+        if self.projects:  # the memory begins empty
+            cells = torch.zeros(*hidden.shape[:2], config.cell_size)
         embedded = self.tgt_embedding(tgt_in) * scale
         if self.feeds:
             states = list(zip(hidden, cells)) if config.cell == "lstm" else list(hidden)
             fed, outputs = torch.zeros_like(summary), []
             for position in range(tgt_in.shape[1]):
+                if self.before:  # Bahdanau et al.: the context of the state before is an input of the step
+                    last = states[-1][0] if config.cell == "lstm" else states[-1]
+                    fed = self.context(last[:, None], memory, pad)[:, 0]
                 top = torch.cat([embedded[:, position], fed], -1)
                 for number, cell in enumerate(self.cells):
                     states[number] = cell(top, states[number])
                     top = states[number][0] if config.cell == "lstm" else states[number]
+                if self.before:  # their maxout of state, token and context
+                    mixed = self.combine(torch.cat([top, embedded[:, position], fed], -1))
+                    outputs.append(mixed.unflatten(-1, (-1, 2)).amax(-1))
+                    continue
                 fed = self.look(top[:, None], memory, pad)[:, 0]
                 outputs.append(fed)
             decoded = torch.stack(outputs, 1)
@@ -133,6 +158,8 @@ def ours(config: Config):
     """The renaming of parameters for a model of this config."""
 
     def recurrent(layer: str, kind: str, value: Tensor) -> dict[str, Tensor]:
+        if kind == "weight_hr":
+            return {f"{layer}.projection.weight": value.T}
         side, what = {"ih": "input", "hh": "hidden"}[kind.split("_")[1]], kind.split("_")[0]
         if what == "bias" and config.cell != "gru" and side == "hidden":
             return {}  # the same as the other bias; it is held at zero

@@ -71,6 +71,10 @@ pub struct DataConfig {
     /// How images are read: the table `[data.images]`, for models of images only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<ImageConfig>,
+    /// Folder in which the images of captions are looked for; default: where the layout of the captions has them. Only for
+    /// captions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_folder: Option<PathBuf>,
     /// Which words are learned from: the table `[data.words]`, for word vectors only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<SkipGrams>,
@@ -88,6 +92,8 @@ pub enum Content {
     LabeledText,
     /// Images with labels: folders whose names are labels, or MNIST's files.
     Images,
+    /// Images with captions: pairs of the name of an image and a sentence, of which an image may have several.
+    Captions,
 }
 
 /// The table `[data.images]`: what images become before a model reads them.
@@ -185,6 +191,7 @@ impl Default for DataConfig {
             context_len: None,
             max_examples: None,
             images: None,
+            image_folder: None,
             words: None,
         }
     }

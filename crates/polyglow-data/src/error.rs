@@ -118,6 +118,16 @@ pub enum DataError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A file of captions is wrong, or an image of it.
+    #[error("`{path}`{place} {problem}", path = .path.display(), place = at_line(*.line))]
+    Captions {
+        /// File concerned.
+        path: PathBuf,
+        /// Line, counted from 1; 0 for the file as a whole.
+        line: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A file or folder of images, or of their labels, is wrong.
     #[error("`{path}`: {problem}", path = .path.display())]
     Image {
@@ -211,6 +221,11 @@ pub enum DataError {
     },
 }
 
+/// The place of a line, for messages that name the file before.
+fn at_line(line: u64) -> String {
+    if line == 0 { String::new() } else { format!(" line {line}:") }
+}
+
 impl DataError {
     /// What the user can do about the error, if the message does not already say so.
     pub fn hint(&self) -> Option<&'static str> {
@@ -227,6 +242,7 @@ impl DataError {
             Self::Columns { .. } => {
                 "a TSV corpus has `source<TAB>target` on each line; `cut -f1,2` drops further columns"
             }
+            Self::Captions { .. } => "`docs/captions.md` has the layouts that are read",
             Self::Label { .. } => "each line has `label<TAB>text`, with the labels of the training text",
             Self::Vectors { .. } => {
                 "each line has a word and its numbers, after a line `words numbers` (word2vec's text format) or without one \

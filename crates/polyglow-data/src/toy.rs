@@ -14,6 +14,7 @@ pub mod shapes;
 
 use labels::LabeledToy;
 use shapes::Shapes;
+use shapes::captioned::CaptionedShapes;
 
 /// A generated parallel corpus with gold word alignments.
 ///
@@ -37,6 +38,8 @@ pub enum Embedded {
     Texts(LabeledToy),
     /// Images with labels.
     Images(Shapes),
+    /// Images with captions.
+    Captions(CaptionedShapes),
 }
 
 impl Embedded {
@@ -44,7 +47,8 @@ impl Embedded {
     pub fn all() -> impl Iterator<Item = Self> {
         let pairs = Toy::ALL.into_iter().map(Self::Pairs);
         let texts = LabeledToy::ALL.into_iter().map(Self::Texts);
-        pairs.chain(texts).chain(Shapes::ALL.into_iter().map(Self::Images))
+        let images = Shapes::ALL.into_iter().map(Self::Images);
+        pairs.chain(texts).chain(images).chain([Self::Captions(CaptionedShapes)])
     }
 
     /// Finds the corpus that a config names, such as `mini-en-de-types` or `shapes`.
@@ -58,6 +62,7 @@ impl Embedded {
             Self::Pairs(toy) => toy.name(),
             Self::Texts(toy) => toy.name(),
             Self::Images(shapes) => shapes.name(),
+            Self::Captions(_) => CaptionedShapes::NAME,
         }
     }
 
@@ -67,6 +72,7 @@ impl Embedded {
             Self::Pairs(toy) => toy.splits(),
             Self::Texts(toy) => toy.splits(),
             Self::Images(_) => &Shapes::SPLITS,
+            Self::Captions(_) => &CaptionedShapes::SPLITS,
         }
     }
 
@@ -76,6 +82,7 @@ impl Embedded {
             Self::Pairs(_) => "pairs of sentences",
             Self::Texts(_) => "texts with labels",
             Self::Images(_) => "images with labels",
+            Self::Captions(_) => "images with captions",
         }
     }
 }

@@ -51,6 +51,13 @@ impl Signature {
         self
     }
 
+    /// Says that segments have different numbers of references.
+    #[must_use]
+    pub fn with_varying_references(mut self) -> Self {
+        "var".clone_into(&mut self.entries[0].value);
+        self
+    }
+
     /// The keys and values in order, the version last.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries.iter().map(|entry| (entry.key, entry.value.as_str()))

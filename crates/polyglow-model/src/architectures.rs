@@ -1,5 +1,6 @@
 //! The built-in architectures, one per file: each implements the traits of [`crate::architecture`].
 
+mod captioner;
 mod encoder_only;
 mod lm;
 mod rnn;
@@ -8,7 +9,8 @@ mod skip_gram;
 mod transformer;
 mod vit;
 
-pub use encoder_only::EncoderOnly;
+pub use captioner::{CaptionCache, Captioner, Writer};
+pub use encoder_only::{EncoderOnly, TextEncoder};
 pub use lm::{LanguageModel, TextCache};
 pub use rnn::{Rnn, RnnCache};
 pub use rnn_lm::{RecurrentLanguageModel, States};

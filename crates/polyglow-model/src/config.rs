@@ -14,7 +14,7 @@ use crate::error::ModelError;
 pub use arch::*;
 pub use preset::Preset;
 use preset::Sizes;
-use recurrent::{Cell, Score};
+use recurrent::{Attend, Cell, Score};
 pub use shape::ModelShape;
 pub use shapes::*;
 pub use task::Task;
@@ -77,8 +77,8 @@ pub enum TieEmbeddings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// The architecture: `"transformer"`, `"rnn"`, `"lm"`, `"rnn-lm"`, `"skipgram"`, `"encoder"` or `"vit"`; default
-    /// `"transformer"`.
+    /// The architecture: `"transformer"`, `"rnn"`, `"lm"`, `"rnn-lm"`, `"skipgram"`, `"encoder"`, `"vit"` or
+    /// `"captioner"`; default `"transformer"`.
     pub arch: Arch,
     /// Sizes to start from: `"tiny"`, `"small"`, `"base"` or `"big"`; default `"small"`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,26 +118,46 @@ pub struct ModelConfig {
     /// "transformer"`.
     #[serde(skip_serializing_if = "is_false")]
     pub output_bias: bool,
-    /// The kind of recurrent cell: `"tanh"`, `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"` and `"rnn-lm"`.
+    /// What writes captions: `"transformer"` or `"rnn"`; default `"transformer"`. Only for `arch = "captioner"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decoder: Option<CaptionDecoder>,
+    /// The kind of recurrent cell: `"tanh"`, `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"`, `"rnn-lm"`,
+    /// recurrent encoders of text and recurrent decoders of captions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
-    /// Attention of a recurrent decoder to the source: `"bahdanau"`, `"luong"`, `"luong_general"` or `"none"`; default
-    /// `"bahdanau"`. Only for `arch = "rnn"`.
+    /// Width of an LSTM's memory where it is more than `d_model`, to which its output is projected; default `d_model`. Only where
+    /// there is `cell`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cell_size: Option<usize>,
+    /// Whether recurrent layers have biases; default true. Only where there is `cell`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bias: Option<bool>,
+    /// Attention of a recurrent decoder to the source: `"additive"`, `"dot"`, `"general"` or `"none"`; default
+    /// `"additive"`. Only for `arch = "rnn"` and recurrent decoders of captions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<Score>,
-    /// Whether the attended output is fed to the next position; default true with attention. Only for
-    /// `arch = "rnn"`.
+    /// When a recurrent decoder attends: `"after"` its step, from the new state (Luong), or `"before"` it, from the old one, with
+    /// the context as an input of the step (Bahdanau); default `"after"`. Only for `arch = "rnn"` and recurrent decoders of
+    /// captions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attend: Option<Attend>,
+    /// Whether the attended output is fed to the next position; default true with attention
+    /// after the step. Only for
+    /// `arch = "rnn"` and recurrent decoders of captions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_feeding: Option<bool>,
+    /// What reads the text of an encoder: `"transformer"` or `"rnn"`; default `"transformer"`. Only for `arch = "encoder"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<Body>,
     /// What stands on an encoder of text: `"classification"` or `"masked_lm"`; default `"classification"`. Only for
     /// `arch = "encoder"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
-    /// How the states of all positions are pooled: `"mean"` or `"class"`; default `"mean"`. Only for `arch = "encoder"`
-    /// and `"vit"`.
+    /// How the states of all positions are pooled: `"mean"`, `"class"`, or for recurrent layers `"mean"` or `"last"`; default
+    /// `"mean"`, or `"last"`. Only for `arch = "encoder"` and `"vit"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
-    /// Height and width of a patch, in pixels; default 4. Only for `arch = "vit"`.
+    /// Height and width of a patch, in pixels; default 4. Only for `arch = "vit"` and `"captioner"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch_size: Option<usize>,
 }

@@ -8,7 +8,7 @@ use burn::tensor::{Int, Tensor};
 /// A source and the target to predict from it (teacher forcing).
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// Source ids with padding behind, `[batch, src_len]`.
+    /// Source ids with padding behind, `[batch, src_len]`; if the source is an image, the bytes of [`Image::pixels`].
     pub src: Tensor<2, Int>,
     /// Target ids that the decoder reads, beginning with the start mark, `[batch, tgt_len]`.
     pub tgt_in: Tensor<2, Int>,

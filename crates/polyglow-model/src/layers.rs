@@ -7,6 +7,7 @@ pub mod feed_forward;
 pub mod layer_norm;
 pub mod linear;
 pub mod mask;
+pub mod patches;
 pub mod pooling;
 pub mod position;
 pub(crate) mod precision;

@@ -51,7 +51,7 @@ pub use host::computes_on_host;
 pub use inputs::{Image, Inputs, Pair, Text, Words};
 use layers::precision;
 pub use layers::{
-    attention, dropout, embedding, feed_forward, layer_norm, linear, mask, pooling, position, residual, weight,
+    attention, dropout, embedding, feed_forward, layer_norm, linear, mask, patches, pooling, position, residual, weight,
 };
 pub use loss::prediction::{Prediction, Projection};
 pub use loss::{LossOutput, alignment_loss, cross_entropy};

@@ -8,8 +8,8 @@ use burn::tensor::{Device, Int, Tensor};
 
 use crate::architecture::{Generate, Inspect};
 use crate::architectures::{
-    EncoderOnly, LanguageModel, RecurrentLanguageModel, Rnn, RnnCache, SkipGramModel, States, TextCache, Transformer,
-    Vit,
+    CaptionCache, Captioner, EncoderOnly, LanguageModel, RecurrentLanguageModel, Rnn, RnnCache, SkipGramModel, States,
+    TextCache, Transformer, Vit,
 };
 use crate::cache::DecoderCache;
 use crate::config::{ModelShape, Task, Vocabulary};
@@ -24,6 +24,7 @@ use crate::weight::Weight;
 /// It implements [`Predict`](crate::Predict) for every kind of inputs, [`Inspect`] for [`Inputs`](crate::Inputs), and
 /// [`Generate`]; what its architecture does not read is a panic.
 #[derive(Module, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each member of an ensemble")]
 pub enum Model {
     /// The encoder-decoder Transformer; reads [`Pair`](crate::Pair).
     Transformer(Transformer),
@@ -39,11 +40,12 @@ pub enum Model {
     Encoder(EncoderOnly),
     /// The Vision Transformer; reads [`Image`](crate::Image).
     Vit(Vit),
+    /// The captioner; reads [`Pair`](crate::Pair), whose source is an image.
+    Captioner(Captioner),
 }
 
 /// What a [`Model`] keeps between positions.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each member of an ensemble")]
 pub enum Cache {
     /// Keys and values.
     Transformer(DecoderCache),
@@ -53,6 +55,8 @@ pub enum Cache {
     Lm(TextCache),
     /// States of a text.
     RnnLm(States),
+    /// Keys and values of an image, and what was written about it.
+    Captioner(CaptionCache),
 }
 
 impl ModelShape {
@@ -78,6 +82,7 @@ impl Model {
             ModelShape::SkipGram(shape) => Self::SkipGram(SkipGramModel::build(shape, init)),
             ModelShape::Encoder(shape) => Self::Encoder(EncoderOnly::build(shape, init)),
             ModelShape::Vit(shape) => Self::Vit(Vit::build(shape, init)),
+            ModelShape::Captioner(shape) => Self::Captioner(Captioner::build(shape, init)),
         }
     }
 
@@ -91,6 +96,7 @@ impl Model {
             Self::SkipGram(model) => ModelShape::SkipGram(*model.shape()),
             Self::Encoder(model) => ModelShape::Encoder(model.shape().clone()),
             Self::Vit(model) => ModelShape::Vit(model.shape().clone()),
+            Self::Captioner(model) => ModelShape::Captioner(model.shape().clone()),
         }
     }
 

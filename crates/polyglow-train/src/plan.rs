@@ -31,6 +31,13 @@ pub enum TaskPlan {
     Labels,
     /// The label of an image.
     Images(ImageConfig),
+    /// The description of an image.
+    Captions {
+        /// How images are read.
+        images: ImageConfig,
+        /// Patches that an image is cut into: the positions that it takes up in a batch.
+        num_patches: usize,
+    },
     /// The tokens that are hidden in a text.
     Masked,
 }
@@ -44,6 +51,12 @@ impl TaskPlan {
             TaskKind::Words => Self::Words(config.data.words()),
             TaskKind::Labels => Self::Labels,
             TaskKind::Images => Self::Images(config.data.images()),
+            TaskKind::Captions => {
+                let images = config.data.images();
+                // Filled in by `fill_in`; patches that do not divide the images are refused with the model.
+                let patch_size = config.model.patch_size.unwrap_or(1).max(1);
+                Self::Captions { images, num_patches: images.size.iter().map(|side| side / patch_size).product() }
+            }
             TaskKind::Masked => Self::Masked,
         }
     }
@@ -56,6 +69,7 @@ impl TaskPlan {
             Self::Words(_) => TaskKind::Words,
             Self::Labels => TaskKind::Labels,
             Self::Images(_) => TaskKind::Images,
+            Self::Captions { .. } => TaskKind::Captions,
             Self::Masked => TaskKind::Masked,
         }
     }
@@ -68,6 +82,7 @@ pub(crate) fn content(task: TaskKind) -> Content {
         TaskKind::Language | TaskKind::Words | TaskKind::Masked => Content::Text,
         TaskKind::Labels => Content::LabeledText,
         TaskKind::Images => Content::Images,
+        TaskKind::Captions => Content::Captions,
     }
 }
 
@@ -187,11 +202,11 @@ fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
     let Config { data, train, .. } = &mut filled;
     match task {
         TaskKind::Words => data.words = Some(data.words()),
-        TaskKind::Images => data.images = Some(data.images()),
+        TaskKind::Images | TaskKind::Captions => data.images = Some(data.images()),
         TaskKind::Translation | TaskKind::Language | TaskKind::Labels | TaskKind::Masked => {}
     }
-    // Only translations can be scored by another measure than the loss.
-    let best_metric = if task == TaskKind::Translation { BestMetric::Bleu } else { BestMetric::Loss };
+    // Only what is compared with references can be scored by another measure than the loss.
+    let best_metric = if task.has_references() { BestMetric::Bleu } else { BestMetric::Loss };
     train.best_metric.get_or_insert(best_metric);
     // GPU kernels are tuned and compiled for each shape, so there should be few shapes; a CPU does only what is asked.
     let pad_multiple = before.and_then(|before| before.train.pad_multiple).unwrap_or(if on_host { 1 } else { 8 });
@@ -202,7 +217,7 @@ fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
     if let (TokenizerChoice::Auto, Some(before)) = (train.tokenize, before) {
         train.tokenize = before.train.tokenize;
     }
-    if task == TaskKind::Translation {
+    if task.has_references() {
         let language = data.tgt.as_deref().unwrap_or_default();
         train.tokenize = train.tokenize.of_language(language, train.dictionary.is_some());
     }

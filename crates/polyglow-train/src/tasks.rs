@@ -3,6 +3,7 @@
 //! The loop in [`mod@crate::train`] knows only the trait [`Task`]. A new task is a file or folder here and a row in
 //! [`with_task`] and [`evaluate`], with a variant of [`TaskPlan`]; a task of one's own implements the trait anywhere.
 
+pub mod captions;
 pub mod hidden_tokens;
 pub mod images;
 pub mod labels;
@@ -17,7 +18,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use polyglow_data::corpus::Pair;
 use polyglow_data::sources::{
-    BatchSource, ImageSource, LabelSource, LineSource, MaskedSource, SkipGramSource, WindowSource,
+    BatchSource, CaptionSource, ImageSource, LabelSource, LineSource, MaskedSource, SkipGramSource, WindowSource,
 };
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{LossOutput, Model};
@@ -188,7 +189,9 @@ impl Validation {
 pub fn evaluate(runner: &Runner, held_out: &HeldOut, bleu: &BleuTokenizer) -> Result<Evaluation> {
     ensure!(!held_out.is_empty(), "there is nothing to evaluate: the set is empty");
     match (runner.task, held_out) {
-        (TaskPlan::Translation, HeldOut::Text(pairs)) => translation::evaluate(runner, pairs, bleu),
+        (TaskPlan::Translation | TaskPlan::Captions { .. }, HeldOut::Text(pairs)) => {
+            translation::evaluate(runner, pairs, bleu)
+        }
         (TaskPlan::Language { context_len }, HeldOut::Text(pairs)) => language::evaluate(runner, pairs, context_len),
         (TaskPlan::Words(config), HeldOut::Text(pairs)) => words::evaluate(runner, pairs, config),
         (TaskPlan::Labels, HeldOut::Text(pairs)) => labels::evaluate(runner, pairs),
@@ -206,7 +209,7 @@ pub fn evaluate(runner: &Runner, held_out: &HeldOut, bleu: &BleuTokenizer) -> Re
 /// A line cannot be encoded; the models do not write text.
 pub fn teacher_forced(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
     match runner.task {
-        TaskPlan::Translation => runner.teacher_forced(pairs),
+        TaskPlan::Translation | TaskPlan::Captions { .. } => runner.teacher_forced(pairs),
         TaskPlan::Language { context_len } => language::teacher_forced(runner, pairs, context_len),
         TaskPlan::Words(_) | TaskPlan::Labels | TaskPlan::Images(_) | TaskPlan::Masked => {
             Err(TrainError::new("only models that write text are scored token by token"))
@@ -256,12 +259,17 @@ pub fn with_task<V: Visitor>(setting: Setting, data: &TrainingData, visitor: V) 
             let source = MaskedSource::new(Arc::clone(cache), batching)?;
             visitor.visit(hidden_tokens::HiddenTokens::new(setting, source))
         }
+        (TaskPlan::Captions { num_patches, .. }, TrainingData::Captions { cache, images }) => {
+            let source = CaptionSource::new(Arc::clone(cache), Arc::clone(images), batching, num_patches)?;
+            visitor.visit(translation::Translation::from_source(setting, source))
+        }
         (TaskPlan::Images(config), TrainingData::Images { images, labels, parts }) => {
             let (images, labels) = (Arc::clone(images), Arc::clone(labels));
             let source = ImageSource::new(images, labels, parts.clone(), batching, config.augment);
             visitor.visit(images::Images::new(setting, source))
         }
-        (TaskPlan::Images(_), TrainingData::Text(_)) | (_, TrainingData::Images { .. }) => {
+        (TaskPlan::Images(_) | TaskPlan::Captions { .. }, TrainingData::Text(_))
+        | (_, TrainingData::Images { .. } | TrainingData::Captions { .. }) => {
             Err(TrainError::new("image models are trained on images, all others on text"))
         }
     }

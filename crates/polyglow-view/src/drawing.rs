@@ -52,6 +52,8 @@ pub(crate) enum Shape<'a> {
     ColumnLabel { x: i32, y: i32, text: &'a str },
     /// A square with its upper left corner at `x` and `y`, the darker the larger `weight` is, 0 to 1.
     Cell { x: i32, y: i32, side: i32, weight: f32 },
+    /// A square of one color with its upper left corner at `x` and `y`.
+    Pixel { x: i32, y: i32, side: i32, color: [u8; 3] },
     /// A dot with its name to the right.
     Point { x: f64, y: f64, name: &'a str },
     /// A line with a head.
@@ -72,6 +74,10 @@ impl Drawing<'_> {
                     }
                     Shape::Cell { x, y, side, weight } => {
                         rect x=(x) y=(y) width=(side) height=(side) fill-opacity=(format!("{weight:.3}")) {}
+                    }
+                    Shape::Pixel { x, y, side, color: [red, green, blue] } => {
+                        path fill=(format!("#{red:02x}{green:02x}{blue:02x}"))
+                            d=(format!("M{x} {y}h{side}v{side}h-{side}z")) {}
                     }
                     Shape::Point { x, y, name } => {
                         g transform=(format!("translate({x:.1} {y:.1})")) {
@@ -120,6 +126,7 @@ impl Drawing<'_> {
                     canvas.fill_square(x, y, side, MARK, weight);
                     canvas.frame_square(x, y, side, BLACK, EDGE);
                 }
+                Shape::Pixel { x, y, side, color } => canvas.fill_square(x, y, side, color, 1.0),
                 Shape::Point { x, y, name } => {
                     canvas.fill_circle(x as f32, y as f32, RADIUS as f32, MARK);
                     canvas.write_after(name, (x + GAP) as f32, y as f32);

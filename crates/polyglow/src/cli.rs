@@ -14,8 +14,8 @@ use polyglow_train::device;
 
 use crate::commands::help::HelpArgs;
 use crate::commands::{
-    attention, average, bench, check, classify, corpus, devices, embeddings, evaluate, export, generate, help, import,
-    info, metrics, new, quantize, report, score, train, translate,
+    attention, average, bench, caption, check, classify, corpus, devices, embeddings, evaluate, export, generate, help,
+    import, info, metrics, new, quantize, report, score, train, translate,
 };
 use crate::{kernel_cache, logging};
 
@@ -55,6 +55,8 @@ enum Command {
     Translate(translate::TranslateArgs),
     /// Explore the word vectors of a run or of a file: nearest words, analogies, a map, sentences, words in context
     Embeddings(embeddings::EmbeddingsArgs),
+    /// Describe images: prints a sentence about each
+    Caption(caption::CaptionArgs),
     /// Classify texts or images: prints the most probable label of each, with its probability
     Classify(classify::ClassifyArgs),
     /// Write text with a language model
@@ -138,6 +140,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Translate(args) => translate::run(&args),
         Command::Embeddings(args) => embeddings::run(&args),
+        Command::Caption(args) => caption::run(&args),
         Command::Classify(args) => classify::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Score(args) => score::run(&args),

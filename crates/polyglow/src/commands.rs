@@ -3,6 +3,7 @@
 pub(crate) mod attention;
 pub(crate) mod average;
 pub(crate) mod bench;
+pub(crate) mod caption;
 pub(crate) mod check;
 pub(crate) mod classify;
 mod config;

@@ -17,12 +17,12 @@ use std::path::Path;
 
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_train::Plan;
 use polyglow_train::config::Config;
 use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Setting, TrainingData, with_task};
 use polyglow_train::train::{DiskEstimate, MemoryEstimate, Training, TrialReport, available_memory};
 use polyglow_train::workload::BatchShape;
-use polyglow_train::{Plan, TaskPlan};
 use serde::Serialize;
 
 pub(crate) use findings::Finding;
@@ -98,7 +98,7 @@ impl PlanReport {
             has_kernels: plan.has_kernels,
             max_tokens: plan.max_tokens(),
             pad_multiple: plan.pad_multiple,
-            tokenize: (plan.task == TaskPlan::Translation).then(|| plan.config.train.tokenize.to_string()),
+            tokenize: plan.task.kind().has_references().then(|| plan.config.train.tokenize.to_string()),
             max_len: plan.config.data.max_len,
             max_length_ratio: plan.config.data.max_length_ratio,
         }
@@ -153,7 +153,7 @@ pub(crate) struct BatchesReport {
 pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<Inspection> {
     let Training { plan, text, tokenizers, data, .. } = training;
     let cache = match data {
-        TrainingData::Text(cache) => Some(&**cache),
+        TrainingData::Text(cache) | TrainingData::Captions { cache, .. } => Some(&**cache),
         TrainingData::Images { .. } => None,
     };
     let links = cache.and_then(IdCache::num_links);
@@ -209,7 +209,7 @@ pub(crate) fn measure(training: &Training, config: Config) -> anyhow::Result<(us
     let trial = Trial { plan: &plan, shape: &shape, cache: 0, directory: training.run.root() };
     let Trials { parameters, timed, work, .. } = with_task(setting.clone(), &training.data, trial)?;
     let lens = match &training.data {
-        TrainingData::Text(cache) => {
+        TrainingData::Text(cache) | TrainingData::Captions { cache, .. } => {
             let report = cache.report();
             [&report.src, &report.tgt].map(|side| side.mean_len(report.kept))
         }

@@ -43,8 +43,15 @@ impl DataConfig {
             (Some(_), Content::Pairs | Content::Text | Content::LabeledText) => {
                 return Err(wrong("[data.images]", "is for images, and this model reads text".to_owned()));
             }
-            (_, Content::Images) => validate_images(self.images(), self.corpus.is_some())?,
+            (_, Content::Images | Content::Captions) => validate_images(self.images(), self.corpus.is_some())?,
             (None, _) => {}
+        }
+        if content == Content::Captions && self.images().augment {
+            let problem = "would turn what is left to the right, and the captions would be wrong; set it to false";
+            return Err(wrong("data.images.augment", problem.to_owned()));
+        }
+        if self.image_folder.is_some() && (content != Content::Captions || self.corpus.is_some()) {
+            return Err(wrong("data.image_folder", "belongs to images with captions from files".to_owned()));
         }
         let longest = usize::from(u16::MAX);
         if let Some(len) = self.context_len.filter(|len| !(2..=longest).contains(&len.get())) {
@@ -135,6 +142,7 @@ fn has(corpus: Embedded, content: Content) -> bool {
         Embedded::Pairs(_) => matches!(content, Content::Pairs | Content::Text),
         Embedded::Texts(_) => matches!(content, Content::LabeledText | Content::Text),
         Embedded::Images(_) => content == Content::Images,
+        Embedded::Captions(_) => content == Content::Captions,
     }
 }
 

@@ -3,6 +3,7 @@
 //! A source says which items form which batch of an epoch and makes these batches. All it makes is a pure function of the
 //! data, the seed, the epoch and the items, so that a stream can begin anywhere.
 
+mod captions;
 mod images;
 mod labels;
 mod lines;
@@ -19,6 +20,7 @@ use crate::error::DataError;
 use crate::example::Example;
 use crate::id_cache::IdCache;
 
+pub use captions::CaptionSource;
 pub use images::{ImageBatch, ImageSource};
 pub use labels::{LabelBatch, LabelSource};
 pub use lines::{LineSource, TextBatch};

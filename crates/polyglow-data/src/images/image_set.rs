@@ -145,7 +145,7 @@ impl ImageSet {
 }
 
 /// Resizes one image with a triangle filter, which averages over all pixels when it shrinks. Sizes are (height, width).
-fn resize_one<P: Pixel<Subpixel = u8> + 'static>(
+pub(crate) fn resize_one<P: Pixel<Subpixel = u8> + 'static>(
     pixels: &[u8],
     (height, width): (usize, usize),
     to: (usize, usize),

@@ -9,12 +9,14 @@ use crate::config::{Content, DataConfig, GOLD, Split, WeightedPath, no_such_set,
 use crate::error::DataError;
 use crate::toy::{Embedded, Toy};
 
+mod captions;
 mod images;
 mod labeled;
 mod pairs;
 mod part;
 mod text;
 
+pub use captions::{CaptionImages, in_order};
 pub use images::read_image;
 pub use pairs::Pairs;
 pub use part::{AlignmentStream, Part};
@@ -93,6 +95,7 @@ impl Corpus {
             Content::Text => return Self::open_texts(config, split),
             Content::LabeledText => return Self::open_labeled(config, split),
             Content::Images => return Self::open_images(config, split),
+            Content::Captions => return Self::open_captions(config, split),
         }
         let (src, tgt) = config.languages()?;
         let key = config.key(split);

@@ -13,6 +13,7 @@ use crate::image_set::ImageSet;
 use crate::labeled::LabelSet;
 use crate::random::Purpose;
 
+pub mod captioned;
 mod draw;
 
 use draw::{Canvas, Figure, SIDE};
@@ -212,7 +213,11 @@ impl ShapePicture {
             let color = random.choose(&ShapeColor::ALL).rgb();
             canvas.speck(color, &mut random);
         }
-        for figure in place(kind, count, &mut random) {
+        let figures = place(count, &mut random, |shrunk, random| {
+            let whole = [[0.0, SIDE as f64]; 2];
+            Figure::draw(kind, draw::between(RADII[0], RADII[1], random) * shrunk, whole, random)
+        });
+        for figure in figures {
             // Each shape has its own shade.
             let shade = color.rgb().map(|value| f64::from(value) + draw::between(-20.0, 20.0, &mut random));
             canvas.fill(&figure, shade);
@@ -221,12 +226,13 @@ impl ShapePicture {
     }
 }
 
-/// Places shapes so that they touch neither each other nor the border. A shape without room is tried again, smaller.
-fn place(kind: ShapeKind, count: usize, random: &mut SplitMix64) -> Vec<Figure> {
+/// Places shapes so that they touch neither each other nor the border. A shape without room is tried again, smaller: `draw` is
+/// told by how much.
+fn place(count: usize, random: &mut SplitMix64, mut draw: impl FnMut(f64, &mut SplitMix64) -> Figure) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::with_capacity(count);
     let mut shrunk = 1.0;
     while figures.len() < count {
-        let figure = Figure::draw(kind, draw::between(RADII[0], RADII[1], random) * shrunk, random);
+        let figure = draw(shrunk, random);
         if figures.iter().any(|other| figure.is_near(other)) {
             shrunk *= 0.98;
         } else {

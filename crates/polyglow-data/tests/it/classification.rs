@@ -138,7 +138,7 @@ fn images_are_read_alike_from_the_generator_and_from_folders_and_stay_bytes() {
     assert_eq!(examples(&read), expected);
     let first = set.labels.names()[set.label_ids[0] as usize].clone();
     let file = dir.path().join("valid").join(&first).join("00000.png");
-    assert_eq!(read_image(&file, &files).unwrap(), set.example(0).pixels);
+    assert_eq!(read_image(&file, files.images()).unwrap(), set.example(0).pixels);
 
     let (_, labels, source) = images(&drawn, 10 * 3072, false);
     let mut seen = 0;

@@ -1,11 +1,11 @@
-//! The encoder of text with a head, for labels or for hidden tokens (Devlin et al., 2019).
+//! The encoder of text with a head, for labels or for hidden tokens (Devlin et al., 2019); of self-attention, or recurrent.
 
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor};
 
 use crate::architecture::{Inspect, Predict};
 use crate::attention::{AttentionMaps, Watch};
-use crate::config::{EncoderShape, Head};
+use crate::config::{EncoderShape, Head, Pooling};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::encoder::Encoder;
@@ -16,6 +16,7 @@ use crate::mask::{padding_mask, padding_mask_behind};
 use crate::parameter::init::ParamInit;
 use crate::pooling::Pool;
 use crate::position::{PositionEmbedding, Rotation};
+use crate::recurrent::encoder::RecurrentEncoder;
 use crate::side::Side;
 
 /// An encoder of text with a head.
@@ -28,12 +29,21 @@ pub struct EncoderOnly {
     /// Pools the states into one.
     pub pool: Pool,
     /// The layers.
-    pub stack: Encoder,
+    pub stack: TextEncoder,
     /// From the pooled state to the labels; `None` with a masked-token head.
     pub head: Option<Linear>,
     dropout: Dropout,
     #[module(skip)]
     shape: EncoderShape,
+}
+
+/// Either kind of layers.
+#[derive(Module, Debug)]
+pub enum TextEncoder {
+    /// Of self-attention.
+    Transformer(Encoder),
+    /// Recurrent, from both ends.
+    Rnn(RecurrentEncoder),
 }
 
 impl EncoderOnly {
@@ -43,9 +53,15 @@ impl EncoderOnly {
         let init = &mut init.with_precision(stack.precision);
         Self {
             embedding: Embedding::new(stack.src_vocab_size, stack.d_model, init),
-            position: PositionEmbedding::new(stack, init),
+            position: match &shape.recurrent {
+                None => PositionEmbedding::new(stack, init),
+                Some(_) => PositionEmbedding::None(stack.d_model),
+            },
             pool: Pool::new(shape.pooling, stack.d_model, init),
-            stack: Encoder::new(stack, stack.num_encoder_layers, init),
+            stack: match &shape.recurrent {
+                None => TextEncoder::Transformer(Encoder::new(stack, stack.num_encoder_layers, init)),
+                Some(layers) => TextEncoder::Rnn(RecurrentEncoder::new(layers, init)),
+            },
             head: (shape.head == Head::Classification).then(|| Linear::new(stack.d_model, stack.tgt_vocab_size, init)),
             dropout: Dropout::new(stack.dropout),
             shape: shape.clone(),
@@ -60,12 +76,20 @@ impl EncoderOnly {
     /// Shows the attention weights to `watch`.
     fn predict_watched(&self, Text { ids }: Text, watch: Watch<'_>) -> Prediction<'_> {
         let (input, mask, rotation) = self.embed(ids.clone());
-        let states = self.stack.forward(input, &mask, rotation.as_ref(), watch);
-        match &self.head {
-            Some(head) => Projection::Own(head)
-                .of(self.pool.forward(states, Some(padding_mask(&ids, self.shape.stack.src_pad_id)))),
-            None => Projection::Tied(&self.embedding).of(self.pool.rest(states).flatten(0, 1)),
-        }
+        let (states, last) = match &self.stack {
+            TextEncoder::Transformer(stack) => (stack.forward(input, &mask, rotation.as_ref(), watch), None),
+            TextEncoder::Rnn(stack) => {
+                let (mut layers, last) = stack.forward(input, &mask);
+                (layers.pop().expect("an encoder has at least one layer"), Some(last))
+            }
+        };
+        let Some(head) = &self.head else {
+            return Projection::Tied(&self.embedding).of(self.pool.rest(states).flatten(0, 1));
+        };
+        Projection::Own(head).of(match last.filter(|_| self.shape.pooling == Pooling::Last) {
+            Some(last) => last,
+            None => self.pool.forward(states, Some(padding_mask(&ids, self.shape.stack.src_pad_id))),
+        })
     }
 
     /// The input of the lowest layer, its mask and its rotation.
@@ -98,7 +122,10 @@ impl Inspect for EncoderOnly {
 
     fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let (input, mask, rotation) = self.embed(ids);
-        let states = self.stack.states(input, &mask, rotation.as_ref());
+        let states = match &self.stack {
+            TextEncoder::Transformer(stack) => stack.states(input, &mask, rotation.as_ref()),
+            TextEncoder::Rnn(stack) => stack.forward(input, &mask).0,
+        };
         states.into_iter().map(|states| self.pool.rest(states)).collect()
     }
 

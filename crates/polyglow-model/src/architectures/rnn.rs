@@ -47,6 +47,33 @@ pub struct RnnCache {
     sentences: Sentences,
 }
 
+impl RnnCache {
+    /// Before the first position of each sentence, whose last states of the encoder are `summary`, `[batch, d_model]`.
+    pub(super) fn new(decoder: &RecurrentDecoder, source: Option<Source>, summary: &Tensor<2>) -> Self {
+        let sentences = Sentences::new(summary.dims()[0]);
+        Self { source, progress: decoder.start(summary), sentences }
+    }
+
+    /// One more position.
+    ///
+    /// # Shapes
+    /// - `embedded`: `[rows, 1, d_model]`; output: `[rows, d_model]`
+    pub(super) fn advance(&mut self, decoder: &RecurrentDecoder, embedded: Tensor<3>) -> Tensor<2> {
+        decoder.advance(embedded.squeeze_dim(1), &mut self.progress, self.source.as_ref())
+    }
+
+    /// As [`Generate::select`].
+    pub(super) fn select(&mut self, rows: &[usize], device: &Device) {
+        if rows.iter().copied().eq(0..self.sentences.rows()) {
+            return;
+        }
+        self.progress.select(&indices(rows, device));
+        if let Some(kept) = self.sentences.select(rows) {
+            self.source = self.source.as_ref().map(|source| source.select(&indices(&kept, device)));
+        }
+    }
+}
+
 /// The encoder's output for a batch of source sentences.
 struct Memory {
     source: Option<Source>,
@@ -125,25 +152,17 @@ impl Generate for Rnn {
     type Cache = RnnCache;
 
     fn start(&self, src: Tensor<2, Int>) -> RnnCache {
-        let [rows, _] = src.dims();
         let Memory { source, summary } = self.encode(src);
-        RnnCache { source, progress: self.decoder.start(&summary), sentences: Sentences::new(rows) }
+        RnnCache::new(&self.decoder, source, &summary)
     }
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut RnnCache) -> Tensor<2> {
-        let embedded: Tensor<2> = self.tgt_embedding().forward(ids).squeeze_dim(1);
-        let hidden = self.decoder.advance(embedded, &mut cache.progress, cache.source.as_ref());
+        let hidden = cache.advance(&self.decoder, self.tgt_embedding().forward(ids));
         self.projection().of(hidden).logits()
     }
 
     fn select(cache: &mut RnnCache, rows: &[usize], device: &Device) {
-        if rows.iter().copied().eq(0..cache.sentences.rows()) {
-            return;
-        }
-        cache.progress.select(&indices(rows, device));
-        if let Some(kept) = cache.sentences.select(rows) {
-            cache.source = cache.source.as_ref().map(|source| source.select(&indices(&kept, device)));
-        }
+        cache.select(rows, device);
     }
 }
 

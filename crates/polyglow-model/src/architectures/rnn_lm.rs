@@ -37,12 +37,12 @@ impl RecurrentLanguageModel {
     pub(crate) fn build(shape: &RnnLmShape, init: ParamInit) -> Self {
         let stack = &shape.stack;
         let init = &mut init.with_precision(stack.precision);
-        let RnnShape { vocabulary, d_model, cell, .. } = *stack;
+        let RnnShape { vocabulary, d_model, .. } = *stack;
         let untied = stack.tie_embeddings == TieEmbeddings::None;
         Self {
             embedding: Embedding::new(vocabulary.tgt_size, d_model, init),
             output: untied.then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
-            layers: (0..stack.num_decoder_layers).map(|_| Recurrent::new(cell, d_model, d_model, init)).collect(),
+            layers: (0..stack.num_decoder_layers).map(|_| stack.layer(d_model, init)).collect(),
             dropout: Dropout::new(stack.dropout),
             shape: shape.clone(),
         }

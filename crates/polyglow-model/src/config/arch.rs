@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::recurrent::Attend;
 use super::{Head, ModelConfig, ModelShape, Preset, Sizes, Task, TieEmbeddings, Vocabulary};
 use crate::error::ModelError;
 
@@ -29,6 +30,8 @@ pub enum Arch {
     Encoder,
     /// A Vision Transformer, for labels of images (Dosovitskiy et al., 2021).
     Vit,
+    /// An encoder of images and a decoder that describes them (Xu et al., 2015).
+    Captioner,
 }
 
 impl Arch {
@@ -40,6 +43,7 @@ impl Arch {
             Self::SkipGram => Task::Words,
             Self::Encoder => Task::Labels,
             Self::Vit => Task::Images,
+            Self::Captioner => Task::Captions,
         }
     }
 
@@ -53,13 +57,14 @@ impl Arch {
             Self::SkipGram => "skipgram",
             Self::Encoder => "encoder",
             Self::Vit => "vit",
+            Self::Captioner => "captioner",
         }
     }
 
     /// Layers of a stack of the size at which a Transformer has `of_transformer`.
     pub(super) fn num_layers(self, of_transformer: usize) -> usize {
         match self {
-            Self::Transformer | Self::Lm | Self::Encoder | Self::Vit => of_transformer,
+            Self::Transformer | Self::Lm | Self::Encoder | Self::Vit | Self::Captioner => of_transformer,
             // Each recurrent layer reads the whole sequence, so few are needed, and each costs `len` sequential steps.
             Self::Rnn | Self::RnnLm => of_transformer / 3,
             Self::SkipGram => 0,
@@ -82,7 +87,7 @@ impl ModelConfig {
         let Sizes { num_layers, d_model, d_ff, num_heads, dropout } = self.sizes();
         let (reads, writes) = (
             !matches!(self.task(), Task::Language | Task::Words),
-            matches!(self.task(), Task::Translation | Task::Language),
+            matches!(self.task(), Task::Translation | Task::Captions | Task::Language),
         );
         let vectors = Self {
             preset: Some(self.preset.unwrap_or(Preset::Small)),
@@ -110,12 +115,21 @@ impl ModelConfig {
         };
         match self.arch {
             Arch::Transformer | Arch::Lm => of_transformer,
+            Arch::Encoder if self.has_recurrent_body() => {
+                let Self { num_encoder_layers, cell, .. } = Self { arch: Arch::Rnn, ..self.clone() }.resolve();
+                Self { num_encoder_layers, cell, ..common }.resolve_head()
+            }
             Arch::Encoder | Arch::Vit => of_transformer.resolve_head(),
+            Arch::Captioner => {
+                Self { num_decoder_layers: self.num_decoder_layers, ..of_transformer }.resolve_captioner()
+            }
             Arch::SkipGram => vectors,
             Arch::RnnLm => Self { cell: Some(self.cell.unwrap_or_default()), ..common },
             Arch::Rnn => Self {
                 cell: Some(self.cell.unwrap_or_default()),
                 attention: Some(self.attention.unwrap_or_default()),
+                // Left out where it says nothing, so that configs stay as they were before it was there.
+                attend: self.attend.filter(|attend| *attend != Attend::default()),
                 input_feeding: Some(self.input_feeding()),
                 ..common
             },
@@ -145,34 +159,48 @@ impl ModelConfig {
             Arch::SkipGram => self.skip_gram(vocabulary).map(ModelShape::SkipGram),
             Arch::Encoder => self.encoder(vocabulary).map(ModelShape::Encoder),
             Arch::Vit => self.vit(vocabulary).map(ModelShape::Vit),
+            Arch::Captioner => self.captioner(vocabulary).map(ModelShape::Captioner),
         }
     }
 
     /// Refuses keys that were given but have no effect in this architecture.
     fn refuse_foreign(&self) -> Result<(), ModelError> {
-        use Arch::{Encoder, Lm, Rnn, RnnLm, Transformer, Vit};
+        use Arch::{Captioner, Encoder, Lm, Rnn, RnnLm, Transformer, Vit};
 
         let others = Self::default();
-        let of_transformers: &[Arch] = &[Transformer, Lm, Encoder, Vit];
-        let keys: [(&str, bool, &[Arch]); 18] = [
+        let of_transformers: &[Arch] = &[Transformer, Lm, Encoder, Vit, Captioner];
+        let keys: [(&str, bool, &[Arch]); 23] = [
             ("model.d_ff", self.d_ff.is_some(), of_transformers),
             ("model.num_heads", self.num_heads.is_some(), of_transformers),
-            ("model.num_encoder_layers", self.num_encoder_layers.is_some(), &[Transformer, Rnn, Encoder, Vit]),
-            ("model.num_decoder_layers", self.num_decoder_layers.is_some(), &[Transformer, Rnn, Lm, RnnLm]),
-            ("model.dropout", self.dropout.is_some(), &[Transformer, Rnn, Lm, RnnLm, Encoder, Vit]),
+            (
+                "model.num_encoder_layers",
+                self.num_encoder_layers.is_some(),
+                &[Transformer, Rnn, Encoder, Vit, Captioner],
+            ),
+            ("model.num_decoder_layers", self.num_decoder_layers.is_some(), &[Transformer, Rnn, Lm, RnnLm, Captioner]),
+            ("model.dropout", self.dropout.is_some(), &[Transformer, Rnn, Lm, RnnLm, Encoder, Vit, Captioner]),
             ("model.attention_dropout", self.attention_dropout > 0.0, of_transformers),
             ("model.activation_dropout", self.activation_dropout > 0.0, of_transformers),
             ("model.activation", self.activation != others.activation, of_transformers),
             ("model.norm", self.norm != others.norm, of_transformers),
-            ("model.position", self.position != others.position, &[Transformer, Lm, Encoder]),
-            ("model.tie_embeddings", self.tie_embeddings != others.tie_embeddings, &[Transformer, Rnn, Lm, RnnLm]),
+            ("model.position", self.position != others.position, &[Transformer, Lm, Encoder, Captioner]),
+            (
+                "model.tie_embeddings",
+                self.tie_embeddings != others.tie_embeddings,
+                &[Transformer, Rnn, Lm, RnnLm, Captioner],
+            ),
             ("model.output_bias", self.output_bias, &[Transformer]),
-            ("model.cell", self.cell.is_some(), &[Rnn, RnnLm]),
-            ("model.attention", self.attention.is_some(), &[Rnn]),
-            ("model.input_feeding", self.input_feeding.is_some(), &[Rnn]),
+            ("model.decoder", self.decoder.is_some(), &[Captioner]),
+            ("model.cell", self.cell.is_some(), &[Rnn, RnnLm, Encoder, Captioner]),
+            ("model.cell_size", self.cell_size.is_some(), &[Rnn, RnnLm, Encoder, Captioner]),
+            ("model.bias", self.bias.is_some(), &[Rnn, RnnLm, Encoder, Captioner]),
+            ("model.attention", self.attention.is_some(), &[Rnn, Captioner]),
+            ("model.attend", self.attend.is_some(), &[Rnn, Captioner]),
+            ("model.input_feeding", self.input_feeding.is_some(), &[Rnn, Captioner]),
+            ("model.body", self.body.is_some(), &[Encoder]),
             ("model.head", self.head.is_some(), &[Encoder]),
             ("model.pooling", self.pooling.is_some(), &[Encoder, Vit]),
-            ("model.patch_size", self.patch_size.is_some(), &[Vit]),
+            ("model.patch_size", self.patch_size.is_some(), &[Vit, Captioner]),
         ];
         let foreign = keys.iter().filter(|(_, given, of)| *given && !of.contains(&self.arch));
         let foreign: Vec<&str> = foreign.map(|(key, ..)| *key).collect();

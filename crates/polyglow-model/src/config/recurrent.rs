@@ -30,17 +30,32 @@ impl Cell {
     }
 }
 
+/// When a recurrent decoder looks at the source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attend {
+    /// After the step, from its new state; the output is made of state and context (Luong et al., 2015).
+    #[default]
+    After,
+    /// Before the step, from the state that it begins with; the context is an input of the step, and the output is made of the
+    /// new state, the token before and the context (Bahdanau et al., 2015).
+    Before,
+}
+
 /// How a source position is scored, from the decoder's state `q` and the encoder's output `m` there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Score {
     /// `vᵀ tanh(W q + U m + b)` (Bahdanau et al., 2015).
     #[default]
-    Bahdanau,
-    /// `qᵀ m`, Luong's *dot*.
-    Luong,
-    /// `qᵀ W m`, Luong's *general*.
-    LuongGeneral,
+    #[serde(alias = "bahdanau")]
+    Additive,
+    /// `qᵀ m` (Luong et al., 2015).
+    #[serde(alias = "luong")]
+    Dot,
+    /// `qᵀ W m` (Luong et al., 2015).
+    #[serde(alias = "luong_general")]
+    General,
     /// No attention: the decoder sees the encoder's last state and nothing else (Sutskever et al., 2014).
     None,
 }

@@ -1,7 +1,8 @@
 //! The shape of a built-in model: everything about it but its weights.
 
 use super::{
-    EncoderShape, Head, LmShape, RnnLmShape, RnnShape, SkipGramShape, Task, TransformerShape, VitShape, Vocabulary,
+    CaptionerShape, EncoderShape, Head, LmShape, RnnLmShape, RnnShape, SkipGramShape, Task, TransformerShape, VitShape,
+    Vocabulary,
 };
 use crate::attention::AttentionKind;
 use crate::config::recurrent::Score;
@@ -24,6 +25,8 @@ pub enum ModelShape {
     Encoder(EncoderShape),
     /// Of a Vision Transformer.
     Vit(VitShape),
+    /// Of a captioner.
+    Captioner(CaptionerShape),
 }
 
 /// What shapes are built around. Several architectures have the same layers.
@@ -41,6 +44,11 @@ impl ModelShape {
             Stack::Transformer(stack) => stack.precision = precision,
             Stack::Rnn(stack) => stack.precision = precision,
             Stack::Words(_) => {}
+        }
+        if let Self::Captioner(CaptionerShape { recurrent: Some(layers), .. })
+        | Self::Encoder(EncoderShape { recurrent: Some(layers), .. }) = &mut self
+        {
+            layers.precision = precision;
         }
         self
     }
@@ -62,7 +70,8 @@ impl ModelShape {
             Self::Transformer(stack)
             | Self::Lm(LmShape { stack })
             | Self::Encoder(EncoderShape { stack, .. })
-            | Self::Vit(VitShape { stack, .. }) => Stack::Transformer(stack),
+            | Self::Vit(VitShape { stack, .. })
+            | Self::Captioner(CaptionerShape { stack, .. }) => Stack::Transformer(stack),
             Self::Rnn(stack) | Self::RnnLm(RnnLmShape { stack }) => Stack::Rnn(stack),
             Self::SkipGram(shape) => Stack::Words(shape),
         }
@@ -77,6 +86,7 @@ impl ModelShape {
             Self::Encoder(EncoderShape { head: Head::Classification, .. }) => Task::Labels,
             Self::Encoder(EncoderShape { head: Head::MaskedLm, .. }) => Task::Masked,
             Self::Vit(_) => Task::Images,
+            Self::Captioner(_) => Task::Captions,
         }
     }
 
@@ -86,7 +96,8 @@ impl ModelShape {
             Self::Transformer(stack)
             | Self::Lm(LmShape { stack })
             | Self::Encoder(EncoderShape { stack, .. })
-            | Self::Vit(VitShape { stack, .. }) => stack.d_model,
+            | Self::Vit(VitShape { stack, .. })
+            | Self::Captioner(CaptionerShape { stack, .. }) => stack.d_model,
             Self::Rnn(stack) | Self::RnnLm(RnnLmShape { stack }) => stack.d_model,
             Self::SkipGram(shape) => shape.d_model,
         }
@@ -98,7 +109,9 @@ impl ModelShape {
             Self::Transformer(stack) | Self::Lm(LmShape { stack }) | Self::Encoder(EncoderShape { stack, .. }) => {
                 stack.vocabulary()
             }
-            Self::Vit(VitShape { stack, image, .. }) => Vocabulary { image: Some(*image), ..stack.vocabulary() },
+            Self::Vit(VitShape { stack, patches, .. }) | Self::Captioner(CaptionerShape { stack, patches, .. }) => {
+                Vocabulary { image: Some(patches.image), ..stack.vocabulary() }
+            }
             Self::Rnn(stack) | Self::RnnLm(RnnLmShape { stack }) => stack.vocabulary,
             Self::SkipGram(shape) => shape.vocabulary,
         }
@@ -109,14 +122,17 @@ impl ModelShape {
         match (self, kind) {
             (
                 Self::Transformer(stack)
-                | Self::Encoder(EncoderShape { stack, .. })
-                | Self::Vit(VitShape { stack, .. }),
+                | Self::Encoder(EncoderShape { stack, recurrent: None, .. })
+                | Self::Vit(VitShape { stack, .. })
+                | Self::Captioner(CaptionerShape { stack, .. }),
                 AttentionKind::Encoder,
             ) => (stack.num_encoder_layers, stack.num_heads),
-            (Self::Transformer(stack), _) | (Self::Lm(LmShape { stack }), AttentionKind::Decoder) => {
-                (stack.num_decoder_layers, stack.num_heads)
-            }
-            (Self::Rnn(shape), AttentionKind::Cross) if shape.attention != Score::None => (1, 1),
+            (Self::Transformer(stack) | Self::Captioner(CaptionerShape { stack, recurrent: None, .. }), _)
+            | (Self::Lm(LmShape { stack }), AttentionKind::Decoder) => (stack.num_decoder_layers, stack.num_heads),
+            (
+                Self::Rnn(shape) | Self::Captioner(CaptionerShape { recurrent: Some(shape), .. }),
+                AttentionKind::Cross,
+            ) if shape.attention != Score::None => (1, 1),
             _ => (0, 0),
         }
     }
@@ -134,6 +150,7 @@ impl ModelShape {
             Self::SkipGram(shape) => shape.forward_flops(batch),
             Self::Encoder(shape) => shape.forward_flops(batch),
             Self::Vit(shape) => shape.forward_flops(batch),
+            Self::Captioner(shape) => shape.forward_flops(batch),
         }
     }
 
@@ -152,6 +169,7 @@ impl ModelShape {
             Self::SkipGram(shape) => shape.activations(batch),
             Self::Encoder(shape) => shape.activations(batch, kernels),
             Self::Vit(shape) => shape.activations(batch, kernels),
+            Self::Captioner(shape) => shape.activations(batch, kernels),
         }
     }
 }

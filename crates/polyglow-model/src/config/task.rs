@@ -15,6 +15,8 @@ pub enum Task {
     Labels,
     /// The label of an image.
     Images,
+    /// The description of an image.
+    Captions,
     /// The tokens that are hidden in a text that has only one side.
     Masked,
 }
@@ -28,6 +30,7 @@ impl Task {
             Self::Words => "word vectors",
             Self::Labels => "labels of texts",
             Self::Images => "labels of images",
+            Self::Captions => "captions of images",
             Self::Masked => "hidden tokens",
         }
     }
@@ -35,9 +38,14 @@ impl Task {
     /// The side that a model reads before it predicts anything, or as it predicts if there is only one.
     pub fn reading_side(self) -> Side {
         match self {
-            Self::Translation | Self::Labels | Self::Images => Side::Src,
+            Self::Translation | Self::Labels | Self::Images | Self::Captions => Side::Src,
             Self::Language | Self::Words | Self::Masked => Side::Tgt,
         }
+    }
+
+    /// Whether it writes a text for a source, which can be compared with references.
+    pub fn has_references(self) -> bool {
+        matches!(self, Self::Translation | Self::Captions)
     }
 
     /// Whether an answer is one of a few labels.

@@ -4,7 +4,7 @@ use burn::tensor::{Device, Int, Tensor};
 
 use super::{Cache, Model};
 use crate::architecture::{Generate, Inspect, Predict};
-use crate::architectures::{LanguageModel, RecurrentLanguageModel, Rnn, Transformer};
+use crate::architectures::{Captioner, LanguageModel, RecurrentLanguageModel, Rnn, Transformer};
 use crate::attention::AttentionMaps;
 use crate::embedding::Embedding;
 use crate::inputs::Inputs;
@@ -23,6 +23,7 @@ impl<I: Into<Inputs>> Predict<I> for Model {
             (Self::SkipGram(model), Inputs::Words(words)) => model.predict(words),
             (Self::Encoder(model), Inputs::Text(text)) => model.predict(text),
             (Self::Vit(model), Inputs::Image(image)) => model.predict(image),
+            (Self::Captioner(model), Inputs::Pair(pair)) => model.predict(pair),
             (model, inputs) => panic!("a model for {:?} does not read {}", model.task(), inputs.kind()),
         }
     }
@@ -49,6 +50,7 @@ impl Generate for Model {
             Self::Rnn(model) => Cache::Rnn(model.start(src)),
             Self::Lm(model) => Cache::Lm(model.start(src)),
             Self::RnnLm(model) => Cache::RnnLm(model.start(src)),
+            Self::Captioner(model) => Cache::Captioner(model.start(src)),
             Self::SkipGram(_) | Self::Encoder(_) | Self::Vit(_) => {
                 panic!("a model for the task {:?} writes no text", self.task())
             }
@@ -63,6 +65,7 @@ impl Generate for Model {
             (Self::Rnn(model), Cache::Rnn(cache)) => model.advance(ids, cache),
             (Self::Lm(model), Cache::Lm(cache)) => model.advance(ids, cache),
             (Self::RnnLm(model), Cache::RnnLm(cache)) => model.advance(ids, cache),
+            (Self::Captioner(model), Cache::Captioner(cache)) => model.advance(ids, cache),
             _ => panic!("a model goes on from its own cache"),
         }
     }
@@ -73,6 +76,7 @@ impl Generate for Model {
             Cache::Rnn(cache) => Rnn::select(cache, rows, device),
             Cache::Lm(cache) => LanguageModel::select(cache, rows, device),
             Cache::RnnLm(states) => RecurrentLanguageModel::select(states, rows, device),
+            Cache::Captioner(cache) => Captioner::select(cache, rows, device),
         }
     }
 }
@@ -87,6 +91,7 @@ impl Inspect for Model {
             (Self::Lm(model), Inputs::Text(text)) => model.attention(text),
             (Self::Encoder(model), Inputs::Text(text)) => model.attention(text),
             (Self::Vit(model), Inputs::Image(image)) => model.attention(image),
+            (Self::Captioner(model), Inputs::Pair(pair)) => model.attention(pair),
             _ => AttentionMaps::default(),
         }
     }
@@ -95,6 +100,7 @@ impl Inspect for Model {
         match (self, inputs) {
             (Self::Transformer(model), Inputs::Pair(pair)) => model.cross_attention(pair),
             (Self::Rnn(model), Inputs::Pair(pair)) => model.cross_attention(pair),
+            (Self::Captioner(model), Inputs::Pair(pair)) => model.cross_attention(pair),
             _ => Vec::new(),
         }
     }
@@ -106,7 +112,7 @@ impl Inspect for Model {
             Self::Lm(model) => model.states(ids),
             Self::RnnLm(model) => model.states(ids),
             Self::Encoder(model) => model.states(ids),
-            Self::SkipGram(_) | Self::Vit(_) => Vec::new(),
+            Self::SkipGram(_) | Self::Vit(_) | Self::Captioner(_) => Vec::new(),
         }
     }
 
@@ -118,6 +124,7 @@ impl Inspect for Model {
             Self::RnnLm(model) => Some(&model.embedding),
             Self::SkipGram(model) => Some(&model.embedding),
             Self::Encoder(model) => Some(&model.embedding),
+            Self::Captioner(model) => model.embedding(side),
             Self::Vit(_) => None,
         }
     }

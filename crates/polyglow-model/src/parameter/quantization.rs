@@ -20,8 +20,10 @@
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-use crate::architectures::Transformer;
+use crate::architectures::{Captioner, Transformer, Writer};
 use crate::attention::SelfAttention;
+use crate::decoder::Decoder;
+use crate::encoder::Encoder;
 use crate::feed_forward::FeedForward;
 use crate::linear::Linear;
 use crate::model::Model;
@@ -29,7 +31,7 @@ use crate::weight::Weight;
 
 pub use polyglow_kernels::{Int8Matrix, Int8Weights, Layout, MOST_INT8_INPUTS, has_int8_kernels};
 
-/// Replaces every matrix of an encoder-decoder Transformer by what `lookup` returns for its name, its layout and its
+/// Replaces every matrix of an encoder-decoder Transformer or a captioner by what `lookup` returns for its name, its layout and its
 /// values; other architectures stay as they are.
 ///
 /// The result cannot be trained; its matrices are no longer parameters.
@@ -40,8 +42,7 @@ pub fn quantize<E>(
     mut model: Model,
     mut lookup: impl FnMut(&str, Layout, &Param<Tensor<2>>) -> Result<Int8Matrix, E>,
 ) -> Result<Model, E> {
-    let Model::Transformer(transformer) = &mut model else { return Ok(model) };
-    for (name, layout, weight) in matrices(transformer) {
+    for (name, layout, weight) in matrices(&mut model) {
         if let Weight::Float(values) = weight {
             *weight = lookup(&name, layout, values)?.into();
         }
@@ -70,25 +71,25 @@ pub fn layout(name: &str, shape: &[usize]) -> Option<Layout> {
     }
 }
 
-/// Every matrix with its name and layout.
-fn matrices(model: &mut Transformer) -> Vec<(String, Layout, &mut Weight)> {
-    let Transformer { src_embedding, tgt_embedding, output, encoder, decoder, .. } = model;
-    let mut linears: Vec<(String, &mut Linear)> = Vec::new();
-    linears.extend(output.iter_mut().map(|linear| ("output".to_owned(), linear)));
-    for (index, layer) in encoder.layers.iter_mut().enumerate() {
-        let prefix = format!("encoder.layers.{index}");
-        linears.extend(of_self_attention(&prefix, &mut layer.self_attention));
-        linears.extend(of_feed_forward(&prefix, &mut layer.feed_forward));
-    }
-    for (index, layer) in decoder.layers.iter_mut().enumerate() {
-        let (prefix, cross) = (format!("decoder.layers.{index}"), &mut layer.cross_attention);
-        linears.extend(of_self_attention(&prefix, &mut layer.self_attention));
-        linears.push((format!("{prefix}.cross_attention.query"), &mut cross.query));
-        linears.push((format!("{prefix}.cross_attention.key_value"), &mut cross.key_value));
-        linears.push((format!("{prefix}.cross_attention.output"), &mut cross.output));
-        linears.extend(of_feed_forward(&prefix, &mut layer.feed_forward));
-    }
-    let embeddings = [("src_embedding", Some(src_embedding)), ("tgt_embedding", tgt_embedding.as_mut())];
+/// The matrices of an architecture that has some for 8 bits, each with its name and layout.
+fn matrices(model: &mut Model) -> Vec<(String, Layout, &mut Weight)> {
+    let (embeddings, linears): ([_; 2], Vec<_>) = match model {
+        Model::Transformer(model) => {
+            let Transformer { src_embedding, tgt_embedding, output, encoder, decoder, .. } = model;
+            let embeddings = [("src_embedding", Some(src_embedding)), ("tgt_embedding", tgt_embedding.as_mut())];
+            (embeddings, of_output(output).chain(of_encoder(encoder)).chain(of_decoder(decoder)).collect())
+        }
+        Model::Captioner(model) => {
+            let Captioner { patches, encoder, tgt_embedding, output, decoder, .. } = model;
+            let mut linears = vec![("patches.projection".to_owned(), &mut patches.projection)];
+            linears.extend(of_output(output).chain(of_encoder(encoder)));
+            if let Writer::Transformer(decoder) = decoder {
+                linears.extend(of_decoder(decoder));
+            }
+            ([("tgt_embedding", Some(tgt_embedding)), ("", None)], linears)
+        }
+        _ => return Vec::new(),
+    };
     let embeddings = embeddings.into_iter().filter_map(|(name, embedding)| Some((name, &mut embedding?.weight)));
     let mut found: Vec<_> =
         embeddings.map(|(name, weight)| (format!("{name}.weight"), Layout::OutIn, weight)).collect();
@@ -96,6 +97,32 @@ fn matrices(model: &mut Transformer) -> Vec<(String, Layout, &mut Weight)> {
         linears.into_iter().map(|(name, linear)| (format!("{name}.weight"), Layout::InOut, &mut linear.weight)),
     );
     found
+}
+
+fn of_output(output: &mut Option<Linear>) -> impl Iterator<Item = (String, &mut Linear)> {
+    output.iter_mut().map(|linear| ("output".to_owned(), linear))
+}
+
+fn of_encoder(encoder: &mut Encoder) -> impl Iterator<Item = (String, &mut Linear)> {
+    encoder.layers.iter_mut().enumerate().flat_map(|(index, layer)| {
+        let prefix = format!("encoder.layers.{index}");
+        of_self_attention(&prefix, &mut layer.self_attention)
+            .into_iter()
+            .chain(of_feed_forward(&prefix, &mut layer.feed_forward))
+            .collect::<Vec<_>>()
+    })
+}
+
+fn of_decoder(decoder: &mut Decoder) -> impl Iterator<Item = (String, &mut Linear)> {
+    decoder.layers.iter_mut().enumerate().flat_map(|(index, layer)| {
+        let (prefix, cross) = (format!("decoder.layers.{index}"), &mut layer.cross_attention);
+        let crossed = [("query", &mut cross.query), ("key_value", &mut cross.key_value), ("output", &mut cross.output)];
+        of_self_attention(&prefix, &mut layer.self_attention)
+            .into_iter()
+            .chain(crossed.map(|(kind, linear)| (format!("{prefix}.cross_attention.{kind}"), linear)))
+            .chain(of_feed_forward(&prefix, &mut layer.feed_forward))
+            .collect::<Vec<_>>()
+    })
 }
 
 fn of_self_attention<'a>(prefix: &str, attention: &'a mut SelfAttention) -> [(String, &'a mut Linear); 2] {
@@ -138,8 +165,7 @@ mod tests {
                 max_len: 5,
                 image: None,
             };
-            let config = config.transformer(vocabulary).expect("it is valid");
-            let mut model = Transformer::new(&config, 1, &crate::test_device());
+            let mut model = config.shape(vocabulary).expect("it is valid").init(1, &crate::test_device());
             let mut expected: Vec<(String, Layout)> = parameter::read(&model)
                 .into_iter()
                 .filter_map(|(name, data)| layout(&name, data.shape()).map(|layout| (name, layout)))

@@ -10,14 +10,14 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 pub use polyglow_kernels::Direction;
 use polyglow_kernels::{recurrent_layer, recurrent_step};
 
-pub use crate::config::recurrent::Cell;
+pub use crate::config::recurrent::{Attend, Cell};
 use crate::linear::Linear;
 use crate::parameter::init::ParamInit;
 
 /// The state of a layer after some positions.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// `[batch, width]`; for an LSTM the output and its memory side by side, `[batch, 2 * width]`.
+    /// `[batch, width]`; for an LSTM the output and its memory side by side, `[batch, width + cell_size]`.
     numbers: Tensor<2>,
     width: usize,
 }
@@ -27,6 +27,12 @@ impl State {
     pub fn hidden(&self) -> Tensor<2> {
         let [_, width] = self.numbers.dims();
         if width == self.width { self.numbers.clone() } else { self.numbers.clone().narrow(1, 0, self.width) }
+    }
+
+    /// An LSTM's memory, `[batch, cell_size]`.
+    fn memory(&self) -> Tensor<2> {
+        let [_, width] = self.numbers.dims();
+        self.numbers.clone().narrow(1, self.width, width - self.width)
     }
 
     /// The same state, detached from the graph: no gradient passes through it.
@@ -53,17 +59,21 @@ impl State {
 
 /// One direction of one layer.
 ///
-/// With `x` the input and `h` the state before, a tanh network computes `h' = tanh(x W + h U + b)`; an LSTM computes `i, f, g, o = x W + h U + b` and `c' = σ(f) c + σ(i)
-/// tanh(g)`, `h' = σ(o) tanh(c')`; a GRU `r = σ(x W_r + h U_r + b_r)`, `z = σ(x W_z + h U_z + b_z)`, `n = tanh(x W_n +
-/// b_n + r (h U_n + d_n))` and `h' = (1 - z) n + z h`. Gates stand side by side in PyTorch's order.
+/// With `x` the input and `h` the state before, a tanh network computes `h' = tanh(x W + h U + b)`; an LSTM computes
+/// `i, f, g, o = x W + h U + b` and `c' = σ(f) c + σ(i) tanh(g)`, `h' = σ(o) tanh(c')`, or with cells that are wider than the
+/// output `h' = (σ(o) tanh(c')) P` (Sak et al., 2014); a GRU `r = σ(x W_r + h U_r + b_r)`, `z = σ(x W_z + h U_z + b_z)`,
+/// `n = tanh(x W_n + b_n + r (h U_n + d_n))` and `h' = (1 - z) n + z h`. Gates stand side by side in PyTorch's order.
 #[derive(Module, Debug)]
 pub struct Recurrent {
-    /// `[d_in, gates * width]`, applied to all positions at once.
+    /// `[d_in, gates * cell_size]`, applied to all positions at once.
     pub input: Linear,
-    /// `[width, gates * width]`, applied position by position; without a bias but in a GRU: in the others
+    /// `[width, gates * cell_size]`, applied position by position; without a bias but in a GRU: in the others
     /// it would be a second one.
     pub hidden: Linear,
+    /// `P`, `[cell_size, width]`, if an LSTM's cells are wider than its output.
+    pub projection: Option<Linear>,
     width: usize,
+    cell_size: usize,
     #[module(skip)]
     cell: Cell,
 }
@@ -71,28 +81,63 @@ pub struct Recurrent {
 impl Recurrent {
     /// A layer from inputs of width `d_in` to states of width `width`.
     pub fn new(cell: Cell, d_in: usize, width: usize, init: &mut ParamInit) -> Self {
-        let input = Linear::fused(d_in, width, cell.gates(), init);
-        let mut hidden = Linear::fused(width, width, cell.gates(), init);
+        Self::with_cells(cell, d_in, width, width, init)
+    }
+
+    /// A layer of an LSTM whose memory has `cell_size` numbers, and whose output has `width`; of other cells both are one.
+    pub fn with_cells(cell: Cell, d_in: usize, width: usize, cell_size: usize, init: &mut ParamInit) -> Self {
+        let input = Linear::fused(d_in, cell_size, cell.gates(), init);
+        let mut hidden = Linear::fused(width, cell_size, cell.gates(), init);
         if cell != Cell::Gru {
             hidden.bias = None;
         }
-        Self { input, hidden, width, cell }
+        let projection = (cell_size != width).then(|| Linear::without_bias(cell_size, width, init));
+        Self { input, hidden, projection, width, cell_size, cell }
+    }
+
+    /// The same layer without any bias.
+    #[must_use]
+    pub fn without_biases(mut self) -> Self {
+        self.input.bias = None;
+        self.hidden.bias = None;
+        self
     }
 
     /// The state before the first position: zeros.
     pub fn begin(&self, rows: usize, device: &Device) -> State {
-        let numbers = Tensor::zeros([rows, self.cell.kernel().states() * self.width], device);
+        let memory = (self.cell.kernel().states() - 1) * self.cell_size;
+        State { numbers: Tensor::zeros([rows, self.width + memory], device), width: self.width }
+    }
+
+    /// The state whose output this is, with an empty memory.
+    ///
+    /// # Shapes
+    /// - `hidden`: `[batch, width]`
+    pub(crate) fn begin_from(&self, hidden: Tensor<2>) -> State {
+        let memory = (self.cell.kernel().states() - 1) * self.cell_size;
+        if memory == 0 {
+            return State { numbers: hidden, width: self.width };
+        }
+        let memory = Tensor::zeros([hidden.dims()[0], memory], &hidden.device());
+        let numbers = Tensor::cat(vec![hidden, memory], 1);
         State { numbers, width: self.width }
     }
 
     /// The state after one more position.
     ///
     /// # Shapes
-    /// - `projected`: `[batch, gates * width]`, what [`Self::input`] made of the position
+    /// - `projected`: `[batch, gates * cell_size]`, what [`Self::input`] made of the position
     pub fn step(&self, projected: Tensor<2>, state: &State) -> State {
+        let (cell, width) = (self.cell.kernel(), self.width);
         let recurrent = self.hidden.rows(state.hidden());
-        let numbers = recurrent_step(self.cell.kernel(), projected, recurrent, state.numbers.clone());
-        State { numbers, width: self.width }
+        let Some(projection) = &self.projection else {
+            return State { numbers: recurrent_step(cell, projected, recurrent, state.numbers.clone()), width };
+        };
+        // An LSTM's step reads the output before by way of `recurrent` alone.
+        let memory = state.memory();
+        let before = Tensor::cat(vec![memory.zeros_like(), memory], 1);
+        let after = State { numbers: recurrent_step(cell, projected, recurrent, before), width: self.cell_size };
+        State { numbers: Tensor::cat(vec![projection.rows(after.hidden()), after.memory()], 1), width }
     }
 
     /// The output at each position, from `start` or from zeros.
@@ -115,7 +160,7 @@ impl Recurrent {
             .unwrap_or_else(|| self.run_by_steps(projected, padding, start, direction))
     }
 
-    /// In one operation; `None` if there is no kernel for these weights on this device.
+    /// In one operation; `None` if there is no kernel for this layer on this device.
     fn run_whole(
         &self,
         projected: &Tensor<3>,
@@ -123,6 +168,9 @@ impl Recurrent {
         start: &State,
         direction: Direction,
     ) -> Option<Tensor<3>> {
+        if self.projection.is_some() {
+            return None;
+        }
         let (weight, bias) = self.hidden.parts(projected)?;
         let bias = bias.unwrap_or_else(|| Tensor::zeros([weight.dims()[1]], &projected.device()));
         recurrent_layer(self.cell.kernel(), direction, projected, &weight, &bias, &start.numbers, padding)

@@ -2,8 +2,8 @@
 
 use TieEmbeddings::{All, Decoder, None as Untied};
 use burn::tensor::{Device, Int, Tensor};
-use polyglow_model::recurrent::Cell;
 use polyglow_model::recurrent::attention::Score;
+use polyglow_model::recurrent::{Attend, Cell};
 use polyglow_model::{
     Activation, Arch, Generate, Head, Model, ModelConfig, ModelShape, Norm, Position, TieEmbeddings, Vocabulary,
 };
@@ -41,6 +41,9 @@ fn configs() -> Vec<ModelConfig> {
         input_feeding: Some(input_feeding),
         ..small.clone()
     };
+    let wide = ModelConfig { cell_size: Some(12), ..rnn(Cell::Lstm, Score::Dot, true) };
+    let plain = ModelConfig { bias: Some(false), ..rnn(Cell::Gru, Score::Dot, false) };
+    let bahdanau = ModelConfig { attend: Some(Attend::Before), ..rnn(Cell::Gru, Score::Additive, false) };
     let rnn_lm =
         |cell, tie_embeddings| ModelConfig { arch: Arch::RnnLm, cell: Some(cell), tie_embeddings, ..small.clone() };
     vec![
@@ -49,10 +52,13 @@ fn configs() -> Vec<ModelConfig> {
         transformer(Arch::Lm, Norm::Post, Position::Sinusoidal, Activation::Relu, All),
         transformer(Arch::Lm, Norm::Pre, Position::Learned, Activation::Gelu, Untied),
         transformer(Arch::Lm, Norm::Pre, Position::Rotary, Activation::Swiglu, Decoder),
-        rnn(Cell::Gru, Score::Bahdanau, true),
-        rnn(Cell::Lstm, Score::LuongGeneral, false),
+        rnn(Cell::Gru, Score::Additive, true),
+        rnn(Cell::Lstm, Score::General, false),
         rnn(Cell::Lstm, Score::None, false),
-        rnn(Cell::Tanh, Score::Bahdanau, false),
+        rnn(Cell::Tanh, Score::Additive, false),
+        bahdanau,
+        wide,
+        plain,
         rnn_lm(Cell::Gru, All),
         rnn_lm(Cell::Tanh, Untied),
         rnn_lm(Cell::Lstm, Untied),
@@ -177,9 +183,22 @@ fn keys_of_another_architecture_are_refused_by_name() {
         (json!({"arch": "encoder", "num_decoder_layers": 1}), "model.num_decoder_layers"),
         (json!({"arch": "encoder", "patch_size": 4}), "model.patch_size"),
         (json!({"arch": "encoder", "cell": "gru"}), "model.cell"),
+        (json!({"arch": "encoder", "body": "rnn", "d_ff": 8}), "model.d_ff"),
+        (json!({"arch": "encoder", "body": "rnn", "pooling": "class"}), "model.pooling"),
+        (json!({"arch": "encoder", "pooling": "last"}), "model.pooling"),
+        (json!({"arch": "vit", "pooling": "last"}), "model.pooling"),
+        (json!({"arch": "lm", "body": "rnn"}), "model.body"),
         (json!({"arch": "vit", "head": "classification"}), "model.head"),
         (json!({"arch": "vit", "position": "rotary"}), "model.position"),
         (json!({"arch": "rnn", "attention": "none", "input_feeding": true}), "model.input_feeding"),
+        (json!({"arch": "rnn", "attend": "before", "input_feeding": true}), "model.input_feeding"),
+        (json!({"arch": "rnn", "cell_size": 300}), "model.cell_size"),
+        (json!({"arch": "rnn", "cell": "lstm", "cell_size": 100}), "model.cell_size"),
+        (json!({"arch": "rnn", "cell": "lstm", "cell_size": 301}), "model.cell_size"),
+        (json!({"cell_size": 300}), "model.cell_size"),
+        (json!({"arch": "lm", "bias": false}), "model.bias"),
+        (json!({"arch": "rnn", "attend": "before", "attention": "none"}), "model.attend"),
+        (json!({"attend": "before"}), "model.attend"),
     ];
     for (keys, key) in refused {
         let config: ModelConfig = serde_json::from_value(keys).expect("the keys are known");
@@ -191,7 +210,7 @@ fn keys_of_another_architecture_are_refused_by_name() {
 /// What a run writes down must be accepted when it is read again.
 #[test]
 fn a_resolved_config_is_valid_and_stays_as_it_is() {
-    for arch in ["transformer", "rnn", "lm", "rnn-lm", "skipgram", "encoder", "vit"] {
+    for arch in ["transformer", "rnn", "lm", "rnn-lm", "skipgram", "encoder", "vit", "captioner"] {
         let config: ModelConfig = serde_json::from_value(json!({"arch": arch})).expect("it is known");
         let resolved = config.resolve();
         resolved.validate().unwrap_or_else(|error| panic!("{arch}: {error}"));
@@ -202,7 +221,16 @@ fn a_resolved_config_is_valid_and_stays_as_it_is() {
 
 #[test]
 fn a_shape_is_for_what_its_config_is_for() {
-    let architectures = [Arch::Transformer, Arch::Rnn, Arch::Lm, Arch::RnnLm, Arch::SkipGram, Arch::Encoder, Arch::Vit];
+    let architectures = [
+        Arch::Transformer,
+        Arch::Rnn,
+        Arch::Lm,
+        Arch::RnnLm,
+        Arch::SkipGram,
+        Arch::Encoder,
+        Arch::Vit,
+        Arch::Captioner,
+    ];
     let configs = architectures.map(|arch| ModelConfig { arch, ..ModelConfig::default() });
     let masked = ModelConfig { arch: Arch::Encoder, head: Some(Head::MaskedLm), ..ModelConfig::default() };
     for config in configs.into_iter().chain([masked]) {

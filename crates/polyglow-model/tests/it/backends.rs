@@ -7,7 +7,7 @@ use burn::tensor::{Device, Gradients, Int, Tensor};
 use polyglow_model::parameter::ParamPath;
 use polyglow_model::{LossOutput, Model, ModelShape, Precision, Predict, Prediction, Task, cross_entropy};
 
-use crate::{architectures, distance, encoder, ids, values, variants};
+use crate::{architectures, captioner, distance, encoder, ids, values, variants};
 
 /// What a model computes on a device.
 #[derive(PartialEq)]
@@ -25,6 +25,7 @@ fn shapes() -> Vec<ModelShape> {
         .map(ModelShape::Transformer)
         .chain(architectures::shapes())
         .chain(encoder::shapes())
+        .chain(captioner::shapes())
         .collect()
 }
 
@@ -39,6 +40,9 @@ fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int>, Te
             ids([[1, 7, 8], [1, 9, 0]], device),
             ids([[7, 8, 2], [9, 2, 0]], device),
         ),
+        Task::Captions => {
+            (captioner::images(2, 1, device), ids([[1, 7, 8], [1, 9, 0]], device), ids([[7, 8, 2], [9, 2, 0]], device))
+        }
         Task::Labels | Task::Images | Task::Masked => {
             let (src, targets) = encoder::inputs(model, device);
             return (src.clone(), src, targets);

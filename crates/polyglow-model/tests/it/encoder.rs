@@ -1,9 +1,10 @@
 //! Encoders with a head: values from PyTorch (written by `scripts/golden-encoder.py`), and what pads and bytes do.
 
 use burn::tensor::{Device, Int, Tensor};
+use polyglow_model::recurrent::Cell;
 use polyglow_model::{
-    Activation, Arch, Head, Image, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm, Pair, Pooling, Position,
-    Predict, Task, Text, Vocabulary,
+    Activation, Arch, Body, Head, Image, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm, Pair, Pooling,
+    Position, Predict, Task, Text, Vocabulary,
 };
 use serde::Deserialize;
 
@@ -114,6 +115,58 @@ fn padding_and_neighbors_change_nothing() {
         let other = logits(ids([[4, 6, 2]], &device));
         assert!(distance(&alone, &other) > 1e-3, "{shape:?}");
     }
+}
+
+/// Recurrent encoders with each way to pool, and each head. Their layers are compared with PyTorch's in `rnn`.
+fn recurrent() -> Vec<Model> {
+    let vocabulary =
+        Vocabulary { src_size: 13, tgt_size: 13, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8, image: None };
+    let config = |cell, pooling, head| ModelConfig {
+        arch: Arch::Encoder,
+        body: Some(Body::Rnn),
+        cell: Some(cell),
+        pooling,
+        head: Some(head),
+        d_model: Some(8),
+        num_encoder_layers: Some(2),
+        dropout: Some(0.0),
+        ..ModelConfig::default()
+    };
+    [
+        config(Cell::Gru, None, Head::Classification),
+        config(Cell::Lstm, Some(Pooling::Mean), Head::Classification),
+        config(Cell::Tanh, None, Head::MaskedLm),
+    ]
+    .map(|config| {
+        let shape = |config: &ModelConfig| config.shape(vocabulary).expect("it is valid");
+        assert_eq!(shape(&config), shape(&config.resolve()));
+        shape(&config).init(3, &device())
+    })
+    .into()
+}
+
+#[test]
+fn recurrent_layers_read_a_text_from_both_ends_whatever_stands_behind_it() {
+    let device = device();
+    for model in recurrent() {
+        let logits = |ids| values(model.predict(Text { ids }).logits());
+        let alone = logits(ids([[4, 5, 2]], &device));
+        let batch = logits(ids([[4, 5, 2, 0, 0], [6, 7, 8, 9, 2]], &device));
+        assert!(distance(&alone, &batch[..alone.len()]) < 2e-6, "{:?}", model.shape());
+        for other in [[[4, 6, 2]], [[6, 5, 2]], [[4, 5, 6]]] {
+            assert!(distance(&alone, &logits(ids(other, &device))) > 1e-4, "{:?}", model.shape());
+        }
+        assert_eq!(model.states(ids([[4, 5, 2]], &device)).len(), 3);
+        assert!(model.attention(Text { ids: ids([[4, 5, 2]], &device) }.into()).encoder.is_empty());
+    }
+    // The label comes from the states that the two directions end with: the last of one, the first of the other.
+    let models = recurrent();
+    let Model::Encoder(model) = &models[0] else { panic!("it is of text") };
+    let src = ids([[4, 5, 6, 2]], &device);
+    let states = model.states(src.clone()).pop().expect("it has layers");
+    let last = Tensor::cat(vec![states.clone().slice([0..1, 3..4, 0..4]), states.slice([0..1, 0..1, 4..8])], 2);
+    let head = model.head.as_ref().expect("it gives labels").rows(last.squeeze_dim(1));
+    assert!(distance(&values(head), &values(model.predict(Text { ids: src }).logits())) < 1e-6);
 }
 
 #[test]

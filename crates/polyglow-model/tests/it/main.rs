@@ -2,6 +2,7 @@
 
 mod architectures;
 mod backends;
+mod captioner;
 mod custom;
 mod encoder;
 mod golden;
@@ -76,7 +77,7 @@ fn ids<const ROWS: usize, const LEN: usize>(rows: [[i32; LEN]; ROWS], device: &D
 /// What a model reads of a source and a target, by what it is for.
 fn inputs(model: &Model, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Inputs {
     match model.task() {
-        Task::Translation => Pair { src, tgt_in }.into(),
+        Task::Translation | Task::Captions => Pair { src, tgt_in }.into(),
         Task::Language => Text { ids: tgt_in }.into(),
         Task::Words => Words { centers: src, candidates: tgt_in }.into(),
         Task::Labels | Task::Masked => Text { ids: src }.into(),

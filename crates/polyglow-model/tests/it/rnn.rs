@@ -1,8 +1,8 @@
 //! The recurrent models: values from PyTorch's GRU and LSTM (written by `scripts/golden-rnn.py`), and their attention.
 
 use burn::tensor::{Device, Int, Tensor};
-use polyglow_model::recurrent::Cell;
 use polyglow_model::recurrent::attention::Score;
+use polyglow_model::recurrent::{Attend, Cell};
 use polyglow_model::{Pair, Precision, Predict, Rnn, RnnShape, TieEmbeddings, Vocabulary};
 use serde::Deserialize;
 
@@ -12,7 +12,13 @@ use crate::{device, ids, values};
 #[derive(Deserialize)]
 struct CaseConfig {
     cell: Cell,
+    #[serde(default)]
+    cell_size: Option<usize>,
+    #[serde(default = "yes")]
+    bias: bool,
     attention: Score,
+    #[serde(default)]
+    attend: Attend,
     input_feeding: bool,
     tie_embeddings: TieEmbeddings,
     num_encoder_layers: usize,
@@ -21,6 +27,10 @@ struct CaseConfig {
     tgt_vocab: usize,
     d_model: usize,
     max_len: usize,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn golden() -> Vec<Case<CaseConfig>> {
@@ -43,7 +53,10 @@ fn config(case: &CaseConfig) -> RnnShape {
         num_decoder_layers: case.num_decoder_layers,
         dropout: 0.0,
         cell: case.cell,
+        cell_size: case.cell_size.unwrap_or(case.d_model),
+        bias: case.bias,
         attention: case.attention,
+        attend: case.attend,
         input_feeding: case.input_feeding,
         tie_embeddings: case.tie_embeddings,
         precision: Precision::F32,

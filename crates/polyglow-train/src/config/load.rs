@@ -81,10 +81,10 @@ impl Config {
         self.model.validate()?;
         self.train.validate()?;
         self.search.validate()?;
-        if content == Content::Text {
+        if matches!(content, Content::Text | Content::Captions) {
             let arch = self.model.arch.name();
             let shared = self.tokenizer.shared;
-            ensure!(shared, "`tokenizer.shared = false`: `model.arch = \"{arch}\"` reads text of one side");
+            ensure!(shared, "`tokenizer.shared = false`: `model.arch = \"{arch}\"` has text of one side");
         }
         self.validate_words()?;
         ensure!(
@@ -100,7 +100,7 @@ impl Config {
             let name = metric.name();
             let arch = self.model.arch.name();
             ensure!(
-                task == Task::Translation,
+                task.has_references(),
                 "`train.best_metric = \"{name}\"`: `model.arch = \"{arch}\"` does not translate; leave it out, or set it to `\"loss\"`"
             );
         }

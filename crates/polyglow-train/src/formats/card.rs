@@ -175,6 +175,7 @@ fn purpose(task: Task) -> (&'static str, &'static str) {
     match task {
         Task::Translation => ("translation", "An encoder-decoder Transformer that translates"),
         Task::Language => ("text-generation", "A language model"),
+        Task::Captions => ("image-to-text", "A model that describes images"),
         Task::Images => ("image-classification", "A Vision Transformer that labels images"),
         Task::Labels => ("text-classification", "An encoder that labels texts"),
         Task::Masked => ("fill-mask", "An encoder that finds hidden tokens"),

@@ -56,12 +56,16 @@ pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
             folder::write_json(dir, CONFIG, &config)?;
             folder::write_json(dir, "preprocessor_config.json", &preprocessor)
         }
-        ModelShape::Rnn(_) | ModelShape::RnnLm(_) | ModelShape::SkipGram(_) | ModelShape::Encoder(_) => {
+        ModelShape::Rnn(_)
+        | ModelShape::RnnLm(_)
+        | ModelShape::SkipGram(_)
+        | ModelShape::Encoder(_)
+        | ModelShape::Captioner(_) => {
             let arch = model.config.model.arch.name();
             let error = failed!("Hugging Face has no class for a model of `model.arch = \"{arch}\"`");
             Err(with_hint(
                 usage(error),
-                "BERT and its family have a norm behind the embeddings, and there are no recurrent models",
+                "BERT and its family have a norm behind the embeddings, and there are no recurrent models nor such captioners",
             ))
         }
     }

@@ -57,7 +57,7 @@ pub fn model_shape(plan: &Plan, tokenizers: &Tokenizers) -> Result<ModelShape> {
     let longest = || config.tokenizer.planned_len(config.data.max_len) + 1;
     let (max_len, image) = match plan.task {
         TaskPlan::Language { context_len: Some(context_len) } => (context_len.get(), None),
-        TaskPlan::Images(images) => {
+        TaskPlan::Images(images) | TaskPlan::Captions { images, .. } => {
             let [height, width, channels] = images.shape();
             (longest(), Some(ImageShape { height, width, channels }))
         }

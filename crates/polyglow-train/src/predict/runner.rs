@@ -1,14 +1,19 @@
 //! Rows through models and back: encode, sort, batch, upload, forward, read, reorder, for every command.
 
 use std::cmp::Reverse;
+#[cfg(feature = "training")]
+use std::path::Path;
 use std::sync::Arc;
 
 use burn::tensor::Device;
+use polyglow_data::config::ImageConfig;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_model::search::SearchConfig;
 use polyglow_model::{Model, Task};
 
 use crate::error::Result;
+#[cfg(not(feature = "training"))]
+use crate::error::TrainError;
 use crate::plan::{Plan, TaskPlan};
 
 /// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred times the size of what it
@@ -127,11 +132,27 @@ impl<M> Runner<M> {
         len.next_multiple_of(self.pad_multiple.max(1))
     }
 
-    /// The source ids of some texts, once for each member.
+    /// Whether the sources are images, of which a text is the name.
+    pub(crate) fn reads_images(&self) -> bool {
+        matches!(self.task, TaskPlan::Captions { .. })
+    }
+
+    /// The positions that a source takes up, for which there may be several rows of ids.
+    pub(crate) fn positions(&self, ids: &[Vec<u32>]) -> usize {
+        match self.task {
+            TaskPlan::Captions { num_patches, .. } => num_patches,
+            _ => ids.iter().map(Vec::len).max().unwrap_or(0),
+        }
+    }
+
+    /// The source ids of some texts, once for each member. Of the name of an image these are its bytes.
     ///
     /// # Errors
-    /// A text cannot be encoded.
+    /// A text cannot be encoded; there is no such image.
     pub(crate) fn encode(&self, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
+        if let TaskPlan::Captions { images, .. } = self.task {
+            return texts.iter().map(|name| Ok(vec![pixels(name, images)?; self.members.len()])).collect();
+        }
         let mut encoded = vec![Vec::with_capacity(self.members.len()); texts.len()];
         for member in &self.members {
             for (text, ids) in encoded.iter_mut().zip(member.src.encode_batch(texts)?) {
@@ -140,6 +161,19 @@ impl<M> Runner<M> {
         }
         Ok(encoded)
     }
+}
+
+/// The bytes of an image.
+#[cfg(feature = "training")]
+fn pixels(name: &str, config: ImageConfig) -> Result<Vec<u32>> {
+    let pixels = polyglow_data::corpus::read_image(Path::new(name), config)?;
+    Ok(pixels.into_iter().map(u32::from).collect())
+}
+
+/// Files are not opened in this build.
+#[cfg(not(feature = "training"))]
+fn pixels(name: &str, _: ImageConfig) -> Result<Vec<u32>> {
+    Err(TrainError::new(format!("this build opens no files, and so not the image `{name}`")))
 }
 
 #[cfg(test)]

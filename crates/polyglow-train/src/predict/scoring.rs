@@ -5,7 +5,9 @@ use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_metrics::{BleuOptions, ChrfOptions, Metric, Tokenizer as BleuTokenizer, corpus_score, exact_match};
+use polyglow_metrics::{
+    BleuOptions, ChrfOptions, Metric, Signature, Tokenizer as BleuTokenizer, corpus_score, exact_match,
+};
 use serde::Serialize;
 
 use crate::error::Result;
@@ -70,7 +72,7 @@ pub struct TranslationScores {
     pub bleu: f64,
     /// Corpus chrF, 0 to 100.
     pub chrf: f64,
-    /// Share of lines equal to their reference, 0 to 1.
+    /// Share of lines equal to their reference, or to one of several, 0 to 1.
     pub exact_match: f64,
     /// How BLEU and chrF were computed, in sacreBLEU's notation.
     pub signatures: Signatures,
@@ -86,21 +88,36 @@ pub struct Signatures {
 }
 
 impl TranslationScores {
-    /// Of hypotheses against as many references.
+    /// Of hypotheses, each against its references, of which it has at least one.
     ///
     /// # Errors
     /// There are none.
-    pub(crate) fn of(hypotheses: &[String], references: &[&str], scoring: &Scoring) -> Result<Self> {
-        let (hypotheses, references) = (scoring.lines(hypotheses), scoring.lines(references));
-        let folded =
-            |lines: &[Cow<str>]| lines.iter().map(|line| scoring.folded(line).into_owned()).collect::<Vec<_>>();
-        let exact_match = exact_match(&folded(&hypotheses), &folded(&references))?;
-        let (bleu, chrf, streams) = (scoring.bleu(), scoring.chrf(), [references]);
+    pub(crate) fn of(hypotheses: &[String], references: &[Vec<&str>], scoring: &Scoring) -> Result<Self> {
+        let hypotheses = scoring.lines(hypotheses);
+        let references: Vec<Vec<Cow<str>>> = references.iter().map(|references| scoring.lines(references)).collect();
+        let folded = |line: &Cow<str>| scoring.folded(line).trim().to_owned();
+        let nearest = |(hypothesis, references): (&Cow<str>, &Vec<Cow<str>>)| {
+            let equal = references.iter().find(|reference| folded(reference) == folded(hypothesis));
+            folded(equal.unwrap_or(&references[0]))
+        };
+        let nearest: Vec<String> = hypotheses.iter().zip(&references).map(nearest).collect();
+        let exact_match = exact_match(&hypotheses.iter().map(folded).collect::<Vec<_>>(), &nearest)?;
+        let counts = || references.iter().map(Vec::len);
+        let (fewest, most) = (counts().min().unwrap_or(1), counts().max().unwrap_or(1));
+        // The first once more where one is missing, which changes neither score.
+        let stream = |number: usize| {
+            let of_line = |references: &Vec<Cow<str>>| references.get(number).unwrap_or(&references[0]).to_string();
+            references.iter().map(of_line).collect::<Vec<_>>()
+        };
+        let streams: Vec<Vec<String>> = (0..most).map(stream).collect();
+        let signature =
+            |metric: Signature| if fewest == most { metric } else { metric.with_varying_references() }.to_string();
+        let (bleu, chrf) = (scoring.bleu(), scoring.chrf());
         Ok(Self {
             bleu: corpus_score(&bleu, &hypotheses, &streams)?.score,
             chrf: corpus_score(&chrf, &hypotheses, &streams)?.score,
             exact_match,
-            signatures: Signatures { bleu: bleu.signature(1).to_string(), chrf: chrf.signature(1).to_string() },
+            signatures: Signatures { bleu: signature(bleu.signature(most)), chrf: signature(chrf.signature(most)) },
         })
     }
 }

@@ -86,16 +86,20 @@ impl<M: Generate> Runner<M> {
             left[piece.line] += 1;
         }
         let mut done = left.iter().filter(|&&pieces| pieces == 0).count();
-        let found = self.longest_first(&pieces, Piece::len, |batch| {
-            let decode = |found: Vec<Hypothesis>| found.iter().map(|hypothesis| self.decode(hypothesis)).collect();
-            let found = self.hypotheses(batch).into_iter().map(decode).collect();
-            for piece in batch {
-                left[piece.line] -= 1;
-                done += usize::from(left[piece.line] == 0);
-            }
-            observe(done);
-            found
-        })?;
+        let found = self.longest_first(
+            &pieces,
+            |piece| self.positions(&piece.ids),
+            |batch| {
+                let decode = |found: Vec<Hypothesis>| found.iter().map(|hypothesis| self.decode(hypothesis)).collect();
+                let found = self.hypotheses(batch).into_iter().map(decode).collect();
+                for piece in batch {
+                    left[piece.line] -= 1;
+                    done += usize::from(left[piece.line] == 0);
+                }
+                observe(done);
+                found
+            },
+        )?;
         let found = pieces.iter().map(|piece| piece.line).zip(found).collect();
         Ok(join(found, requests.len()))
     }
@@ -118,12 +122,14 @@ impl<M: Generate> Runner<M> {
                 continue;
             }
             let mut parts = vec![ids];
-            if !whole(request) || len(&parts[0]) > longest {
+            if !self.reads_images() && (!whole(request) || len(&parts[0]) > longest) {
                 parts = self.encode_pieces(&request.text, number)?;
             }
             if parts.len() == 1 {
                 let ids = parts.remove(0);
-                let sentence = self.sentence(request, len(&ids), number).with_context(|| format!("line {number}"))?;
+                // An image says nothing of how long its description will be.
+                let src_len = if self.reads_images() { longest } else { len(&ids) };
+                let sentence = self.sentence(request, src_len, number).with_context(|| format!("line {number}"))?;
                 pieces.push(Piece { line, ids, sentence });
                 continue;
             }

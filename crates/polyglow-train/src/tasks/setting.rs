@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::{CaptionImages, Corpus, Pair};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::image_set::ImageSet;
 use polyglow_data::tokenizer::Tokenizers;
@@ -103,16 +103,23 @@ pub enum TrainingData {
         /// Which of them belong to each corpus, and how often an epoch holds each of these.
         parts: Vec<(Range<u32>, f64)>,
     },
+    /// The ids of captions, on disk, and their images, in memory.
+    Captions {
+        /// The captions.
+        cache: Arc<IdCache>,
+        /// An image for each of them.
+        images: Arc<CaptionImages>,
+    },
 }
 
 impl TrainingData {
-    /// The ids of a text.
+    /// The ids of a text, or of captions.
     ///
     /// # Errors
     /// These are images.
     pub fn text(&self) -> Result<&Arc<IdCache>> {
         match self {
-            Self::Text(cache) => Ok(cache),
+            Self::Text(cache) | Self::Captions { cache, .. } => Ok(cache),
             Self::Images { .. } => Err(TrainError::new("the training data are images, which have no ids")),
         }
     }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use polyglow_data::corpus::Pair;
+use polyglow_data::corpus::{Pair, in_order};
 use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::sources::{BatchSource, PairBatch, PairSource};
@@ -16,6 +16,7 @@ use polyglow_model::{Generate, Pair as Inputs, Predict, alignment_loss};
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError};
+use crate::plan::TaskPlan;
 use crate::predict::evaluation::Evaluation;
 use crate::predict::runner::Runner;
 use crate::predict::scoring::{Scoring, TranslationScores};
@@ -114,7 +115,8 @@ where
     }
 }
 
-/// Translates the sources and scores the result, and scores the targets under the models.
+/// Translates the sources and scores the result, and scores the targets under the models. Captions of one image are references
+/// of one output.
 ///
 /// # Errors
 /// A line cannot be encoded or decoded.
@@ -123,12 +125,22 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
     pairs: &[Pair],
     bleu: &BleuTokenizer,
 ) -> Result<Evaluation> {
-    let sources: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
-    let hypotheses = runner.best(&sources)?;
-    let references: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
+    let sources = match runner.task {
+        TaskPlan::Captions { .. } => in_order(pairs),
+        _ => pairs.iter().enumerate().map(|(place, pair)| (pair.src.as_str(), vec![place])).collect(),
+    };
+    let found = runner.best(&sources.iter().map(|(source, _)| *source).collect::<Vec<_>>())?;
+    let references = |(_, places): &(&str, Vec<usize>)| places.iter().map(|&place| &*pairs[place].tgt).collect();
+    let references: Vec<Vec<&str>> = sources.iter().map(references).collect();
     let scoring = Scoring::new(Arc::clone(&runner.tgt), bleu.clone())?;
-    let scores = TranslationScores::of(&hypotheses, &references, &scoring)?;
+    let scores = TranslationScores::of(&found, &references, &scoring)?;
     let forced = runner.teacher_forced(pairs)?;
+    let mut hypotheses = vec![String::new(); pairs.len()];
+    for ((_, places), found) in sources.iter().zip(&found) {
+        for &place in places {
+            hypotheses[place].clone_from(found);
+        }
+    }
     Ok(Evaluation::of_forced(forced).with_translations(hypotheses, scores))
 }
 
@@ -148,7 +160,8 @@ impl<M: Predict<Inputs>> Runner<M> {
             );
         }
         let tgt_special = self.tgt.special();
-        self.shortest_first(&rows, Row::width, |rows| {
+        let width = |row: &Row| self.positions(&row.src).max(row.tgt.len()) + 1;
+        self.shortest_first(&rows, width, |rows| {
             let batch = |member: usize| {
                 let example = |row: &&Row| Example { src: row.src[member].clone(), tgt: row.tgt.clone() };
                 let examples: Vec<Example> = rows.iter().map(example).collect();
@@ -172,11 +185,12 @@ impl<M> Runner<M> {
         let texts = |side: fn(&Pair) -> &str| pairs.iter().map(side).collect::<Vec<_>>();
         let tgt = self.tgt.encode_batch(&texts(|pair| &pair.tgt)).context("encoding the target")?;
         let src = self.encode(&texts(|pair| &pair.src)).map_err(|error| error.context("encoding the source"))?;
-        Ok(src.into_iter().zip(tgt).map(|(src, tgt)| Row::new(src, tgt, self.longest)).collect())
+        let longest_src = if self.reads_images() { usize::MAX } else { self.longest };
+        Ok(src.into_iter().zip(tgt).map(|(src, tgt)| Row::new(src, tgt, [longest_src, self.longest])).collect())
     }
 }
 
-/// A pair in ids, its source once for each member, no side longer than the models.
+/// A pair in ids, its source once for each member, no side longer than the models read.
 struct Row {
     src: Vec<Vec<u32>>,
     tgt: Vec<u32>,
@@ -187,10 +201,13 @@ struct Row {
 }
 
 impl Row {
-    fn new(mut src: Vec<Vec<u32>>, mut tgt: Vec<u32>, longest: usize) -> Self {
-        let goes_on = tgt.len() > longest;
-        let truncated = goes_on || src.iter().any(|src| src.len() > longest);
-        src.iter_mut().chain([&mut tgt]).for_each(|side| side.truncate(longest));
+    fn new(mut src: Vec<Vec<u32>>, mut tgt: Vec<u32>, [longest_src, longest_tgt]: [usize; 2]) -> Self {
+        let goes_on = tgt.len() > longest_tgt;
+        let truncated = goes_on || src.iter().any(|src| src.len() > longest_src);
+        for src in &mut src {
+            src.truncate(longest_src);
+        }
+        tgt.truncate(longest_tgt);
         Self { src, tgt, truncated, goes_on }
     }
 
@@ -198,9 +215,5 @@ impl Row {
     fn forced(&self, found: &[Predicted]) -> Forced {
         let targets = if self.goes_on { &found[..self.tgt.len()] } else { found };
         Forced { truncated: self.truncated, ..Forced::new(targets) }
-    }
-
-    fn width(&self) -> usize {
-        self.src.iter().map(Vec::len).max().unwrap_or(0).max(self.tgt.len()) + 1
     }
 }

@@ -20,7 +20,7 @@ use crate::config::{Config, MaxTokens, TrainConfig};
 use crate::device;
 use crate::error::{Result, ensure, failed, usage, with_hint};
 use crate::observer::Observer;
-use crate::plan::{Plan, TaskPlan};
+use crate::plan::Plan;
 use crate::predict::model::model_shape;
 use crate::run::{Lock, RunDirectory, TextHashes, TrainState};
 use crate::tasks::{Setting, Task, TrainingData, Visitor, with_task};
@@ -131,7 +131,7 @@ impl Training {
         let mut plan = Plan::on(config, device, before.as_ref());
         check_same_config(&run, &plan.config)?;
         let bleu = bleu_tokenizer(&plan, &text)?;
-        if plan.task == TaskPlan::Translation {
+        if plan.task.kind().has_references() {
             plan = plan.with_tokenizer(bleu.name());
         }
         let (tokenizers, hashes) = tokenizers(&run, origin.as_ref(), &plan.config, &text, observer)?;
@@ -242,7 +242,7 @@ fn setting(plan: &Plan, tokenizers: &Tokenizers, text: &Text, bleu: &BleuTokeniz
 
 /// BLEU's tokenizer, by the script of the validation text or else of the training text where no key decides it.
 fn bleu_tokenizer(plan: &Plan, text: &Text) -> Result<BleuTokenizer> {
-    if plan.task != TaskPlan::Translation {
+    if !plan.task.kind().has_references() {
         return Ok(BleuTokenizer::default());
     }
     plan.config.train.bleu_tokenizer(text.some_targets()?.iter().map(String::as_str))

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use burn::tensor::{Device, Tensor};
-use image::{Rgb, RgbImage};
-use maud::{Markup, html};
-use polyglow_model::{Image, ImageShape, Inspect, Model, ModelShape, Pooling};
+use maud::html;
+use polyglow_model::{Image, Inspect, Model, ModelShape, Pooling};
 use polyglow_train::device::upload;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;
 use super::maps::head_or_mean;
+use super::patched::PatchedImage;
 use crate::document::document;
 use crate::drawing::{Format, encode, write};
 
@@ -27,10 +27,7 @@ const STYLE: &str = "figure { display: inline-block; margin: 0 1rem 1rem 0; } fi
 /// The attention weights of all layers and heads on one image.
 #[derive(Clone, Debug)]
 pub struct ImageAttention {
-    image: ImageShape,
-    pixels: Vec<u8>,
-    /// Rows and columns of patches.
-    grid: [usize; 2],
+    image: PatchedImage,
     /// `[layer][head][patch]`, 0 to 1: how much the trained vector attends to a patch, or without one the mean over all
     /// patches as queries.
     weights: Vec<Vec<Vec<f32>>>,
@@ -49,10 +46,9 @@ impl ImageAttention {
         let ModelShape::Vit(config) = model.shape() else {
             return Err(TrainError::new("the model does not read images"));
         };
-        let grid = config.grid();
         let num_before = usize::from(config.pooling == Pooling::Class);
         let weights = looked_at(model, &pixels, &runner.device, num_before);
-        Ok(Self { image: config.image, pixels, grid, weights })
+        Ok(Self { image: PatchedImage { shape: config.patches, pixels }, weights })
     }
 
     /// Writes a page with the image and with every layer and head laid over it, or a picture with one of them.
@@ -65,14 +61,17 @@ impl ImageAttention {
     pub fn write(&self, [title, label]: [&str; 2], selection: Selection, format: Format, path: &Path) -> Result<()> {
         match format {
             Format::Html => write(path, self.page(title, label)),
-            Format::Svg => write(path, self.over(&self.picture(), &self.selected(selection), 2 * WIDTH).into_string()),
-            Format::Png => write(path, encode(&self.pixels_under(&self.selected(selection)))?),
+            Format::Svg => {
+                let picture = self.image.over(&self.image.picture(), &self.selected(selection), 2 * WIDTH);
+                write(path, picture.into_string())
+            }
+            Format::Png => write(path, encode(&self.image.pixels_under(&self.selected(selection), 2 * WIDTH))?),
         }
     }
 
     fn page(&self, title: &str, label: &str) -> String {
         let shared = html! { use href="#picture" {} };
-        let over = |weights: &[f32]| self.over(&shared, weights, WIDTH);
+        let over = |weights: &[f32]| self.image.over(&shared, weights, WIDTH);
         let figure = |layer: usize, head: Option<usize>| {
             html! {
                 figure {
@@ -82,11 +81,11 @@ impl ImageAttention {
             }
         };
         let body = html! {
-            svg width="0" height="0" { defs { (self.picture()) } }
+            svg width="0" height="0" { defs { (self.image.picture()) } }
             h1 { "Attention" }
             p { bdi { (title) } " → " bdi { (label) } }
             p { "The brighter a patch, the more it is looked at; the brightest of each picture is as it was. " (QUERY) }
-            (over(&vec![1.0; self.grid[0] * self.grid[1]]))
+            (over(&vec![1.0; self.image.shape.num_patches()]))
             @for layer in 0..self.weights.len() {
                 h2 { "Layer " (layer + 1) }
                 (figure(layer, None))
@@ -96,64 +95,10 @@ impl ImageAttention {
         document(&format!("attention: {title}"), STYLE, &body)
     }
 
-    /// The image, its patches darker where they are less looked at.
-    fn pixels_under(&self, weights: &[f32]) -> RgbImage {
-        let ([_, columns], ImageShape { height, width, channels }) = (self.grid, self.image);
-        let (side, zoom) = (width / columns, (2 * WIDTH).div_ceil(width));
-        let dark = darkness(weights);
-        RgbImage::from_fn((width * zoom) as u32, (height * zoom) as u32, |x, y| {
-            let (x, y) = (x as usize / zoom, y as usize / zoom);
-            let bright = 1.0 - dark[y / side * columns + x / side];
-            let pixel = &self.pixels[(y * width + x) * channels..][..channels];
-            Rgb(color(pixel).map(|value| (f32::from(value) * bright).round() as u8))
-        })
-    }
-
     fn selected(&self, Selection { layer, head, .. }: Selection) -> Vec<f32> {
         let layer = layer.unwrap_or(self.weights.len()) - 1;
         head_or_mean(&self.weights[layer], head.map(|head| head - 1))
     }
-
-    /// The pixels, as a group that a page can use several times.
-    fn picture(&self) -> Markup {
-        let ImageShape { width, channels, .. } = self.image;
-        html! {
-            g #picture shape-rendering="crispEdges" {
-                @for (place, pixel) in self.pixels.chunks(channels).enumerate() {
-                    @let [red, green, blue] = color(pixel);
-                    path fill=(format!("#{red:02x}{green:02x}{blue:02x}"))
-                        d=(format!("M{} {}h1v1h-1z", place % width, place / width)) {}
-                }
-            }
-        }
-    }
-
-    /// The picture under a veil that is darker where a patch is less looked at, `width` pixels wide.
-    fn over(&self, picture: &Markup, weights: &[f32], width: usize) -> Markup {
-        let ([_, columns], ImageShape { height: num_rows, width: num_columns, .. }) = (self.grid, self.image);
-        let side = num_columns / columns;
-        html! {
-            svg xmlns="http://www.w3.org/2000/svg" width=(width) height=(width * num_rows / num_columns)
-                viewBox=(format!("0 0 {num_columns} {num_rows}")) {
-                (picture)
-                @for (patch, (weight, dark)) in weights.iter().zip(darkness(weights)).enumerate() {
-                    rect x=(patch % columns * side) y=(patch / columns * side) width=(side) height=(side)
-                        fill-opacity=(format!("{dark:.3}")) { title { (format!("{weight:.3}")) } }
-                }
-            }
-        }
-    }
-}
-
-/// How dark each patch is drawn, 0 to 1: not at all where the weight is largest.
-fn darkness(values: &[f32]) -> Vec<f32> {
-    let most = values.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-    values.iter().map(|value| 0.9 * (1.0 - value / most)).collect()
-}
-
-/// Red, green and blue of a pixel.
-fn color(pixel: &[u8]) -> [u8; 3] {
-    if let [red, green, blue] = pixel { [*red, *green, *blue] } else { [pixel[0]; 3] }
 }
 
 /// How much each patch is looked at, by layer and head.
@@ -176,6 +121,7 @@ fn looked_at(model: &Model, pixels: &[u8], device: &Device, num_before: usize) -
 #[cfg(test)]
 mod tests {
     use polyglow_model::attention::AttentionKind;
+    use polyglow_model::{ImageShape, PatchShape};
 
     use super::*;
 
@@ -183,7 +129,9 @@ mod tests {
     fn a_picture_is_darker_where_less_is_looked_at() {
         let image = ImageShape { height: 2, width: 4, channels: 1 };
         let weights = vec![vec![vec![0.5, 1.0], vec![0.0, 1.0]]];
-        let attention = ImageAttention { image, pixels: [100, 100, 200, 200].repeat(2), grid: [1, 2], weights };
+        let shape = PatchShape { image, patch_size: 2 };
+        let image = PatchedImage { shape, pixels: [100, 100, 200, 200].repeat(2) };
+        let attention = ImageAttention { image, weights };
         let file = tempfile::NamedTempFile::new().unwrap();
         for (head, left) in [(Some(1), 55), (Some(2), 10), (None, 33)] {
             let selection = Selection { kind: AttentionKind::Encoder, layer: None, head };

@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use polyglow_data::alignment::format_links;
-use polyglow_data::config::DataConfig;
+use polyglow_data::config::ImageConfig;
 use polyglow_data::corpus::{Pair, read_image};
 use polyglow_model::Task;
 use polyglow_model::attention::AttentionKind;
@@ -17,7 +17,7 @@ use polyglow_train::run::runner;
 use polyglow_train::tasks::translation::alignment::align;
 use polyglow_train::tasks::{images, labels};
 use polyglow_view::Format;
-use polyglow_view::attention::{ImageAttention, PairAttention, Selection};
+use polyglow_view::attention::{CaptionAttention, ImageAttention, PairAttention, Selection};
 
 use super::counts;
 use super::model::ModelArgs;
@@ -29,7 +29,7 @@ use crate::failure::{usage, with_hint};
 pub(crate) struct AttentionArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// The source sentence; for a Vision Transformer the file of an image
+    /// The source sentence; for a model of images the file of one
     #[arg(value_name = "SENTENCE")]
     src: String,
     /// Its translation [default: the model's]
@@ -84,15 +84,15 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     let models = args.model.load(&plan)?;
     check_task(&models[0], |task| task != Task::Language)?;
     let task = plan.task.kind();
-    let own = if task == Task::Translation { AttentionKind::Cross } else { AttentionKind::Encoder };
+    let own = if task.has_references() { AttentionKind::Cross } else { AttentionKind::Encoder };
     let selection = Selection { kind: args.kind.unwrap_or(own), layer: args.layer, head: args.head };
     selection.check(&models[0].model.shape())?;
     if args.pharaoh {
         check_translates(&models)?;
     }
     let runner = runner(models, &plan)?;
-    if let (Task::Images, Some(out)) = (task, out) {
-        return of_image(&runner, &plan.config.data, args, selection, out);
+    if let (Task::Images | Task::Captions, Some(out)) = (task, out) {
+        return of_image(&runner, plan.config.data.images(), args, selection, out);
     }
     if Path::new(&args.src).is_file() {
         tracing::warn!("`{0}` is read as a sentence, although there is a file of that name", args.src);
@@ -123,12 +123,22 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
 /// Draws the attention weights on an image: all layers and heads on a page, or one of them as a picture.
 fn of_image(
     runner: &Runner,
-    data: &DataConfig,
+    images: ImageConfig,
     args: &AttentionArgs,
     selection: Selection,
     (path, format): (&Path, Format),
 ) -> anyhow::Result<()> {
-    let pixels = read_image(Path::new(&args.src), data)?;
+    let pixels = read_image(Path::new(&args.src), images)?;
+    if runner.kind() == Task::Captions {
+        let caption = match &args.tgt {
+            Some(tgt) => tgt.clone(),
+            None => runner.best(&[&args.src])?.swap_remove(0),
+        };
+        tracing::info!("{} -> {caption}", args.src);
+        CaptionAttention::new(runner, pixels, &caption)?.write([&args.src, &caption], selection, format, path)?;
+        tracing::info!("wrote `{}`", path.display());
+        return Ok(());
+    }
     let label = images::classify(runner, &[&pixels])?.swap_remove(0).label;
     tracing::info!("{} -> {label}", args.src);
     ImageAttention::new(runner, pixels)?.write([&args.src, &label], selection, format, path)?;

@@ -113,7 +113,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
         ));
         return Err(with_hint(error, "`polyglow bench step CONFIG` measures its training"));
     }
-    if args.part == Part::Data && config.model.task() == Task::Images {
+    if args.part == Part::Data && matches!(config.model.task(), Task::Images | Task::Captions) {
         let error = usage(anyhow!("`bench data` measures how text becomes batches, and this model reads images"));
         return Err(with_hint(error, "`polyglow bench step CONFIG` measures its training"));
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
-use polyglow_data::config::DataConfig;
+use polyglow_data::config::ImageConfig;
 use polyglow_data::corpus::read_image;
 use polyglow_data::lines::Lines;
 use polyglow_model::Task;
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     let runner = runner(models, &plan)?;
     let mut out = io::stdout().lock();
     if runner.kind() == Task::Images {
-        return of_images(&runner, &plan.config.data, &args.files, &mut out);
+        return of_images(&runner, plan.config.data.images(), &args.files, &mut out);
     }
     if args.files.is_empty() {
         return of_lines(&runner, Lines::from_reader(io::stdin(), Path::new("standard input"))?, &mut out);
@@ -78,13 +78,13 @@ fn of_lines(runner: &Runner, mut lines: Lines, out: &mut impl Write) -> anyhow::
     }
 }
 
-fn of_images(runner: &Runner, data: &DataConfig, files: &[PathBuf], out: &mut impl Write) -> anyhow::Result<()> {
+fn of_images(runner: &Runner, config: ImageConfig, files: &[PathBuf], out: &mut impl Write) -> anyhow::Result<()> {
     if files.is_empty() {
         let error = usage(anyhow!("no image is given"));
         return Err(with_hint(error, "name PNG or JPEG files: `polyglow classify RUN IMAGE.png ...`"));
     }
     for files in files.chunks(PORTION) {
-        let pixels: Vec<Vec<u8>> = files.iter().map(|file| read_image(file, data)).collect::<Result<_, _>>()?;
+        let pixels: Vec<Vec<u8>> = files.iter().map(|file| read_image(file, config)).collect::<Result<_, _>>()?;
         let pixels: Vec<&[u8]> = pixels.iter().map(Vec::as_slice).collect();
         for (file, Guess { label, probability }) in files.iter().zip(images::classify(runner, &pixels)?) {
             writeln!(out, "{label}\t{probability:.4}\t{}", file.display())?;

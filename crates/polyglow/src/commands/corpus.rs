@@ -13,14 +13,15 @@ use crate::failure::{usage, with_hint};
 #[derive(Args)]
 pub(crate) struct CorpusArgs {
     /// `mini-en-de`, `digits`; with labels `mini-en-de-types`, `-tenses`, `-types-tenses`; pictures `shapes`,
-    /// `colored-shapes`, `counted-shapes`, `counted-colored-shapes`
+    /// `colored-shapes`, `counted-shapes`, `counted-colored-shapes`; with
+    /// captions `captioned-shapes`
     name: String,
     /// Directory to write to; created if it does not exist
     out: PathBuf,
 }
 
-/// Writes every split: `<split>.<language>` and `<split>.align`, `<split>.tsv` with labels, or a folder of folders with
-/// pictures.
+/// Writes every split: `<split>.<language>` and `<split>.align`, `<split>.tsv` with labels, a folder of folders with
+/// pictures, or `<split>.tsv` with captions and a folder with their pictures.
 ///
 /// # Errors
 /// There is no corpus of that name (exit code 2), or a file cannot be written.
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &CorpusArgs) -> anyhow::Result<()> {
         Embedded::Pairs(toy) => toy.write(&args.out)?,
         Embedded::Texts(toy) => toy.write(&args.out)?,
         Embedded::Images(shapes) => shapes.write(&args.out)?,
+        Embedded::Captions(shapes) => shapes.write(&args.out)?,
     }
     tracing::info!("wrote {} to `{}`: {}", corpus.name(), args.out.display(), corpus.splits().join(", "));
     Ok(())

@@ -16,6 +16,7 @@ use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::scoring::TranslationScores;
 use polyglow_train::run::runner;
 use polyglow_train::suggestion::nearest;
+use polyglow_train::tasks::captions::{Pointing, pointing};
 use polyglow_train::tasks::labels::confusion::{LabelScores, of_labels, write_labels};
 use polyglow_train::tasks::language::{NgramScores, ngram_scores};
 use polyglow_train::tasks::translation::alignment::{align, error_rate};
@@ -36,7 +37,7 @@ pub(crate) struct EvaluateArgs {
     #[arg(long, value_name = "NAME", default_value = "test")]
     split: String,
     /// Also report how well attention agrees with gold alignments: a file in the Pharaoh format, one pair per line, or
-    /// `gold` for an embedded corpus
+    /// `gold` for an embedded corpus; of captions how often words look at the shapes that they are about
     #[arg(long, value_name = "FILE")]
     alignments: Option<PathBuf>,
     /// Print the scores as JSON
@@ -68,6 +69,9 @@ struct Report<'a> {
     /// Of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
+    /// How often the words of captions look at what they are about, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointing: Option<Pointing>,
     /// Decides which scores are printed.
     #[serde(skip)]
     task: Task,
@@ -83,10 +87,13 @@ pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let split = find_split(config, &args.split)?;
     let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, split)?)?;
     let pairs = held_out.pairs();
-    let gold = args.alignments.as_deref().map(|path| gold(path, config, &args.split, pairs)).transpose()?;
+    // Where the words of a caption should look is known of generated pictures.
+    let points = plan.task.kind() == Task::Captions && args.alignments.as_deref() == Some(Path::new(GOLD));
+    let links = args.alignments.as_deref().filter(|_| !points);
+    let gold = links.map(|path| gold(path, config, &args.split, pairs)).transpose()?;
     let bleu = config.train.bleu_tokenizer(pairs.iter().map(|pair| pair.tgt.as_str()))?;
     let trained = args.model.load(&plan)?;
-    if gold.is_some() {
+    if gold.is_some() || points {
         check_attends(&trained[0])?;
     }
     let mut checkpoints = trained.iter().map(|model| model.checkpoint.path.clone());
@@ -99,13 +106,14 @@ pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let is_classifier = runner.kind().is_classification();
     let labels = is_classifier.then(|| of_labels(&runner.tgt, &held_out.labels(), &first)).transpose()?;
     let ngram = match runner.kind() {
-        Task::Translation | Task::Words | Task::Labels | Task::Images | Task::Masked => None,
+        Task::Translation | Task::Words | Task::Labels | Task::Images | Task::Captions | Task::Masked => None,
         Task::Language => {
             activity.show("counting n-grams of the training text".to_owned());
             Some(ngram_scores(&plan, &runner.tgt, pairs)?)
         }
     };
     let alignment_error_rates = gold.map(|gold| error_rates(&runner, pairs, &gold)).transpose()?;
+    let pointing = points.then(|| pointing(&runner, pairs)).transpose()?;
     drop(activity);
     let report = Report {
         checkpoint,
@@ -118,6 +126,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
         ngram,
         labels,
         alignment_error_rates,
+        pointing,
         task: runner.kind(),
     };
     write(&report, args.json)
@@ -190,6 +199,7 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
         ngram,
         labels,
         alignment_error_rates,
+        pointing,
         task,
     } = report;
     writeln!(out, "checkpoint      {}   step {step}", checkpoint.display())?;
@@ -233,6 +243,14 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     }
     for (layer, rate) in (1..).zip(alignment_error_rates.iter().flatten()) {
         writeln!(out, "AER             {rate:.4}   decoder layer {layer}")?;
+    }
+    if let Some(Pointing { layers, chance, words }) = pointing {
+        for (layer, share) in (1..).zip(layers) {
+            writeln!(
+                out,
+                "points right    {share:.4}   decoder layer {layer}; by chance {chance:.4}, of {words} words"
+            )?;
+        }
     }
     Ok(())
 }

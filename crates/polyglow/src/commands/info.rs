@@ -157,6 +157,7 @@ fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -
             writeln!(out, "data         {name}{src} to {tgt}")?;
         }
         Content::Text => writeln!(out, "data         {name}one side")?,
+        Content::Captions => writeln!(out, "data         {name}captions of images")?,
         Content::LabeledText | Content::Images => writeln!(out, "data         {name}labels")?,
     }
     let name = tokenizer.kind.name();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use polyglow_model::Arch;
+use polyglow_model::{Arch, CaptionDecoder};
 use polyglow_train::predict::weights;
 use polyglow_train::run::{Checkpoint, Content, RunDirectory};
 
@@ -35,10 +35,12 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
     let QuantizeArgs { run, checkpoint, name } = args;
     check_name(name)?;
     let directory = RunDirectory::existing(run)?;
-    let arch = directory.config()?.model.arch;
-    if arch != Arch::Transformer {
-        let error = anyhow!("`{}` has `model.arch = \"{}\"`", run.display(), arch.name());
-        return Err(with_hint(usage(error), "only `\"transformer\"` has 8-bit matrices"));
+    let model = directory.config()?.model;
+    let is_recurrent = model.decoder == Some(CaptionDecoder::Rnn);
+    if !matches!(model.arch, Arch::Transformer | Arch::Captioner) || is_recurrent {
+        let decoder = if is_recurrent { " and `model.decoder = \"rnn\"`" } else { "" };
+        let error = anyhow!("`{}` has `model.arch = \"{}\"`{decoder}", run.display(), model.arch.name());
+        return Err(with_hint(usage(error), "only `\"transformer\"` and `\"captioner\"` have 8-bit matrices"));
     }
     let checkpoints = directory.checkpoints(1);
     checkpoints.tidy(|unfinished| unfinished == name)?;

@@ -55,6 +55,12 @@ pub(super) fn of_task(task: Task) -> Use {
             "classify {run} IMAGE.png",
             "",
         ),
+        Task::Captions => (
+            "describes images",
+            "`polyglow caption` says what is on an image, `polyglow evaluate` scores it",
+            "caption {run} IMAGE.png",
+            "",
+        ),
         Task::Masked => (
             "finds hidden tokens",
             "`polyglow evaluate` scores it, and `polyglow train CONFIG --run RUN --fork NEW_RUN` teaches it labels",

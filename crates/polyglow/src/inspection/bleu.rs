@@ -1,7 +1,7 @@
 //! Whether BLEU's tokenizer suits the target text.
 
+use polyglow_train::Result;
 use polyglow_train::train::Training;
-use polyglow_train::{Result, TaskPlan};
 
 use super::Warning;
 use crate::commands::metrics::PHRASES;
@@ -12,7 +12,7 @@ use crate::commands::metrics::PHRASES;
 /// The text cannot be read.
 pub(super) fn find(training: &Training) -> Result<Option<Warning>> {
     let Training { plan, text, bleu, .. } = training;
-    if plan.task != TaskPlan::Translation {
+    if !plan.task.kind().has_references() {
         return Ok(None);
     }
     let share = bleu.unsplit_share(text.some_targets()?.iter().map(String::as_str));

@@ -96,6 +96,10 @@ pub(super) fn read_splits(
         report.findings.extend(findings);
         wholes.push(whole);
     }
+    if plan.content == Content::Captions {
+        // Many images may be described alike.
+        report.findings.retain(|finding| finding.check != Check::TargetInTrain);
+    }
     if data.corpus.is_some() {
         // Nobody can change what an embedded corpus repeats; but all should know what its scores are of.
         report.findings.retain(|finding| finding.check == Check::SourceInTrain);
@@ -143,7 +147,8 @@ impl Setting<'_> {
             if text.trim().is_empty() { Ok(0) } else { tokenizer.encode(text).map(|ids| ids.len()) }
         };
         let tgt = len(&pair.tgt, &self.tokenizers.tgt)?;
-        let src = if self.plan.content == Content::Text { tgt } else { len(&pair.src, &self.tokenizers.src)? };
+        let one_sided = matches!(self.plan.content, Content::Text | Content::Captions);
+        let src = if one_sided { tgt } else { len(&pair.src, &self.tokenizers.src)? };
         // What the filter lets through is longer than lengths can be in the cache.
         Ok(filter.and_then(|filter| filter.reject(src, tgt)).unwrap_or(Reason::TooLong))
     }
@@ -157,7 +162,9 @@ impl Setting<'_> {
             let mut pairs = part.pairs()?.peekable();
             while pairs.peek().is_some() {
                 let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
-                count_tokens(&mut report.src, &self.tokenizers.src, chunk.iter().map(|pair| pair.src.as_str()))?;
+                let names = self.plan.content == Content::Captions;
+                let sources = chunk.iter().filter(|_| !names).map(|pair| pair.src.as_str());
+                count_tokens(&mut report.src, &self.tokenizers.src, sources)?;
                 count_tokens(&mut report.tgt, &self.tokenizers.tgt, chunk.iter().map(|pair| pair.tgt.as_str()))?;
                 for pair in chunk {
                     line += 1;

@@ -21,7 +21,7 @@ fn configure(place: &Workplace, name: &str, model: &str) {
     fs::write(place.path().join(name), text).expect("it can be written");
 }
 
-const RNN: &str = "arch = 'rnn'\nd_model = 8\nattention = 'luong_general'\ncell = 'lstm'";
+const RNN: &str = "arch = 'rnn'\nd_model = 8\nattention = 'general'\ncell = 'lstm'";
 const LM: &str = "arch = 'lm'\nd_model = 8\nd_ff = 12\nnum_heads = 2\nnum_decoder_layers = 1\nposition = 'rotary'";
 const RNN_LM: &str = "arch = 'rnn-lm'\nd_model = 8";
 const SKIP_GRAM: &str = "arch = 'skipgram'\nd_model = 8";

@@ -5,6 +5,7 @@ mod attention;
 mod average;
 mod bad_input;
 mod bench;
+mod captions;
 mod check;
 mod classification;
 mod cli;

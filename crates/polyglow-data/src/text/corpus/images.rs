@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Corpus, Part, Source, plain_or_compressed};
-use crate::config::{DataConfig, Split, WeightedPath};
+use crate::config::{DataConfig, ImageConfig, Split, WeightedPath};
 use crate::error::DataError;
 use crate::image_set::folder::{Channels, FolderOptions, read_folder};
 use crate::image_set::idx::read_idx;
 use crate::image_set::{ImageLimits, ImageSet};
+use crate::toy::shapes::captioned::CaptionedShapes;
 
 /// Ranges of examples, and how often an epoch holds each of these.
 type Weighted = Vec<(Range<u32>, f64)>;
@@ -63,14 +64,14 @@ impl Corpus {
 }
 
 /// What a pixel is turned into.
-fn channels(config: &DataConfig) -> Channels {
-    if config.images().grayscale { Channels::Gray } else { Channels::Rgb }
+fn channels(config: ImageConfig) -> Channels {
+    if config.grayscale { Channels::Gray } else { Channels::Rgb }
 }
 
 /// Reads a folder of folders, or MNIST's images with the labels in the file that is called as the images' is.
 fn read_images(path: &Path, config: &DataConfig, missing: impl Fn() -> DataError) -> Result<ImageSet, DataError> {
     let ([height, width], limits) = (config.images().size, ImageLimits::default());
-    let channels = channels(config);
+    let channels = channels(config.images());
     if path.is_dir() {
         return read_folder(path, &FolderOptions { size: Some((height, width)), channels, limits }, None);
     }
@@ -96,12 +97,16 @@ fn read_images(path: &Path, config: &DataConfig, missing: impl Fn() -> DataError
     Ok(set.resized(height, width))
 }
 
-/// Reads an image from a file, whatever folder it is in, as a model of this configuration sees it.
+/// Reads an image from a file, whatever folder it is in, as a model of this configuration sees it; or draws the one of a
+/// corpus that is generated, such as `captioned-shapes:test:17`.
 ///
 /// # Errors
 /// [`DataError::Image`] and [`DataError::Io`] name the file that is not an image.
-pub fn read_image(path: &Path, config: &DataConfig) -> Result<Vec<u8>, DataError> {
-    let [height, width] = config.images().size;
+pub fn read_image(path: &Path, config: ImageConfig) -> Result<Vec<u8>, DataError> {
+    let [height, width] = config.size;
+    if let Some(picture) = path.to_str().and_then(CaptionedShapes::named) {
+        return Ok(picture.resized(height, width));
+    }
     let options =
         FolderOptions { size: Some((height, width)), channels: channels(config), limits: ImageLimits::default() };
     crate::image_set::folder::read_file(path, &options)

@@ -7,6 +7,7 @@ use crate::config::{Content, DataConfig, Split, WeightedPath, no_such_set, wrong
 use crate::error::DataError;
 use crate::labeled::LabeledText;
 use crate::toy::Embedded;
+use crate::toy::shapes::captioned::Caption;
 
 impl Corpus {
     /// Opens the labeled texts of a split.
@@ -44,6 +45,14 @@ impl Corpus {
                     if is_text { Pair { src: String::new(), tgt: text } } else { Pair { src: text, tgt: label } }
                 };
                 texts.into_iter().map(pair).collect()
+            }
+            Embedded::Captions(shapes) => {
+                let pictures = shapes.split(split).ok_or_else(unknown)?.into_iter();
+                let pair = |name: &str, caption: Caption| Pair { src: name.to_owned(), tgt: caption.text };
+                let pairs = |(name, captions): (String, Vec<Caption>)| {
+                    captions.into_iter().map(|caption| pair(&name, caption)).collect::<Vec<_>>()
+                };
+                pictures.flat_map(pairs).collect()
             }
             Embedded::Images(shapes) => {
                 let [height, width] = config.images().size;

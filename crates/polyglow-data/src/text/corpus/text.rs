@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Corpus, Pair, Part, Source, is_tsv, plain_or_compressed, with_ending};
-use crate::config::{DataConfig, Split, WeightedPath};
+use crate::config::{Content, DataConfig, Split, WeightedPath};
 use crate::error::DataError;
 use crate::lines::Lines;
 
@@ -50,7 +50,7 @@ impl Corpus {
             };
             Part { source, alignments: None, is_text: true, ..part }
         };
-        Self { parts: self.parts.into_iter().map(target).collect(), ..Self::default() }
+        Self { parts: self.parts.into_iter().map(target).collect(), content: Content::Text, ..self }
     }
 }
 

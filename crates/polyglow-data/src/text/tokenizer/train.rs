@@ -70,6 +70,8 @@ impl Tokenizers {
             Content::LabeledText => return Self::of_labeled(config, corpus, progress),
             // Only the labels of images are tokens.
             Content::Images => return Ok(Self::shared(Self::of_labels(corpus)?)),
+            // Names of images are no text.
+            Content::Captions => return Self::train(config, &corpus.clone().target_side(), progress),
         }
         match &config.path {
             Some(path) if path.is_dir() => return Self::load(path),

@@ -101,11 +101,23 @@ impl Canvas {
 }
 
 impl Figure {
-    /// A shape at a random place and angle.
-    pub(super) fn draw(kind: ShapeKind, radius: f64, random: &mut SplitMix64) -> Self {
+    /// A shape at a random place and angle, whole between these rows and these columns.
+    pub(super) fn draw(kind: ShapeKind, radius: f64, area: [[f64; 2]; 2], random: &mut SplitMix64) -> Self {
         let margin = radius * REACH;
-        let center = [(); 2].map(|()| between(margin, SIDE as f64 - margin, random));
+        let center = area.map(|[low, high]| between(low + margin, high - margin, random));
         Self { kind, center, radius, turn: direction(random) }
+    }
+
+    /// The same shape, standing upright, with its center on the nearest line of a grid in both directions.
+    pub(super) fn upright(self, grid: f64) -> Self {
+        let center = self.center.map(|place| (place / grid).round() * grid);
+        Self { turn: [0.0, 1.0], center, ..self }
+    }
+
+    /// Row, column and radius, in pixels.
+    pub(super) fn place(&self) -> [f64; 3] {
+        let [row, column] = self.center;
+        [row, column, self.radius]
     }
 
     pub(super) fn is_near(&self, other: &Self) -> bool {

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::TransformerShape;
 use super::vit::PATCH_SIZE;
+use super::{RnnShape, TransformerShape};
+use crate::config::recurrent::Score;
 use crate::config::{Arch, ModelConfig, Vocabulary};
 use crate::error::ModelError;
 
@@ -18,6 +19,17 @@ pub enum Head {
     MaskedLm,
 }
 
+/// What reads the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Body {
+    /// Layers of self-attention.
+    #[default]
+    Transformer,
+    /// Recurrent layers from both ends.
+    Rnn,
+}
+
 /// How the states of all positions become one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -27,13 +39,17 @@ pub enum Pooling {
     Mean,
     /// The state of a trained class vector before the others (Devlin et al., 2019; Dosovitskiy et al., 2021).
     Class,
+    /// The state that each direction of recurrent layers ends with.
+    Last,
 }
 
 /// The complete shape of an [`crate::EncoderOnly`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncoderShape {
-    /// The layers; the target's vocabulary is the labels, or that of the text.
+    /// The layers, unless they are recurrent; the target's vocabulary is the labels, or that of the text.
     pub stack: TransformerShape,
+    /// The layers, if they are recurrent.
+    pub recurrent: Option<RnnShape>,
     /// How states become one; with a masked-token head, only whether there is a class vector.
     pub pooling: Pooling,
     /// What stands on it.
@@ -45,20 +61,70 @@ impl ModelConfig {
     pub(in crate::config) fn resolve_head(self) -> Self {
         let is_vit = self.arch == Arch::Vit;
         Self {
-            pooling: Some(self.pooling.unwrap_or_default()),
+            pooling: Some(self.pooling()),
             head: if is_vit { self.head } else { Some(self.head.unwrap_or_default()) },
             patch_size: if is_vit { Some(self.patch_size.unwrap_or(PATCH_SIZE)) } else { self.patch_size },
             ..self
         }
     }
 
+    /// Whether an encoder of text is recurrent.
+    pub(in crate::config) fn has_recurrent_body(&self) -> bool {
+        self.arch == Arch::Encoder && self.body == Some(Body::Rnn)
+    }
+
+    fn pooling(&self) -> Pooling {
+        self.pooling.unwrap_or(if self.has_recurrent_body() { Pooling::Last } else { Pooling::Mean })
+    }
+
     /// The complete shape of an encoder of text with its head; products are f32.
     ///
     /// # Errors
-    /// As [`Self::transformer`].
+    /// As [`Self::transformer`], or with recurrent layers as [`Self::rnn`]; keys of the other kind of layers.
     pub fn encoder(&self, vocabulary: Vocabulary) -> Result<EncoderShape, ModelError> {
-        let stack = self.stack(vocabulary)?;
-        Ok(EncoderShape { stack, pooling: self.pooling.unwrap_or_default(), head: self.head.unwrap_or_default() })
+        let (pooling, head) = (self.pooling(), self.head.unwrap_or_default());
+        let is_recurrent = self.has_recurrent_body();
+        self.refuse_keys_of_the_other_body()?;
+        if !is_recurrent {
+            return Ok(EncoderShape { stack: self.stack(vocabulary)?, recurrent: None, pooling, head });
+        }
+        let layers = Self { arch: Arch::Rnn, attention: Some(Score::None), ..self.clone() }.rnn(vocabulary)?;
+        // Only its vocabulary and its width count.
+        let stack = Self {
+            d_ff: Some(1),
+            num_heads: Some(1),
+            num_encoder_layers: Some(layers.num_encoder_layers),
+            ..self.clone()
+        };
+        Ok(EncoderShape { stack: stack.stack(vocabulary)?, recurrent: Some(layers), pooling, head })
+    }
+
+    fn refuse_keys_of_the_other_body(&self) -> Result<(), ModelError> {
+        let (others, is_recurrent) = (Self::default(), self.has_recurrent_body());
+        let of_transformer = [
+            ("model.d_ff", self.d_ff.is_some()),
+            ("model.num_heads", self.num_heads.is_some()),
+            ("model.attention_dropout", self.attention_dropout > 0.0),
+            ("model.activation_dropout", self.activation_dropout > 0.0),
+            ("model.activation", self.activation != others.activation),
+            ("model.norm", self.norm != others.norm),
+            ("model.position", self.position != others.position),
+            ("model.pooling", self.pooling == Some(Pooling::Class)),
+        ];
+        let of_rnn = [
+            ("model.cell", self.cell.is_some()),
+            ("model.cell_size", self.cell_size.is_some()),
+            ("model.bias", self.bias.is_some()),
+            ("model.pooling", self.pooling == Some(Pooling::Last)),
+        ];
+        let (foreign, other) = if is_recurrent { (&of_transformer[..], "transformer") } else { (&of_rnn[..], "rnn") };
+        match foreign.iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((key, _)) => {
+                let reason = format!("belongs to `model.body = \"{other}\"`; leave it out");
+                Err(ModelError::config(key, "...", reason))
+            }
+        }
     }
 
     /// The layers of an encoder without a decoder.
@@ -85,11 +151,19 @@ impl EncoderShape {
 
     pub(crate) fn forward_flops(&self, batch @ [rows, src_len, _]: [usize; 3]) -> f64 {
         let logits = 2.0 * (self.num_logits(batch) * self.stack.d_model * self.stack.tgt_vocab_size) as f64;
-        self.stack.forward_flops([rows, self.len(src_len), 0]) + logits
+        let layers = match &self.recurrent {
+            Some(layers) => layers.forward_flops([rows, src_len, 0]),
+            None => self.stack.forward_flops([rows, self.len(src_len), 0]),
+        };
+        layers + logits
     }
 
     pub(crate) fn activations(&self, batch @ [rows, src_len, _]: [usize; 3], kernels: bool) -> u64 {
         let logits = (self.num_logits(batch) * self.stack.tgt_vocab_size) as u64 * if kernels { 1 } else { 3 };
-        self.stack.activations([rows, self.len(src_len), 0], kernels) + logits
+        let layers = match &self.recurrent {
+            Some(layers) => layers.activations([rows, src_len, 0], kernels),
+            None => self.stack.activations([rows, self.len(src_len), 0], kernels),
+        };
+        layers + logits
     }
 }

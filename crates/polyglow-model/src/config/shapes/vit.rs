@@ -14,10 +14,8 @@ pub struct VitShape {
     pub stack: TransformerShape,
     /// Pools the states into one.
     pub pooling: Pooling,
-    /// What the images are.
-    pub image: ImageShape,
-    /// Height and width of a patch, in pixels.
-    pub patch_size: usize,
+    /// How images are cut.
+    pub patches: PatchShape,
 }
 
 /// The size of all images.
@@ -38,12 +36,48 @@ impl ImageShape {
     }
 }
 
+/// How images are cut into patches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PatchShape {
+    /// What the images are.
+    pub image: ImageShape,
+    /// Height and width of a patch, in pixels.
+    pub patch_size: usize,
+}
+
+impl PatchShape {
+    /// Patches in a column and in a row.
+    pub fn grid(&self) -> [usize; 2] {
+        [self.image.height / self.patch_size, self.image.width / self.patch_size]
+    }
+
+    /// Patches of an image.
+    pub fn num_patches(&self) -> usize {
+        self.grid().iter().product()
+    }
+
+    /// Values in a patch: its pixels times their channels.
+    pub fn patch_len(&self) -> usize {
+        self.patch_size * self.patch_size * self.image.channels
+    }
+
+    /// Operations for the vectors of all patches of an image.
+    pub(super) fn forward_flops(&self, d_model: usize) -> f64 {
+        2.0 * (self.image.num_bytes() * d_model) as f64
+    }
+
+    /// Numbers that are kept of an image: the pixels as ids, as numbers and as patches.
+    pub(super) fn activations(&self) -> u64 {
+        3 * self.image.num_bytes() as u64
+    }
+}
+
 impl ModelConfig {
-    /// The complete shape of a Vision Transformer; products are f32.
+    /// How images are cut.
     ///
     /// # Errors
-    /// As [`Self::transformer`]; patches that do not divide the images.
-    pub fn vit(&self, vocabulary: Vocabulary) -> Result<VitShape, ModelError> {
+    /// [`ModelError::Config`] for patches that do not divide the images.
+    pub fn patches(&self, vocabulary: Vocabulary) -> Result<PatchShape, ModelError> {
         let patch_size = self.patch_size.unwrap_or(PATCH_SIZE);
         let image = vocabulary.image.unwrap_or(ImageShape { height: patch_size, width: patch_size, channels: 3 });
         let divides = |side: usize| patch_size > 0 && side.is_multiple_of(patch_size);
@@ -52,35 +86,36 @@ impl ModelConfig {
                 format!("must divide the height and the width of the images, {} x {}", image.height, image.width);
             return Err(ModelError::config("model.patch_size", patch_size, reason));
         }
-        let stack = self.stack(vocabulary)?;
-        Ok(VitShape { stack, pooling: self.pooling.unwrap_or_default(), image, patch_size })
+        Ok(PatchShape { image, patch_size })
+    }
+
+    /// The complete shape of a Vision Transformer; products are f32.
+    ///
+    /// # Errors
+    /// As [`Self::transformer`] and [`Self::patches`].
+    pub fn vit(&self, vocabulary: Vocabulary) -> Result<VitShape, ModelError> {
+        let patches = self.patches(vocabulary)?;
+        if self.pooling == Some(Pooling::Last) {
+            let reason = "belongs to recurrent layers; patches have no last one";
+            return Err(ModelError::config("model.pooling", "last", reason));
+        }
+        Ok(VitShape { stack: self.stack(vocabulary)?, pooling: self.pooling.unwrap_or_default(), patches })
     }
 }
 
 impl VitShape {
-    /// Patches in a column and in a row.
-    pub fn grid(&self) -> [usize; 2] {
-        [self.image.height / self.patch_size, self.image.width / self.patch_size]
-    }
-
-    /// Values in a patch: its pixels times their channels.
-    pub fn patch_len(&self) -> usize {
-        self.patch_size * self.patch_size * self.image.channels
-    }
-
     /// Sequence length of an image: its patches, and the class position if there is one.
     fn len(&self) -> usize {
-        let [rows, columns] = self.grid();
-        rows * columns + usize::from(self.pooling == Pooling::Class)
+        self.patches.num_patches() + usize::from(self.pooling == Pooling::Class)
     }
 
     pub(crate) fn forward_flops(&self, [rows, ..]: [usize; 3]) -> f64 {
-        let ends = self.image.num_bytes() + self.stack.tgt_vocab_size;
-        self.stack.forward_flops([rows, self.len(), 0]) + 2.0 * (rows * self.stack.d_model * ends) as f64
+        let Self { stack, patches, .. } = self;
+        let head = 2.0 * (stack.d_model * stack.tgt_vocab_size) as f64;
+        stack.forward_flops([rows, self.len(), 0]) + rows as f64 * (patches.forward_flops(stack.d_model) + head)
     }
 
-    /// With the pixels as ids, as numbers and as patches.
     pub(crate) fn activations(&self, [rows, ..]: [usize; 3], kernels: bool) -> u64 {
-        self.stack.activations([rows, self.len(), 0], kernels) + 3 * (rows * self.image.num_bytes()) as u64
+        self.stack.activations([rows, self.len(), 0], kernels) + rows as u64 * self.patches.activations()
     }
 }

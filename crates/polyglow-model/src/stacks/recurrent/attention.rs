@@ -53,9 +53,9 @@ impl SourceAttention {
         let (mut query, mut key, mut mixed) = (None, None, None);
         match score {
             Score::None => return None,
-            Score::Luong => {}
-            Score::LuongGeneral => key = Some(Linear::without_bias(d_model, d_model, init)),
-            Score::Bahdanau => {
+            Score::Dot => {}
+            Score::General => key = Some(Linear::without_bias(d_model, d_model, init)),
+            Score::Additive => {
                 query = Some(Linear::without_bias(d_model, d_model, init));
                 key = Some(Linear::new(d_model, d_model, init));
                 mixed = Some(init.xavier([d_model, 1], 1));

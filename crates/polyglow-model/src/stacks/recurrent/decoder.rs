@@ -1,4 +1,5 @@
-//! Writes the target position by position, with attention and input feeding (Luong et al., 2015, sections 3 and 3.3).
+//! Writes the target position by position, with attention and input feeding (Luong et al., 2015, sections 3 and 3.3), or with
+//! attention before each step (Bahdanau et al., 2015, section 3.1 and appendix A.2.2).
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -7,6 +8,7 @@ use polyglow_kernels::tanh;
 use super::attention::{Source, SourceAttention};
 use super::{Cell, Direction, Recurrent, State, unstack};
 use crate::config::RnnShape;
+use crate::config::recurrent::Attend;
 use crate::dropout::Dropout;
 use crate::linear::Linear;
 use crate::parameter::init::ParamInit;
@@ -15,19 +17,21 @@ use crate::parameter::init::ParamInit;
 #[derive(Module, Debug)]
 pub struct RecurrentDecoder {
     /// From the encoder's last state to the first states of all layers, `[d_model, layers * d_model]`, twice as wide
-    /// with LSTMs.
+    /// with LSTMs; a memory that is wider than the output begins empty.
     pub bridge: Linear,
     /// From the lowest upwards.
     pub layers: Vec<Recurrent>,
-    /// Projects the previous output for the lowest layer, if input feeding is on.
+    /// Projects the previous output for the lowest layer, if input feeding is on; or the context, if attention is before the
+    /// step.
     pub feed: Option<Linear>,
     /// Attention to the source; `None` if the encoder's last state is all that the decoder sees.
     pub attention: Option<SourceAttention>,
-    /// Mixes the highest state with the context from attention, `[2 * d_model, d_model]`.
+    /// Mixes the highest state with the context from attention, `[2 * d_model, d_model]`; with attention before the step, state,
+    /// token and context, `[3 * d_model, 2 * d_model]`.
     pub combine: Option<Linear>,
     dropout: Dropout,
     #[module(skip)]
-    cell: Cell,
+    attend: Attend,
 }
 
 /// A callback for attention weights, `[batch, len, src_len]`.
@@ -43,6 +47,11 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// The state of the highest layer, `[batch, d_model]`.
+    fn top(&self) -> Tensor<2> {
+        self.states.last().expect("a decoder has at least one layer").hidden()
+    }
+
     /// Keeps these rows, in this order.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
         self.states.iter_mut().for_each(|state| *state = state.select(rows));
@@ -50,22 +59,43 @@ impl Progress {
     }
 }
 
+/// The rows of a sentence look at its source together, as if they were positions of one sequence.
+///
+/// # Shapes
+/// - `rows`: `[rows, d_model]`; output: `[sentences, rows / sentences, d_model]`
+fn of_sentences(rows: Tensor<2>, source: Option<&Source>) -> Tensor<3> {
+    let [count, d_model] = rows.dims();
+    let sentences = source.map_or(count, |source| source.keys.dims()[0]);
+    rows.reshape([sentences, count / sentences, d_model])
+}
+
+/// The larger of each two neighbors (Goodfellow et al., 2013, "Maxout networks").
+///
+/// # Shapes
+/// - `values`: `[rows, 2 * d_model]`; output: `[rows, d_model]`
+fn larger_of_pairs(values: Tensor<2>) -> Tensor<2> {
+    let [rows, width] = values.dims();
+    values.reshape([rows, width / 2, 2]).max_dim(2).squeeze_dim(2)
+}
+
 impl RecurrentDecoder {
     /// The configured number of layers.
     pub fn new(shape: &RnnShape, init: &mut ParamInit) -> Self {
         let RnnShape { d_model, cell, num_decoder_layers, .. } = *shape;
-        let states = cell.kernel().states();
+        let states = shape.bridged_states();
         let bridge = Linear::fused(d_model, d_model, num_decoder_layers * states, init);
-        let layers = (0..num_decoder_layers).map(|_| Recurrent::new(cell, d_model, d_model, init)).collect();
+        let layers = (0..num_decoder_layers).map(|_| shape.layer(d_model, init)).collect();
         let attention = SourceAttention::new(shape.attention, d_model, init);
-        let feeds = attention.is_some() && shape.input_feeding;
+        let before = shape.attend == Attend::Before;
+        let feeds = attention.is_some() && (shape.input_feeding || before);
         let feed = feeds.then(|| {
-            let mut feed = Linear::fused(d_model, d_model, cell.gates(), init);
+            let mut feed = Linear::fused(d_model, shape.cell_size, cell.gates(), init);
             feed.bias = None;
             feed
         });
-        let combine = attention.is_some().then(|| Linear::new(2 * d_model, d_model, init));
-        Self { bridge, layers, feed, attention, combine, dropout: Dropout::new(shape.dropout), cell }
+        let [inputs, outputs] = if before { [3, 2] } else { [2, 1] };
+        let combine = attention.is_some().then(|| Linear::new(inputs * d_model, outputs * d_model, init));
+        Self { bridge, layers, feed, attention, combine, dropout: Dropout::new(shape.dropout), attend: shape.attend }
     }
 
     /// The state before the first position.
@@ -77,11 +107,13 @@ impl RecurrentDecoder {
         let [_, d_model] = summary.dims();
         let part = |number: usize| bridged.clone().narrow(1, number * d_model, d_model);
         let count = self.layers.len();
-        let state = |layer: usize| match self.cell {
-            Cell::Tanh | Cell::Gru => State { numbers: part(layer), width: d_model },
-            Cell::Lstm => State { numbers: Tensor::cat(vec![part(layer), part(count + layer)], 1), width: d_model },
+        let state = |layer: usize| match self.layers[layer].cell {
+            Cell::Lstm if self.layers[layer].projection.is_none() => {
+                State { numbers: Tensor::cat(vec![part(layer), part(count + layer)], 1), width: d_model }
+            }
+            _ => self.layers[layer].begin_from(part(layer)),
         };
-        let fed = self.feed.is_some().then(|| summary.zeros_like());
+        let fed = (self.feed.is_some() && self.attend == Attend::After).then(|| summary.zeros_like());
         Progress { states: (0..count).map(state).collect(), fed }
     }
 
@@ -99,10 +131,11 @@ impl RecurrentDecoder {
         let mut progress = self.start(summary);
         let output = if self.feed.is_some() {
             let (mut outputs, mut maps) = (Vec::new(), Vec::new());
-            for projected in unstack(self.layers[0].input.forward(input)) {
+            let projected = unstack(self.layers[0].input.forward(input.clone()));
+            for (embedded, projected) in unstack(input).into_iter().zip(projected) {
                 let mut keep = |weights| maps.push(weights);
                 let keep: Watch<'_> = if watch.is_some() { Some(&mut keep) } else { None };
-                outputs.push(self.step(projected, &mut progress, source, keep));
+                outputs.push(self.step(embedded, projected, &mut progress, source, keep));
             }
             if let Some(watch) = watch {
                 watch(Tensor::cat(maps, 1));
@@ -124,20 +157,25 @@ impl RecurrentDecoder {
     /// # Shapes
     /// - `input`: `[batch, d_model]`, embedded; output: as `input`
     pub fn advance(&self, input: Tensor<2>, progress: &mut Progress, source: Option<&Source>) -> Tensor<2> {
-        let projected = self.layers[0].input.rows(input);
-        self.step(projected, progress, source, None)
+        let projected = self.layers[0].input.rows(input.clone());
+        self.step(input, projected, progress, source, None)
     }
 
     /// # Shapes
-    /// - `projected`: `[batch, gates * d_model]`; output: `[batch, d_model]`
+    /// - `embedded`: `[batch, d_model]`; `projected`: `[batch, gates * d_model]`, of the same; output: `[batch, d_model]`
     fn step(
         &self,
+        embedded: Tensor<2>,
         mut projected: Tensor<2>,
         progress: &mut Progress,
         source: Option<&Source>,
-        watch: Watch<'_>,
+        mut watch: Watch<'_>,
     ) -> Tensor<2> {
-        if let (Some(feed), Some(fed)) = (&self.feed, &progress.fed) {
+        let context = match self.attend {
+            Attend::Before => self.context(progress.top(), source, watch.take()),
+            Attend::After => None,
+        };
+        if let (Some(feed), Some(fed)) = (&self.feed, context.as_ref().or(progress.fed.as_ref())) {
             projected = projected + feed.rows(fed.clone());
         }
         for (number, (layer, state)) in self.layers.iter().zip(&mut progress.states).enumerate() {
@@ -146,14 +184,28 @@ impl RecurrentDecoder {
                 projected = above.input.rows(self.dropout.forward(state.hidden()));
             }
         }
-        let top = progress.states.last().expect("a decoder has at least one layer").hidden();
-        // The rows of a sentence look at its source together, as if they were positions of one sequence.
+        let top = progress.top();
+        if let (Some(combine), Some(context)) = (&self.combine, context) {
+            return larger_of_pairs(combine.rows(Tensor::cat(vec![top, embedded, context], 1)));
+        }
         let [rows, d_model] = top.dims();
-        let sentences = source.map_or(rows, |source| source.keys.dims()[0]);
-        let states = top.reshape([sentences, rows / sentences, d_model]);
-        let output = self.look(states, source, watch).reshape([rows, d_model]);
+        let output = self.look(of_sentences(top, source), source, watch).reshape([rows, d_model]);
         progress.fed = progress.fed.is_some().then(|| output.clone());
         output
+    }
+
+    /// What each row reads from the source.
+    ///
+    /// # Shapes
+    /// - `states`: `[rows, d_model]`; output: as `states`
+    fn context(&self, states: Tensor<2>, source: Option<&Source>, watch: Watch<'_>) -> Option<Tensor<2>> {
+        let (attention, source) = (self.attention.as_ref()?, source?);
+        let shape = states.dims();
+        let (found, weights) = attention.forward(of_sentences(states, Some(source)), source);
+        if let Some(watch) = watch {
+            watch(weights);
+        }
+        Some(found.reshape(shape))
     }
 
     /// `tanh(W [state; context])`, or the state itself without attention.

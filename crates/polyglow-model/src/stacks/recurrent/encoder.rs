@@ -30,8 +30,8 @@ impl RecurrentEncoder {
     pub fn new(shape: &RnnShape, init: &mut ParamInit) -> Self {
         let half = shape.d_model / 2;
         let layer = |init: &mut ParamInit| BidirectionalLayer {
-            forward: Recurrent::new(shape.cell, shape.d_model, half, init),
-            backward: Recurrent::new(shape.cell, shape.d_model, half, init),
+            forward: shape.layer(half, init),
+            backward: shape.layer(half, init),
         };
         let layers = (0..shape.num_encoder_layers).map(|_| layer(init)).collect();
         Self { layers, dropout: Dropout::new(shape.dropout) }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use polyglow_model::{
-    Activation, ImageShape, LmShape, Norm, Pooling, Position, TieEmbeddings, TransformerShape, VitShape,
+    Activation, ImageShape, LmShape, Norm, PatchShape, Pooling, Position, TieEmbeddings, TransformerShape, VitShape,
 };
 use serde_json::{Value, json};
 
@@ -122,7 +122,7 @@ pub(super) fn generation(model: &Portable) -> Value {
 /// # Errors
 /// Their class is another model (exit code 2); a parameter is missing.
 pub(super) fn vit(model: &Portable, shape: &VitShape) -> Result<(Arrays, Value, Value)> {
-    let VitShape { stack, pooling, image: ImageShape { height, width, channels }, .. } = shape;
+    let VitShape { stack, pooling, patches: PatchShape { image: ImageShape { height, width, channels }, .. } } = shape;
     check(stack, "ViT")?;
     if *pooling != Pooling::Class {
         return Err(refused("ViT", "it takes the mean over all patches (`pooling = \"mean\"`)"));
@@ -171,7 +171,8 @@ pub(super) fn vit(model: &Portable, shape: &VitShape) -> Result<(Arrays, Value, 
 }
 
 fn vit_config(shape: &VitShape, labels: &[String]) -> Value {
-    let VitShape { stack, image: ImageShape { height, width, channels }, patch_size, .. } = shape;
+    let VitShape { stack, patches, .. } = shape;
+    let PatchShape { image: ImageShape { height, width, channels }, patch_size } = patches;
     let names = || (0u32..).zip(labels);
     let id2label: BTreeMap<u32, &String> = names().collect();
     let label2id: BTreeMap<&String, u32> = names().map(|(id, name)| (name, id)).collect();
@@ -199,9 +200,9 @@ fn vit_config(shape: &VitShape, labels: &[String]) -> Value {
 
 /// Patches, positions and the class vector, before which there is no position.
 fn embeddings(ours: &Arrays, theirs: &mut Arrays, shape: &VitShape) -> Result<()> {
-    let ([rows, columns], d_model) = (shape.grid(), shape.stack.d_model);
-    let (channels, size) = (shape.image.channels, shape.patch_size);
-    let (by_row, by_column) = (ours.get("row_position.weight")?, ours.get("column_position.weight")?);
+    let ([rows, columns], d_model) = (shape.patches.grid(), shape.stack.d_model);
+    let (channels, size) = (shape.patches.image.channels, shape.patches.patch_size);
+    let (by_row, by_column) = (ours.get("patches.row_position.weight")?, ours.get("patches.column_position.weight")?);
     let mut positions = vec![0.0; d_model];
     for row in 0..rows {
         for column in 0..columns {
@@ -216,10 +217,10 @@ fn embeddings(ours: &Arrays, theirs: &mut Arrays, shape: &VitShape) -> Result<()
     // Ours are pixel by pixel, and theirs channel by channel.
     let order: Vec<usize> =
         (0..channels).flat_map(|channel| (0..size * size).map(move |pixel| pixel * channels + channel)).collect();
-    let patch = ours.get("patch.weight")?.transposed().columns(&order);
+    let patch = ours.get("patches.projection.weight")?.transposed().columns(&order);
     let patch = Array { shape: vec![d_model, channels, size, size], values: patch.values };
     theirs.put("vit.embeddings.patch_embeddings.projection.weight", patch);
-    theirs.put("vit.embeddings.patch_embeddings.projection.bias", ours.get("patch.bias")?.clone());
+    theirs.put("vit.embeddings.patch_embeddings.projection.bias", ours.get("patches.projection.bias")?.clone());
     Ok(())
 }
 

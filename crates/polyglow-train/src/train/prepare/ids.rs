@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use polyglow_data::corpus::CaptionImages;
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
@@ -88,13 +89,24 @@ pub(super) fn encode(
     }
     let (path, filter) = (run.cache_path("train"), Filter::new(&plan.config.data, plan.content));
     let mut progress = |stage, count| tell(observer, stage, count);
-    let (cache, report) = IdCache::open_or_build(&path, &text.train, tokenizers, filter.as_ref(), &mut progress)?;
+    // Names of images are no text.
+    let is_captions = kind == TaskKind::Captions;
+    let corpus = if is_captions { &text.train.clone().target_side() } else { &text.train };
+    let (cache, report) = IdCache::open_or_build(&path, corpus, tokenizers, filter.as_ref(), &mut progress)?;
     observer.idle();
     tracing::info!("training text: {report}");
     if kind.is_classification() && report.tgt.unknown > 0 {
         return Err(unknown_labels());
     }
-    Ok(TrainingData::Text(Arc::new(cache)))
+    let cache = Arc::new(cache);
+    if is_captions {
+        observer.activity("reading images");
+        let images = Arc::new(CaptionImages::read(&text.train, &cache, plan.config.data.images())?);
+        observer.idle();
+        tracing::info!("training images: {}", images.len());
+        return Ok(TrainingData::Captions { cache, images });
+    }
+    Ok(TrainingData::Text(cache))
 }
 
 fn tell(observer: &mut dyn Observer, stage: Stage, count: u64) {

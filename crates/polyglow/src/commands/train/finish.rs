@@ -45,7 +45,7 @@ fn test(
     let (task, test_names) = (runner.kind(), config.data.test_names());
     if !test_names.is_empty() {
         let path = path.display();
-        let how = if task == Task::Translation { format!(", with beam {beam_size}") } else { String::new() };
+        let how = if task.has_references() { format!(", with beam {beam_size}") } else { String::new() };
         writeln!(out, "testing `{path}`, of step {step}{how}")?;
     }
     let mut records = Records::open(run, u64::MAX, config.train.tensorboard)?;
@@ -84,7 +84,7 @@ fn write_next(out: &mut impl Write, run: &RunDirectory, config: &Config, task: T
     let command = command.replace("{run}", &root.to_string());
     let note = if note.is_empty() { String::new() } else { format!("      {note}") };
     writeln!(out, "\nnext:\n  {program} {command}{note}")?;
-    let wider = if task == Task::Translation { " --beam-size 8" } else { "" };
+    let wider = if task.has_references() { " --beam-size 8" } else { "" };
     match config.data.test_names().first() {
         Some(&"test") => writeln!(out, "  {program} evaluate {root}{wider}")?,
         Some(name) => writeln!(out, "  {program} evaluate {root} --split {name}{wider}")?,

@@ -40,7 +40,7 @@ impl Reader {
     pub(super) fn new(name: &str, content: Content, [src, tgt]: &[String; 2]) -> Self {
         let languages = match content {
             Content::Pairs => Languages::new(src, tgt),
-            Content::Text => Languages::new("", tgt),
+            Content::Text | Content::Captions => Languages::new("", tgt),
             Content::LabeledText | Content::Images => Languages::default(),
         };
         Self { name: name.to_owned(), content, collector: Collector::new(languages), ..Self::default() }

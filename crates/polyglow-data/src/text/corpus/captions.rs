@@ -1,0 +1,276 @@
+//! Images with captions: pairs of the name of an image and a sentence, from the layouts in which such data is handed out.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde::Deserialize;
+
+use super::{Corpus, Pair, Part, Source, is_tsv, plain_or_compressed, read_image};
+use crate::config::{DataConfig, ImageConfig, Split, WeightedPath};
+use crate::error::DataError;
+use crate::id_cache::IdCache;
+use crate::image_set::ImageLimits;
+use crate::lines::Lines;
+
+/// Folders in which Flickr8k's images are, beside their captions, by its several packagers.
+const FLICKR_FOLDERS: [&str; 3] = ["Images", "Flicker8k_Dataset", "Flickr8k_Dataset"];
+/// The captions of all images of Flickr8k; a file of its splits names the images alone.
+const FLICKR_CAPTIONS: &str = "Flickr8k.token.txt";
+/// Images that are decoded at a time.
+const CHUNK: usize = 256;
+
+impl Corpus {
+    /// Reads the captions of a split, and makes sure that there is an image for each.
+    ///
+    /// # Errors
+    /// [`DataError::MissingFile`]; [`DataError::Config`] for a split that the configuration lacks; [`DataError::Captions`]
+    /// names the file and the line that cannot be read, or whose image is not there.
+    pub(super) fn open_captions(config: &DataConfig, split: Split) -> Result<Self, DataError> {
+        let key = config.key(split);
+        let parts = config.files(split)?.into_iter().map(|WeightedPath { path, weight, .. }| {
+            let missing = || DataError::MissingFile { key: key.clone(), path: path.clone() };
+            let path = plain_or_compressed(&path).ok_or_else(missing)?;
+            let pairs = read_captions(&path, config.image_folder.as_deref())?;
+            let source = Source::Embedded { name: path.display().to_string(), pairs: Arc::new(pairs) };
+            Ok(Part { source, weight, alignments: None, is_text: false })
+        });
+        Ok(Self { parts: parts.collect::<Result<_, _>>()?, ..Self::default() })
+    }
+}
+
+/// A caption, the name of its image as the file has it, and where that stands.
+struct Named {
+    line: u64,
+    image: String,
+    caption: String,
+}
+
+fn read_captions(path: &Path, folder: Option<&Path>) -> Result<Vec<Pair>, DataError> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let dir = path.parent().unwrap_or(Path::new("")).to_owned();
+    let ending = path.extension().and_then(OsStr::to_str);
+    let (captions, usual) = if is_tsv(path) {
+        (of_tsv(path)?, dir)
+    } else if ending == Some("json") {
+        (of_coco(path)?, coco_folder(&dir, &name))
+    } else if ending == Some("txt") {
+        (of_flickr(path, &dir)?, flickr_folder(&dir))
+    } else {
+        let problem =
+            "is in no layout that is known: `.tsv` (image and caption on each line), Flickr8k's `.txt`, COCO's `.json`";
+        return Err(DataError::Captions { path: path.to_owned(), line: 0, problem: problem.to_owned() });
+    };
+    if captions.is_empty() {
+        return Err(DataError::Empty { path: path.to_owned() });
+    }
+    let folder = folder.map_or(usual, Path::to_owned);
+    let (mut pairs, mut found) = (Vec::with_capacity(captions.len()), HashMap::new());
+    for Named { line, image, caption } in captions {
+        let src = if let Some(src) = found.get(&image) {
+            String::clone(src)
+        } else {
+            let file = folder.join(&image);
+            if !file.is_file() {
+                let file = file.display();
+                let problem = format!("there is no image `{file}`; `data.image_folder` may name another folder");
+                return Err(DataError::Captions { path: path.to_owned(), line, problem });
+            }
+            let src = file.display().to_string();
+            found.insert(image, src.clone());
+            src
+        };
+        pairs.push(Pair { src, tgt: caption });
+    }
+    Ok(pairs)
+}
+
+/// `image<TAB>caption` on each line.
+fn of_tsv(path: &Path) -> Result<Vec<Named>, DataError> {
+    let mut lines = Lines::open(path)?;
+    let mut captions = Vec::new();
+    while let Some(text) = lines.next().transpose()? {
+        let line = lines.line();
+        let Some((image, caption)) = text.split_once('\t').filter(|(_, caption)| !caption.contains('\t')) else {
+            return Err(DataError::Columns { path: path.to_owned(), line, found: text.split('\t').count() });
+        };
+        captions.push(Named { line, image: image.to_owned(), caption: caption.to_owned() });
+    }
+    Ok(captions)
+}
+
+/// Flickr8k's: `name.jpg#0<TAB>caption`, or `name.jpg,caption` under a heading; or names alone, whose captions are in the file
+/// of all captions beside it.
+fn of_flickr(path: &Path, dir: &Path) -> Result<Vec<Named>, DataError> {
+    let mut lines = Lines::open(path)?;
+    let (mut captions, mut names) = (Vec::new(), Vec::new());
+    while let Some(text) = lines.next().transpose()? {
+        let line = lines.line();
+        if let Some((image, caption)) = text.split_once('\t') {
+            let image = image.split_once('#').map_or(image, |(image, _)| image);
+            captions.push(Named { line, image: image.to_owned(), caption: caption.trim().to_owned() });
+        } else if let Some((image, caption)) = text.split_once(',') {
+            if line > 1 {
+                captions.push(Named { line, image: image.to_owned(), caption: unquoted(caption) });
+            }
+        } else if !text.trim().is_empty() {
+            names.push((line, text.trim().to_owned()));
+        }
+    }
+    if names.is_empty() {
+        return Ok(captions);
+    }
+    let wrong = |line, problem: String| DataError::Captions { path: path.to_owned(), line, problem };
+    let all = dir.join(FLICKR_CAPTIONS);
+    if !captions.is_empty() || !all.is_file() {
+        let problem = format!("has no caption, and there is no `{}` that could have it", all.display());
+        return Err(wrong(names[0].0, problem));
+    }
+    let mut of_image: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for Named { image, caption, .. } in of_flickr(&all, dir)? {
+        of_image.entry(image).or_default().push(caption);
+    }
+    for (line, image) in names {
+        let found =
+            of_image.get(&image).ok_or_else(|| wrong(line, format!("`{}` has no caption of it", all.display())))?;
+        captions.extend(found.iter().map(|caption| Named { line, image: image.clone(), caption: caption.clone() }));
+    }
+    Ok(captions)
+}
+
+/// A field of a table with commas, which is in quotes if it has one itself.
+fn unquoted(field: &str) -> String {
+    let inside = field.trim().strip_prefix('"').and_then(|field| field.strip_suffix('"'));
+    inside.map_or_else(|| field.trim().to_owned(), |inside| inside.replace("\"\"", "\"").trim().to_owned())
+}
+
+fn flickr_folder(dir: &Path) -> PathBuf {
+    let folders = FLICKR_FOLDERS.iter().flat_map(|name| [dir.join(name), dir.join("..").join(name)]);
+    folders.into_iter().find(|folder| folder.is_dir()).unwrap_or_else(|| dir.to_owned())
+}
+
+/// What of COCO's file of captions is read.
+#[derive(Deserialize)]
+struct Coco {
+    images: Vec<CocoImage>,
+    annotations: Vec<CocoCaption>,
+}
+
+#[derive(Deserialize)]
+struct CocoImage {
+    id: u64,
+    file_name: String,
+}
+
+#[derive(Deserialize)]
+struct CocoCaption {
+    image_id: u64,
+    caption: String,
+}
+
+fn of_coco(path: &Path) -> Result<Vec<Named>, DataError> {
+    let file = BufReader::new(File::open(path).map_err(DataError::io(path))?);
+    let wrong = |line, problem: String| DataError::Captions { path: path.to_owned(), line, problem };
+    let Coco { images, annotations } = serde_json::from_reader(file)
+        .map_err(|error| wrong(error.line() as u64, format!("is not a file of captions as COCO has them: {error}")))?;
+    let names: HashMap<u64, String> = images.into_iter().map(|image| (image.id, image.file_name)).collect();
+    // The captions of an image stand apart, and belong together here.
+    let mut of_image: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for CocoCaption { image_id, caption } in annotations {
+        of_image.entry(image_id).or_default().push(caption.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    let mut captions = Vec::new();
+    for (id, found) in of_image {
+        let image =
+            names.get(&id).ok_or_else(|| wrong(0, format!("has a caption of the image {id}, but no such image")))?;
+        captions.extend(found.into_iter().map(|caption| Named { line: 0, image: image.clone(), caption }));
+    }
+    Ok(captions)
+}
+
+/// `annotations/captions_train2017.json` has its images in `train2017/`.
+fn coco_folder(dir: &Path, name: &str) -> PathBuf {
+    let set = name.trim_end_matches(".json").trim_start_matches("captions_");
+    [dir.join("..").join(set), dir.join(set)]
+        .into_iter()
+        .find(|folder| folder.is_dir())
+        .unwrap_or_else(|| dir.to_owned())
+}
+
+/// Each different image of some pairs, in the order in which they first occur, with the places of its captions.
+pub fn in_order(pairs: &[Pair]) -> Vec<(&str, Vec<usize>)> {
+    let (mut images, mut numbers): (Vec<(&str, Vec<usize>)>, _) = (Vec::new(), HashMap::new());
+    for (place, Pair { src, .. }) in pairs.iter().enumerate() {
+        let number = *numbers.entry(src.as_str()).or_insert(images.len());
+        if number == images.len() {
+            images.push((src, Vec::new()));
+        }
+        images[number].1.push(place);
+    }
+    images
+}
+
+/// The images of captions, in memory.
+#[derive(Debug)]
+pub struct CaptionImages {
+    /// `[images, height * width * channels]` row by row.
+    pixels: Vec<u8>,
+    num_bytes: usize,
+    /// The image of each example.
+    of_examples: Vec<u32>,
+}
+
+impl CaptionImages {
+    /// Reads the images of the captions that are in `cache`, which is of the target side of `corpus`.
+    ///
+    /// # Errors
+    /// [`DataError::Image`] and [`DataError::Io`] for a file that is no image; [`DataError::Captions`] if they do not fit into
+    /// the memory that images may take.
+    pub fn read(corpus: &Corpus, cache: &IdCache, config: ImageConfig) -> Result<Self, DataError> {
+        let lines = cache.lines()?;
+        let (mut names, mut numbers) = (Vec::new(), HashMap::new());
+        let mut of_examples = Vec::with_capacity(cache.len());
+        for (part, (range, _)) in corpus.parts().iter().zip(cache.parts()) {
+            let pairs: Vec<Pair> = part.pairs()?.collect::<Result<_, _>>()?;
+            for &line in &lines[range.start as usize..range.end as usize] {
+                let name = &pairs[line as usize - 1].src;
+                let number = *numbers.entry(name.clone()).or_insert(names.len() as u32);
+                if number as usize == names.len() {
+                    names.push(name.clone());
+                }
+                of_examples.push(number);
+            }
+        }
+        let (num_bytes, most) = (config.shape().iter().product::<usize>(), ImageLimits::default().max_bytes);
+        if names.len().saturating_mul(num_bytes) > most {
+            let problem = format!("{} images of {num_bytes} bytes do not fit into {most} bytes", names.len());
+            return Err(DataError::Captions { path: PathBuf::from(&names[0]), line: 0, problem });
+        }
+        let mut pixels = Vec::with_capacity(names.len() * num_bytes);
+        for chunk in names.chunks(CHUNK) {
+            let images = chunk.par_iter().map(|name| read_image(Path::new(name), config));
+            pixels.extend(images.collect::<Result<Vec<_>, _>>()?.concat());
+        }
+        Ok(Self { pixels, num_bytes, of_examples })
+    }
+
+    /// Number of different images.
+    pub fn len(&self) -> usize {
+        self.pixels.len() / self.num_bytes
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pixels.is_empty()
+    }
+
+    /// The bytes of the image of an example.
+    pub(crate) fn of_example(&self, example: u32) -> &[u8] {
+        let number = self.of_examples[example as usize] as usize;
+        &self.pixels[number * self.num_bytes..][..self.num_bytes]
+    }
+}

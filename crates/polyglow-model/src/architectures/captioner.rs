@@ -1,0 +1,224 @@
+//! The captioner: an encoder of images, and a decoder that says what it sees (Xu et al., 2015, "Show, attend and tell").
+
+use burn::module::Module;
+use burn::tensor::{Bool, Device, Int, Tensor, s};
+
+use super::RnnCache;
+use crate::architecture::{Generate, Inspect, Predict};
+use crate::attention::{AttentionKind, AttentionMaps, Watch, reborrow};
+use crate::cache::DecoderCache;
+use crate::config::{CaptionerShape, TieEmbeddings};
+use crate::decoder::{Decoder, DecoderInput};
+use crate::dropout::Dropout;
+use crate::embedding::Embedding;
+use crate::encoder::Encoder;
+use crate::inputs::Pair;
+use crate::linear::Linear;
+use crate::loss::prediction::{Prediction, Projection};
+use crate::mask::{causal_padding_mask, no_mask};
+use crate::parameter::init::ParamInit;
+use crate::patches::Patches;
+use crate::position::{PositionEmbedding, Rotation};
+use crate::recurrent::decoder::RecurrentDecoder;
+use crate::side::Side;
+
+/// Initial standard deviation of positions, about that of what patches show: captions say where something is.
+const STD: f64 = 0.5;
+
+/// Reads an image as a Vision Transformer does, and writes a text that attends to its patches.
+#[derive(Module, Debug)]
+pub struct Captioner {
+    /// From an image to vectors of its patches.
+    pub patches: Patches,
+    /// Lets patches look at each other.
+    pub encoder: Encoder,
+    /// Vectors of the tokens; the output projection too, when it is tied.
+    pub tgt_embedding: Embedding,
+    /// The output projection, unless it is tied.
+    pub output: Option<Linear>,
+    /// Positions of the text; nothing with a recurrent decoder.
+    pub tgt_position: PositionEmbedding,
+    /// Writes the text.
+    pub decoder: Writer,
+    dropout: Dropout,
+    #[module(skip)]
+    shape: CaptionerShape,
+}
+
+/// Either kind of decoder.
+#[derive(Module, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a model has one")]
+pub enum Writer {
+    /// All positions at once, in training.
+    Transformer(Decoder),
+    /// One position after the other.
+    Rnn(RecurrentDecoder),
+}
+
+/// What a [`Captioner`] keeps between positions.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one for each member of an ensemble")]
+pub enum CaptionCache {
+    /// Keys and values.
+    Transformer(DecoderCache),
+    /// States.
+    Rnn(RnnCache),
+}
+
+/// The encoder's output for a batch of images.
+struct Memory {
+    /// `[batch, patches, d_model]`.
+    states: Tensor<3>,
+    /// `[batch, 1, 1, patches]`; images have no padding.
+    mask: Tensor<4, Bool>,
+}
+
+impl Captioner {
+    /// A model with initial values of one kind.
+    pub(crate) fn build(shape: &CaptionerShape, init: ParamInit) -> Self {
+        let CaptionerShape { stack, recurrent, patches } = shape;
+        let init = &mut init.with_precision(stack.precision);
+        let (d_model, vocab_size) = (stack.d_model, stack.tgt_vocab_size);
+        Self {
+            patches: Patches::new(*patches, d_model, STD, init),
+            encoder: Encoder::new(stack, stack.num_encoder_layers, init),
+            tgt_embedding: Embedding::new(vocab_size, d_model, init),
+            output: (stack.tie_embeddings == TieEmbeddings::None)
+                .then(|| Linear::without_bias(d_model, vocab_size, init)),
+            tgt_position: match recurrent {
+                None => PositionEmbedding::new(stack, init),
+                Some(_) => PositionEmbedding::None(d_model),
+            },
+            decoder: match recurrent {
+                None => Writer::Transformer(Decoder::new(stack, init)),
+                Some(shape) => Writer::Rnn(RecurrentDecoder::new(shape, init)),
+            },
+            dropout: Dropout::new(stack.dropout),
+            shape: shape.clone(),
+        }
+    }
+
+    /// The shape it was built with.
+    pub fn shape(&self) -> &CaptionerShape {
+        &self.shape
+    }
+
+    /// # Shapes
+    /// - `src`: `[batch, src_len]`, the bytes of images; what stands behind them is not read
+    fn encode(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
+        let pixels = src.slice(s![.., 0..self.shape.patches.image.num_bytes()]);
+        let embedded = self.dropout.forward(self.patches.forward(pixels));
+        let [batch, len, _] = embedded.dims();
+        let mask = no_mask(batch, len, &embedded.device());
+        Memory { states: self.encoder.forward(embedded, &mask, None, watch), mask }
+    }
+
+    fn predict_watched(&self, Pair { src, tgt_in }: Pair, mut watch: Watch<'_>) -> Prediction<'_> {
+        let memory = self.encode(src, reborrow(&mut watch));
+        let embedded = self.embed(tgt_in.clone(), 0);
+        let hidden = match &self.decoder {
+            Writer::Transformer(decoder) => {
+                let stack = &self.shape.stack;
+                let rotation = Rotation::new(stack, 0, tgt_in.dims()[1], &tgt_in.device());
+                let input = DecoderInput {
+                    memory: &memory.states,
+                    src_pad_mask: &memory.mask,
+                    causal_mask: &causal_padding_mask(&tgt_in, stack.tgt_pad_id),
+                    rotation: rotation.as_ref(),
+                };
+                decoder.forward(embedded, &input, watch)
+            }
+            Writer::Rnn(decoder) => {
+                let source = decoder.attention.as_ref().map(|attention| attention.read(&memory.states, &memory.mask));
+                let mut show = |weights: Tensor<3>| {
+                    if let Some(watch) = reborrow(&mut watch) {
+                        watch(AttentionKind::Cross, weights.unsqueeze_dim(1));
+                    }
+                };
+                decoder.forward(embedded, &memory.mean(), source.as_ref(), Some(&mut show))
+            }
+        };
+        self.projection().of(hidden.flatten(0, 1))
+    }
+
+    /// # Shapes
+    /// - `ids`: `[rows, len]`, from the position `start` on; output: `[rows, len, d_model]`
+    fn embed(&self, ids: Tensor<2, Int>, start: usize) -> Tensor<3> {
+        self.dropout.forward(self.tgt_position.add(self.tgt_embedding.forward(ids), start))
+    }
+
+    fn projection(&self) -> Projection<'_> {
+        Projection::new(self.output.as_ref(), &self.tgt_embedding)
+    }
+}
+
+impl Memory {
+    /// What a recurrent decoder begins with (Xu et al., section 3.1.2), `[batch, d_model]`.
+    fn mean(&self) -> Tensor<2> {
+        self.states.clone().mean_dim(1).squeeze_dim(1)
+    }
+}
+
+impl Predict<Pair> for Captioner {
+    fn predict(&self, pair: Pair) -> Prediction<'_> {
+        self.predict_watched(pair, None)
+    }
+}
+
+impl Generate for Captioner {
+    type Cache = CaptionCache;
+
+    fn start(&self, src: Tensor<2, Int>) -> CaptionCache {
+        let memory = self.encode(src, None);
+        match &self.decoder {
+            Writer::Transformer(decoder) => CaptionCache::Transformer(decoder.start(&memory.states, &memory.mask)),
+            Writer::Rnn(decoder) => {
+                let source = decoder.attention.as_ref().map(|attention| attention.read(&memory.states, &memory.mask));
+                CaptionCache::Rnn(RnnCache::new(decoder, source, &memory.mean()))
+            }
+        }
+    }
+
+    fn advance(&self, ids: Tensor<2, Int>, cache: &mut CaptionCache) -> Tensor<2> {
+        let hidden = match (&self.decoder, cache) {
+            (Writer::Transformer(decoder), CaptionCache::Transformer(cache)) => {
+                let rotation = Rotation::new(&self.shape.stack, cache.len, 1, &ids.device());
+                decoder.advance(self.embed(ids, cache.len), rotation.as_ref(), cache).flatten(0, 1)
+            }
+            (Writer::Rnn(decoder), CaptionCache::Rnn(cache)) => cache.advance(decoder, self.embed(ids, 0)),
+            _ => panic!("a captioner goes on from its own cache"),
+        };
+        self.projection().of(hidden).logits()
+    }
+
+    fn select(cache: &mut CaptionCache, rows: &[usize], device: &Device) {
+        match cache {
+            CaptionCache::Transformer(cache) => cache.select(rows),
+            CaptionCache::Rnn(cache) => cache.select(rows, device),
+        }
+    }
+}
+
+impl Inspect for Captioner {
+    type Inputs = Pair;
+
+    fn attention(&self, pair: Pair) -> AttentionMaps {
+        let mut maps = AttentionMaps::default();
+        let mut watch = |kind, weights| match kind {
+            AttentionKind::Encoder => maps.encoder.push(weights),
+            AttentionKind::Decoder => maps.decoder.push(weights),
+            AttentionKind::Cross => maps.cross.push(weights),
+        };
+        self.predict_watched(pair, Some(&mut watch));
+        maps
+    }
+
+    fn cross_attention(&self, pair: Pair) -> Vec<Tensor<3>> {
+        let maps = self.attention(pair);
+        maps.cross.into_iter().map(|weights| weights.mean_dim(1).squeeze_dim(1)).collect()
+    }
+
+    fn embedding(&self, side: Side) -> Option<&Embedding> {
+        (side == Side::Tgt).then_some(&self.tgt_embedding)
+    }
+}

@@ -1,0 +1,106 @@
+//! `polyglow caption`: sentences about images.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use polyglow_model::Task;
+use polyglow_train::predict::translate::{Request, Translated};
+use polyglow_train::run::runner;
+use serde::Serialize;
+
+use super::counts;
+use super::model::ModelArgs;
+use super::uses::check_task;
+use crate::failure::{usage, with_hint};
+
+/// Images that are read, then described together.
+const PORTION: usize = 256;
+
+/// What `polyglow caption` is asked to do.
+#[derive(Args)]
+pub(crate) struct CaptionArgs {
+    #[command(flatten)]
+    model: ModelArgs,
+    /// Images, PNG or JPEG; or pictures of the embedded corpus, as `captioned-shapes:test:17`
+    #[arg(required = true, value_name = "IMAGE")]
+    images: Vec<PathBuf>,
+    /// Captions per image, at most the beam size
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
+    n_best: usize,
+    /// What every caption begins with
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    prefix: String,
+    /// A phrase that every caption contains; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    constraint: Vec<String>,
+    /// `text`: caption and image, separated by a tab; `jsonl`: one JSON object per image
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+/// How captions are written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Jsonl,
+}
+
+/// A line of JSON.
+#[derive(Serialize)]
+struct Record<'a> {
+    image: &'a str,
+    captions: Vec<CaptionRecord<'a>>,
+}
+
+#[derive(Serialize)]
+struct CaptionRecord<'a> {
+    text: &'a str,
+    log_prob: f32,
+    score: f32,
+}
+
+/// Prints what a model says about each image, in their order.
+///
+/// # Errors
+/// There is no such run, checkpoint or device; the model does not describe images (exit code 2); an image cannot be read.
+pub(crate) fn run(args: &CaptionArgs) -> anyhow::Result<()> {
+    let plan = args.model.open_drawing(args.n_best)?;
+    let beam_size = plan.config.search.beam_size;
+    if args.n_best > beam_size {
+        let error = usage(anyhow::anyhow!("`--n-best {}` is more than the beam size, {beam_size}", args.n_best));
+        return Err(with_hint(error, format!("add `--beam-size {}`", args.n_best)));
+    }
+    let models = args.model.load(&plan)?;
+    models.iter().try_for_each(|model| check_task(model, |task| task == Task::Captions))?;
+    let runner = runner(models, &plan)?;
+    let mut out = io::stdout().lock();
+    let mut first = 1;
+    for images in args.images.chunks(PORTION) {
+        let names: Vec<String> = images.iter().map(|image| image.display().to_string()).collect();
+        let request = |name: &String| Request {
+            text: name.clone(),
+            prefix: args.prefix.clone(),
+            constraints: args.constraint.clone(),
+        };
+        let found = runner.translate(&names.iter().map(request).collect::<Vec<_>>(), first)?;
+        first += images.len();
+        for (image, captions) in names.iter().zip(&found) {
+            write(&mut out, args.format, image, &captions[..captions.len().min(args.n_best)])?;
+        }
+    }
+    Ok(())
+}
+
+fn write(out: &mut impl Write, format: Format, image: &str, captions: &[Translated]) -> anyhow::Result<()> {
+    if format == Format::Text {
+        return Ok(captions.iter().try_for_each(|caption| writeln!(out, "{}\t{image}", caption.text))?);
+    }
+    let captions = captions.iter().map(|Translated { text, log_prob, score }| CaptionRecord {
+        text,
+        log_prob: *log_prob,
+        score: *score,
+    });
+    let record = Record { image, captions: captions.collect() };
+    Ok(writeln!(out, "{}", serde_json::to_string(&record)?)?)
+}
