@@ -1,4 +1,4 @@
-//! Any bytes as parallel text: a TSV file, two files, or two files with alignments.
+//! Any bytes as parallel text, a TSV file, two files, or two files with alignments; or as captions in each layout.
 
 #![no_main]
 
@@ -29,6 +29,17 @@ fuzz_target!(|input: &[u8]| {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
+    let captions = [("tsv", "captions.tsv"), ("txt", "captions.txt"), ("json", "captions.json")];
+    if let Some((_, name)) = captions.iter().find(|(name, _)| format!("{name} captions").as_bytes() == kind) {
+        write(name, src);
+        write("Flickr8k.token.txt", tgt);
+        // The file itself stands for an image: whether it is one is not asked yet.
+        let config = DataConfig { image_folder: Some(DIR.path().to_owned()), ..named(path(name), None) };
+        if let Ok(corpus) = Corpus::open(&config, Content::Captions, Split::Train) {
+            assert!(corpus.pairs().all(|pair| pair.is_ok()));
+        }
+        return;
+    }
     let config = match kind {
         b"tsv" => named(path("text.tsv"), None),
         b"files" => named(path("text"), None),

@@ -20,7 +20,7 @@ use crate::error::DataError;
 use crate::example::Example;
 use crate::id_cache::IdCache;
 
-pub use captions::CaptionSource;
+pub use captions::{CaptionImages, CaptionSource};
 pub use images::{ImageBatch, ImageSource};
 pub use labels::{LabelBatch, LabelSource};
 pub use lines::{LineSource, TextBatch};

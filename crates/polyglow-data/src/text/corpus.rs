@@ -16,8 +16,8 @@ mod pairs;
 mod part;
 mod text;
 
-pub use captions::{CaptionImages, in_order};
-pub use images::read_image;
+pub use captions::in_order;
+pub use images::{read_image, read_images};
 pub use pairs::Pairs;
 pub use part::{AlignmentStream, Part};
 use part::{Alignments, Source};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use polyglow_data::batching::BatchingConfig;
 use polyglow_data::config::{Content, DataConfig, ImageConfig, Split, TrainFiles};
-use polyglow_data::corpus::{CaptionImages, Corpus, Pair, in_order, read_image};
+use polyglow_data::corpus::{Corpus, Pair, in_order, read_image};
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::sources::{BatchSource, CaptionSource};
+use polyglow_data::sources::{BatchSource, CaptionImages, CaptionSource};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use polyglow_data::toy::shapes::captioned::CaptionedShapes;
 use polyglow_data::toy::shapes::{ShapeColor, ShapeKind};
@@ -86,6 +86,8 @@ fn what_is_wrong_with_captions_is_an_error_with_file_and_line() {
         ("alone.txt", "a.png\n", "line 1: has no caption"),
         ("bad.json", "{\n\"images\": 3}", "line 2"),
         ("other.json", r#"{"images": [], "annotations": [{"image_id": 7, "caption": "x"}]}"#, "image 7"),
+        ("Flickr8k.token.txt", "a.png#0 a dog\n", "line 1: has no caption of `a.png#0 a dog`"),
+        ("mixed.txt", "a.png#0\ta dog\na.png#1 a cat\n", "line 2: has no caption"),
         ("what.csv", "a.png,a dog\n", "no layout"),
     ];
     for (name, text, said) in cases {

@@ -218,7 +218,7 @@ impl Inspect for Captioner {
         maps.cross.into_iter().map(|weights| weights.mean_dim(1).squeeze_dim(1)).collect()
     }
 
-    fn embedding(&self, side: Side) -> Option<&Embedding> {
-        (side == Side::Tgt).then_some(&self.tgt_embedding)
+    fn embedding(&self, _: Side) -> Option<&Embedding> {
+        Some(&self.tgt_embedding)
     }
 }

@@ -38,7 +38,7 @@ pub enum Attend {
     #[default]
     After,
     /// Before the step, from the state that it begins with; the context is an input of the step, and the output is made of the
-    /// new state, the token before and the context (Bahdanau et al., 2015).
+    /// new state, the token before and the context (Bahdanau et al., 2015, equation 4).
     Before,
 }
 

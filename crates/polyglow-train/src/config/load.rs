@@ -91,6 +91,10 @@ impl Config {
             self.data.context_len.is_none() || task == Task::Language,
             "`data.context_len` belongs to language models, which read text of one side"
         );
+        if task == Task::Captions {
+            let ratio = self.search.min_len_ratio;
+            ensure!(ratio == 0.0, "`search.min_len_ratio = {ratio}`: images have no length in tokens; leave it out");
+        }
         if task == Task::Images {
             let (key, default) = (self.data.max_len, DataConfig::default().max_len);
             ensure!(key == default, "`data.max_len = {key}`: images have one size, `data.images.size`; leave it out");

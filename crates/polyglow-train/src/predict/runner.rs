@@ -1,8 +1,6 @@
 //! Rows through models and back: encode, sort, batch, upload, forward, read, reorder, for every command.
 
 use std::cmp::Reverse;
-#[cfg(feature = "training")]
-use std::path::Path;
 use std::sync::Arc;
 
 use burn::tensor::Device;
@@ -19,6 +17,10 @@ use crate::plan::{Plan, TaskPlan};
 /// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred times the size of what it
 /// encodes, so longer lines are cut first.
 pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
+
+/// Images whose bytes are held as ids.
+#[cfg(feature = "training")]
+const IMAGES_AT_A_TIME: usize = 512;
 
 /// Models in use, one or an ensemble, with all that they need. It owns everything, and threads can share
 /// it.
@@ -137,6 +139,16 @@ impl<M> Runner<M> {
         matches!(self.task, TaskPlan::Captions { .. })
     }
 
+    /// What `run` gives for all rows; of images a portion at a time, since their bytes take a lot of memory.
+    ///
+    /// # Errors
+    /// The first error of `run`.
+    #[cfg(feature = "training")]
+    pub(crate) fn in_portions<R, T>(&self, rows: &[R], run: impl FnMut(&[R]) -> Result<Vec<T>>) -> Result<Vec<T>> {
+        let portion = if self.reads_images() { IMAGES_AT_A_TIME } else { rows.len().max(1) };
+        Ok(rows.chunks(portion).map(run).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
     /// The positions that a source takes up, for which there may be several rows of ids.
     pub(crate) fn positions(&self, ids: &[Vec<u32>]) -> usize {
         match self.task {
@@ -151,7 +163,7 @@ impl<M> Runner<M> {
     /// A text cannot be encoded; there is no such image.
     pub(crate) fn encode(&self, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
         if let TaskPlan::Captions { images, .. } = self.task {
-            return texts.iter().map(|name| Ok(vec![pixels(name, images)?; self.members.len()])).collect();
+            return Ok(pixels(texts, images)?.into_iter().map(|ids| vec![ids; self.members.len()]).collect());
         }
         let mut encoded = vec![Vec::with_capacity(self.members.len()); texts.len()];
         for member in &self.members {
@@ -163,17 +175,17 @@ impl<M> Runner<M> {
     }
 }
 
-/// The bytes of an image.
+/// The bytes of images.
 #[cfg(feature = "training")]
-fn pixels(name: &str, config: ImageConfig) -> Result<Vec<u32>> {
-    let pixels = polyglow_data::corpus::read_image(Path::new(name), config)?;
-    Ok(pixels.into_iter().map(u32::from).collect())
+fn pixels(names: &[&str], config: ImageConfig) -> Result<Vec<Vec<u32>>> {
+    let images = polyglow_data::corpus::read_images(names, config)?;
+    Ok(images.into_iter().map(|pixels| pixels.into_iter().map(u32::from).collect()).collect())
 }
 
 /// Files are not opened in this build.
 #[cfg(not(feature = "training"))]
-fn pixels(name: &str, _: ImageConfig) -> Result<Vec<u32>> {
-    Err(TrainError::new(format!("this build opens no files, and so not the image `{name}`")))
+fn pixels(names: &[&str], _: ImageConfig) -> Result<Vec<Vec<u32>>> {
+    Err(TrainError::new(format!("this build opens no files, and so not the image `{}`", names.join("`, `"))))
 }
 
 #[cfg(test)]

@@ -191,7 +191,7 @@ impl<M: Generate> Runner<M> {
             "its prefix and constraints have {needed} tokens, more than the {most} that the model can write"
         );
         let max_len = self.search.max_len(src_len).min(most).max(needed);
-        let min_len = self.search.min_len(src_len).min(max_len);
+        let min_len = if self.reads_images() { 0 } else { self.search.min_len(src_len).min(max_len) };
         Ok(Sentence { min_len, max_len, prefix, constraints, number: number as u64 })
     }
 

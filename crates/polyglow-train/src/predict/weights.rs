@@ -23,6 +23,15 @@ pub struct Weights {
     tensors: BTreeMap<String, TensorData>,
 }
 
+/// The name that a parameter has now; those of a Vision Transformer's patches had none in common.
+fn renamed(name: String) -> String {
+    if let Some(rest) = name.strip_prefix("patch.") {
+        return format!("patches.projection.{rest}");
+    }
+    let is_old = ["row_position.", "column_position."].iter().any(|old| name.starts_with(old));
+    if is_old { format!("patches.{name}") } else { name }
+}
+
 impl Weights {
     /// Reads every tensor of a file; sizes and offsets are checked against the file before anything is made of them.
     ///
@@ -52,7 +61,7 @@ impl Weights {
                 Dtype::I8 => TensorData::new(view.data().iter().map(|byte| *byte as i8).collect::<Vec<_>>(), shape),
                 dtype => bail!("`{file}`: tensor `{name}` holds {dtype:?}, not F32, F16, BF16 or I8"),
             };
-            tensors.insert(name.to_owned(), data);
+            tensors.insert(renamed(name.to_owned()), data);
         }
         Self::new(path, tensors)
     }
@@ -237,6 +246,20 @@ pub fn confirm(bytes: &[u8], tensors: &[(String, TensorData)]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn patches_are_found_under_their_old_names() {
+        let names =
+            ["patch.weight", "patch.bias.moment", "row_position.weight", "column_position.weight", "output.weight"];
+        let expected = [
+            "patches.projection.weight",
+            "patches.projection.bias.moment",
+            "patches.row_position.weight",
+            "patches.column_position.weight",
+            "output.weight",
+        ];
+        assert_eq!(names.map(|name| super::renamed(name.to_owned())), expected);
+    }
+
     use super::*;
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::Model;
+use polyglow_model::{Model, Task as TaskKind};
 
 use super::RunDirectory;
 use crate::error::{Context, Result, failed, usage, with_hint};
@@ -100,6 +100,10 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
             return refuse("they were trained for different tasks");
         }
         let languages = |model: &TrainedModel| Some(model.plan.config.data.languages().ok()?.1.to_owned());
+        let shapes = [first, other].map(|model| model.plan.config.data.images().shape());
+        if first.plan.task.kind() == TaskKind::Captions && shapes[0] != shapes[1] {
+            return refuse("they read images of different sizes");
+        }
         match (languages(first), languages(other)) {
             (Some(ours), Some(theirs)) if ours != theirs => {
                 return refuse(&format!("one writes `{ours}`, the other `{theirs}`"));

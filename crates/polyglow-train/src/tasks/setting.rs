@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use polyglow_data::corpus::{CaptionImages, Corpus, Pair};
+use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::image_set::ImageSet;
+use polyglow_data::sources::CaptionImages;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::Model;

@@ -78,8 +78,13 @@ where
         let num_values = src.ids.len() + tgt_in.ids.len() + tgt_out.ids.len();
         let bytes = ID_BYTES * (num_values + gold_attention.as_ref().map_or(0, Vec::len));
         let targets = tgt_out.num_real();
-        let shape = BatchShape { rows: src.num_rows(), src_len: src.len, tgt_len: tgt_out.len };
-        BatchSize { shape, real_positions: src.num_real() + targets, targets, bytes }
+        // An image has as many positions as patches, whatever its bytes.
+        let (src_len, num_real) = match self.setting.plan.task {
+            TaskPlan::Captions { num_patches, .. } => (num_patches, num_patches * src.num_rows()),
+            _ => (src.len, src.num_real()),
+        };
+        let shape = BatchShape { rows: src.num_rows(), src_len, tgt_len: tgt_out.len };
+        BatchSize { shape, real_positions: num_real + targets, targets, bytes }
     }
 
     fn upload(&self, batch: &PairBatch, device: &Device) -> Pairs {
@@ -129,12 +134,13 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
         TaskPlan::Captions { .. } => in_order(pairs),
         _ => pairs.iter().enumerate().map(|(place, pair)| (pair.src.as_str(), vec![place])).collect(),
     };
-    let found = runner.best(&sources.iter().map(|(source, _)| *source).collect::<Vec<_>>())?;
+    let names: Vec<&str> = sources.iter().map(|(source, _)| *source).collect();
+    let found = runner.in_portions(&names, |names| runner.best(names))?;
     let references = |(_, places): &(&str, Vec<usize>)| places.iter().map(|&place| &*pairs[place].tgt).collect();
     let references: Vec<Vec<&str>> = sources.iter().map(references).collect();
     let scoring = Scoring::new(Arc::clone(&runner.tgt), bleu.clone())?;
     let scores = TranslationScores::of(&found, &references, &scoring)?;
-    let forced = runner.teacher_forced(pairs)?;
+    let forced = runner.in_portions(pairs, |pairs| runner.teacher_forced(pairs))?;
     let mut hypotheses = vec![String::new(); pairs.len()];
     for ((_, places), found) in sources.iter().zip(&found) {
         for &place in places {

@@ -86,9 +86,10 @@ impl PairAttention {
         let batch = PairBatch::new(std::slice::from_ref(&example), special, tgt_special, 1);
         let (src_ids, tgt_in) = (upload_rows(&batch.src, &runner.device), upload_rows(&batch.tgt_in, &runner.device));
         let inputs: Inputs = match runner.kind() {
-            Task::Translation | Task::Captions => Pair { src: src_ids, tgt_in }.into(),
+            Task::Translation => Pair { src: src_ids, tgt_in }.into(),
             Task::Labels | Task::Masked => Text { ids: src_ids }.into(),
-            Task::Language | Task::Words | Task::Images => Text { ids: tgt_in }.into(),
+            Task::Language | Task::Words => Text { ids: tgt_in }.into(),
+            Task::Images | Task::Captions => return Err(TrainError::new("the model reads images, and no text")),
         };
         let maps = Inspect::attention(model, inputs);
 

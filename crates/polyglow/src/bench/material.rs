@@ -87,7 +87,7 @@ impl Task for RandomPairs {
     fn upload(&self, PairBatch { src, tgt_in, tgt_out, .. }: &PairBatch, device: &Device) -> Self::Inputs {
         let tgt_in = upload_rows(tgt_in, device);
         let inputs = match self.kind {
-            TaskKind::Translation | TaskKind::Captions => Pair { src: upload_rows(src, device), tgt_in }.into(),
+            TaskKind::Translation => Pair { src: upload_rows(src, device), tgt_in }.into(),
             _ => Text { ids: tgt_in }.into(),
         };
         (inputs, upload_rows(tgt_out, device).flatten(0, 1))

@@ -86,6 +86,9 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     let task = plan.task.kind();
     let own = if task.has_references() { AttentionKind::Cross } else { AttentionKind::Encoder };
     let selection = Selection { kind: args.kind.unwrap_or(own), layer: args.layer, head: args.head };
+    if task == Task::Captions && selection.kind != AttentionKind::Cross {
+        return Err(with_hint(usage(anyhow!("of a captioner only `cross` is drawn")), "leave `--kind` out"));
+    }
     selection.check(&models[0].model.shape())?;
     if args.pharaoh {
         check_translates(&models)?;
@@ -130,6 +133,9 @@ fn of_image(
 ) -> anyhow::Result<()> {
     let pixels = read_image(Path::new(&args.src), images)?;
     if runner.kind() == Task::Captions {
+        let mut unknown = UnknownWords::default();
+        unknown.look_at(&runner.tgt, args.tgt.as_deref().unwrap_or_default());
+        unknown.warn();
         let caption = match &args.tgt {
             Some(tgt) => tgt.clone(),
             None => runner.best(&[&args.src])?.swap_remove(0),

@@ -105,6 +105,10 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
     if let Some(device) = &args.device {
         config.device.clone_from(device);
     }
+    if config.model.task() == Task::Captions && (args.config.is_none() || args.part == Part::Search) {
+        let error = usage(anyhow!("random batches and searches are made of ids, and this model reads images"));
+        return Err(with_hint(error, "`polyglow bench step CONFIG` measures its training"));
+    }
     let writes = matches!(config.model.task(), Task::Translation | Task::Language);
     if !writes && (args.config.is_none() || args.part == Part::Search) {
         let arch = config.model.arch.name();
@@ -119,7 +123,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
     }
     if args.int8 && (args.part != Part::Search || config.model.arch != Arch::Transformer) {
         let error = anyhow!("`--int8` is for `bench search` with `model.arch = \"transformer\"`");
-        return Err(with_hint(usage(error), "leave `--int8` out: no other model has 8-bit matrices"));
+        return Err(with_hint(usage(error), "leave `--int8` out: 8-bit matrices are measured for translation alone"));
     }
     let mut trace = Trace::default();
     if let Some(path) = &args.profile {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use polyglow_model::Task;
 use polyglow_train::predict::translate::{Request, Translated};
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &CaptionArgs) -> anyhow::Result<()> {
     let plan = args.model.open_drawing(args.n_best)?;
     let beam_size = plan.config.search.beam_size;
     if args.n_best > beam_size {
-        let error = usage(anyhow::anyhow!("`--n-best {}` is more than the beam size, {beam_size}", args.n_best));
+        let error = usage(anyhow!("`--n-best {}` is more than the beam size, {beam_size}", args.n_best));
         return Err(with_hint(error, format!("add `--beam-size {}`", args.n_best)));
     }
     let models = args.model.load(&plan)?;
@@ -83,7 +84,9 @@ pub(crate) fn run(args: &CaptionArgs) -> anyhow::Result<()> {
             prefix: args.prefix.clone(),
             constraints: args.constraint.clone(),
         };
-        let found = runner.translate(&names.iter().map(request).collect::<Vec<_>>(), first)?;
+        let which = || format!("describing `{}`", names.join("`, `"));
+        let requests: Vec<Request> = names.iter().map(request).collect();
+        let found = runner.translate(&requests, first).with_context(which)?;
         first += images.len();
         for (image, captions) in names.iter().zip(&found) {
             write(&mut out, args.format, image, &captions[..captions.len().min(args.n_best)])?;

@@ -124,6 +124,9 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     let plan = model_args.open()?;
     let trained = model_args.load(&plan)?.swap_remove(0);
     check_task(&trained, |task| task != Task::Images)?;
+    if matches!(args.action, Action::Sentences(_) | Action::Context(_)) {
+        check_task(&trained, |task| task != Task::Captions)?;
+    }
     let side = args.action.side().unwrap_or(trained.model.reading_side());
     let embeddings = Embeddings::of_model(&trained.model, tokenizer(&trained, side), side, &plan.device);
     Ok(Opened::Run(Box::new(Run { plan, trained, embeddings })))

@@ -88,7 +88,11 @@ pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
     let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, split)?)?;
     let pairs = held_out.pairs();
     // Where the words of a caption should look is known of generated pictures.
-    let points = plan.task.kind() == Task::Captions && args.alignments.as_deref() == Some(Path::new(GOLD));
+    let points = plan.task.kind() == Task::Captions && args.alignments.is_some();
+    if points && (args.alignments.as_deref() != Some(Path::new(GOLD)) || config.data.corpus.is_none()) {
+        let error = usage(anyhow!("where the words of captions should look is known of generated pictures alone"));
+        return Err(with_hint(error, "give `--alignments gold` for a run of `captioned-shapes`, or leave it out"));
+    }
     let links = args.alignments.as_deref().filter(|_| !points);
     let gold = links.map(|path| gold(path, config, &args.split, pairs)).transpose()?;
     let bleu = config.train.bleu_tokenizer(pairs.iter().map(|pair| pair.tgt.as_str()))?;
@@ -213,7 +217,8 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
         None if labels.is_some() => writeln!(out, "split           {split}   {sentences} examples")?,
         None => writeln!(out, "split           {split}   {sentences} sentences")?,
         Some(TranslationScores { bleu, chrf, exact_match, signatures }) => {
-            writeln!(out, "split           {split}   {sentences} sentences, beam {beam_size}")?;
+            let what = if *task == Task::Captions { "captions" } else { "sentences" };
+            writeln!(out, "split           {split}   {sentences} {what}, beam {beam_size}")?;
             writeln!(out, "BLEU            {bleu:.2}   {}", signatures.bleu)?;
             writeln!(out, "chrF            {chrf:.2}   {}", signatures.chrf)?;
             writeln!(out, "exact match     {exact_match:.4}")?;

@@ -195,6 +195,32 @@ fn what_a_captioner_is_not_for_is_said() {
     let message = place.fail(2, &["train", "transformer.toml", "--run", "new", "--set", "tokenizer.shared=false"]);
     assert!(message.contains("tokenizer.shared"), "{message}");
     place.succeed(&["train", "rnn.toml", "--run", "rnn", "--set", "train.max_steps=20"]);
+    let message = place.fail(2, &["evaluate", "run", "--alignments", "gold"]);
+    assert!(message.contains("generated pictures"), "{message}");
+    let message = place.fail(2, &["attention", "run", "data/test/1.png", "--out", "a.png", "--kind", "encoder"]);
+    assert!(message.contains("only `cross`"), "{message}");
+    let message = place.fail(2, &["embeddings", "run", "context", "a light", "--word", "light"]);
+    assert!(message.contains("describes images"), "{message}");
+    let nearest = place.succeed(&["embeddings", "run", "nearest", "left"]).0;
+    assert!(nearest.contains("\t"), "{nearest}");
+    let message = place.fail(1, &["caption", "run", "captioned-shapes:test:1"]);
+    assert!(message.contains("in color"), "{message}");
+    place.succeed(&[
+        "train",
+        "transformer.toml",
+        "--run",
+        "small",
+        "--set",
+        "data.images.size=[2,2]",
+        "--set",
+        "train.max_steps=20",
+    ]);
+    let message = place.fail(2, &["caption", "run", "data/test/1.png", "--ensemble", "small"]);
+    assert!(message.contains("different sizes"), "{message}");
+    let message = place.fail(2, &["train", "transformer.toml", "--run", "new", "--set", "search.min_len_ratio=0.5"]);
+    assert!(message.contains("search.min_len_ratio"), "{message}");
+    let message = place.fail(2, &["bench", "search", "transformer.toml"]);
+    assert!(message.contains("reads images"), "{message}");
     let message = place.fail(2, &["quantize", "rnn"]);
     assert!(message.contains("model.decoder"), "{message}");
     fs::write(place.path().join("data/train.tsv"), "train/0.png\ta\nnone.png\tb\n").expect("it can be written");

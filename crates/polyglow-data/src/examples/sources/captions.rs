@@ -1,13 +1,85 @@
 //! Captions and their images, as pairs whose source is the bytes of the image.
 
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rayon::prelude::*;
 
 use super::{BatchSource, Cached, PairBatch, size_of_rows};
 use crate::batching::{BatchingConfig, EpochPlan};
-use crate::corpus::CaptionImages;
+use crate::config::ImageConfig;
+use crate::corpus::{Corpus, Pair, Part, read_image};
 use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::id_cache::IdCache;
+use crate::image_set::ImageLimits;
+
+/// Images that are decoded at a time.
+const CHUNK: usize = 256;
+
+/// The images of captions, in memory.
+#[derive(Debug)]
+pub struct CaptionImages {
+    /// `[images, height * width * channels]` row by row.
+    pixels: Vec<u8>,
+    num_bytes: usize,
+    /// The image of each example.
+    of_examples: Vec<u32>,
+}
+
+impl CaptionImages {
+    /// Reads the images of the captions that are in `cache`, which is of the target side of `corpus`.
+    ///
+    /// # Errors
+    /// [`DataError::Image`] and [`DataError::Io`] for a file that is no image; [`DataError::Captions`] if they do not fit into
+    /// the memory that images may take.
+    pub fn read(corpus: &Corpus, cache: &IdCache, config: ImageConfig) -> Result<Self, DataError> {
+        let lines = cache.lines()?;
+        let (mut names, mut numbers) = (Vec::new(), HashMap::new());
+        let mut of_examples = Vec::with_capacity(cache.len());
+        for (part, (range, _)) in corpus.parts().iter().zip(cache.parts()) {
+            let pairs: Vec<Pair> = part.pairs()?.collect::<Result<_, _>>()?;
+            for &line in &lines[range.start as usize..range.end as usize] {
+                let name = &pairs[line as usize - 1].src;
+                let number = *numbers.entry(name.clone()).or_insert(names.len() as u32);
+                if number as usize == names.len() {
+                    names.push(name.clone());
+                }
+                of_examples.push(number);
+            }
+        }
+        let (num_bytes, most) = (config.shape().iter().product::<usize>(), ImageLimits::default().max_bytes);
+        if names.len().saturating_mul(num_bytes) > most {
+            let problem =
+                format!("has {} images of {num_bytes} bytes, which do not fit into {most} bytes", names.len());
+            let path = PathBuf::from(corpus.parts().first().map(Part::name).unwrap_or_default());
+            return Err(DataError::Captions { path, line: 0, problem });
+        }
+        let mut pixels = Vec::with_capacity(names.len() * num_bytes);
+        for chunk in names.chunks(CHUNK) {
+            let images = chunk.par_iter().map(|name| read_image(Path::new(name), config));
+            pixels.extend(images.collect::<Result<Vec<_>, _>>()?.concat());
+        }
+        Ok(Self { pixels, num_bytes, of_examples })
+    }
+
+    /// Number of different images.
+    pub fn len(&self) -> usize {
+        self.pixels.len() / self.num_bytes
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.pixels.is_empty()
+    }
+
+    /// The bytes of the image of an example.
+    fn of_example(&self, example: u32) -> &[u8] {
+        let number = self.of_examples[example as usize] as usize;
+        &self.pixels[number * self.num_bytes..][..self.num_bytes]
+    }
+}
 
 /// Batches of captions from an id cache, with their images.
 pub struct CaptionSource {

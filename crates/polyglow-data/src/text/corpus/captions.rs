@@ -7,22 +7,20 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use serde::Deserialize;
 
-use super::{Corpus, Pair, Part, Source, is_tsv, plain_or_compressed, read_image};
-use crate::config::{DataConfig, ImageConfig, Split, WeightedPath};
+use super::{Corpus, Pair, Part, Source, is_tsv, plain_or_compressed};
+use crate::config::{DataConfig, Split, WeightedPath};
 use crate::error::DataError;
-use crate::id_cache::IdCache;
-use crate::image_set::ImageLimits;
 use crate::lines::Lines;
+use crate::toy::shapes::captioned::{Caption, CaptionedShapes};
 
 /// Folders in which Flickr8k's images are, beside their captions, by its several packagers.
 const FLICKR_FOLDERS: [&str; 3] = ["Images", "Flicker8k_Dataset", "Flickr8k_Dataset"];
 /// The captions of all images of Flickr8k; a file of its splits names the images alone.
 const FLICKR_CAPTIONS: &str = "Flickr8k.token.txt";
-/// Images that are decoded at a time.
-const CHUNK: usize = 256;
+/// The first line of Kaggle's captions of Flickr8k.
+const HEADING: &str = "image,caption";
 
 impl Corpus {
     /// Reads the captions of a split, and makes sure that there is an image for each.
@@ -35,12 +33,33 @@ impl Corpus {
         let parts = config.files(split)?.into_iter().map(|WeightedPath { path, weight, .. }| {
             let missing = || DataError::MissingFile { key: key.clone(), path: path.clone() };
             let path = plain_or_compressed(&path).ok_or_else(missing)?;
-            let pairs = read_captions(&path, config.image_folder.as_deref())?;
-            let source = Source::Embedded { name: path.display().to_string(), pairs: Arc::new(pairs) };
+            let pairs = Arc::new(read_captions(&path, config.image_folder.as_deref())?);
+            let source = Source::Captions { path, pairs };
             Ok(Part { source, weight, alignments: None, is_text: false })
         });
         Ok(Self { parts: parts.collect::<Result<_, _>>()?, ..Self::default() })
     }
+}
+
+/// Each different image of some pairs, in the order in which they first occur, with the places of its captions.
+pub fn in_order(pairs: &[Pair]) -> Vec<(&str, Vec<usize>)> {
+    let (mut images, mut numbers): (Vec<(&str, Vec<usize>)>, _) = (Vec::new(), HashMap::new());
+    for (place, Pair { src, .. }) in pairs.iter().enumerate() {
+        let number = *numbers.entry(src.as_str()).or_insert(images.len());
+        if number == images.len() {
+            images.push((src, Vec::new()));
+        }
+        images[number].1.push(place);
+    }
+    images
+}
+
+/// The captions of generated pictures; `None` if there is no such split.
+pub(super) fn generated(shapes: CaptionedShapes, split: &str) -> Option<Vec<Pair>> {
+    let of_picture = |(name, captions): (String, Vec<Caption>)| {
+        captions.into_iter().map(|caption| Pair { src: name.clone(), tgt: caption.text }).collect::<Vec<_>>()
+    };
+    Some(shapes.split(split)?.into_iter().flat_map(of_picture).collect())
 }
 
 /// A caption, the name of its image as the file has it, and where that stands.
@@ -80,7 +99,10 @@ fn read_captions(path: &Path, folder: Option<&Path>) -> Result<Vec<Pair>, DataEr
                 let problem = format!("there is no image `{file}`; `data.image_folder` may name another folder");
                 return Err(DataError::Captions { path: path.to_owned(), line, problem });
             }
-            let src = file.display().to_string();
+            let Some(src) = file.to_str().map(str::to_owned) else {
+                let problem = format!("the path of the image `{}` is not UTF-8", file.display());
+                return Err(DataError::Captions { path: path.to_owned(), line, problem });
+            };
             found.insert(image, src.clone());
             src
         };
@@ -96,16 +118,41 @@ fn of_tsv(path: &Path) -> Result<Vec<Named>, DataError> {
     while let Some(text) = lines.next().transpose()? {
         let line = lines.line();
         let Some((image, caption)) = text.split_once('\t').filter(|(_, caption)| !caption.contains('\t')) else {
-            return Err(DataError::Columns { path: path.to_owned(), line, found: text.split('\t').count() });
+            let problem = format!("has {} columns, not `image<TAB>caption`", text.split('\t').count());
+            return Err(DataError::Captions { path: path.to_owned(), line, problem });
         };
         captions.push(Named { line, image: image.to_owned(), caption: caption.to_owned() });
     }
     Ok(captions)
 }
 
-/// Flickr8k's: `name.jpg#0<TAB>caption`, or `name.jpg,caption` under a heading; or names alone, whose captions are in the file
-/// of all captions beside it.
+/// Flickr8k's: captions, or the names of images, whose captions are in the file of all captions beside them.
 fn of_flickr(path: &Path, dir: &Path) -> Result<Vec<Named>, DataError> {
+    let (mut captions, names) = captions_or_names(path)?;
+    let Some((line, name)) = names.first() else { return Ok(captions) };
+    let wrong = |line, problem: String| DataError::Captions { path: path.to_owned(), line, problem };
+    let all = dir.join(FLICKR_CAPTIONS);
+    if path == all || !captions.is_empty() {
+        return Err(wrong(*line, format!("has no caption of `{name}`: there is neither a tab nor a comma")));
+    }
+    if !all.is_file() {
+        return Err(wrong(*line, format!("has no caption, and there is no `{}` that could have it", all.display())));
+    }
+    let mut of_image: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for Named { image, caption, .. } in captions_or_names(&all)?.0 {
+        of_image.entry(image).or_default().push(caption);
+    }
+    for (line, image) in names {
+        let unknown = || wrong(line, format!("`{}` has no caption of `{image}`", all.display()));
+        for caption in of_image.get(&image).ok_or_else(unknown)? {
+            captions.push(Named { line, image: image.clone(), caption: caption.clone() });
+        }
+    }
+    Ok(captions)
+}
+
+/// Lines with `name.jpg#0<TAB>caption`, or with `name.jpg,caption`, perhaps under a heading; and those with a name alone.
+fn captions_or_names(path: &Path) -> Result<(Vec<Named>, Vec<(u64, String)>), DataError> {
     let mut lines = Lines::open(path)?;
     let (mut captions, mut names) = (Vec::new(), Vec::new());
     while let Some(text) = lines.next().transpose()? {
@@ -114,32 +161,14 @@ fn of_flickr(path: &Path, dir: &Path) -> Result<Vec<Named>, DataError> {
             let image = image.split_once('#').map_or(image, |(image, _)| image);
             captions.push(Named { line, image: image.to_owned(), caption: caption.trim().to_owned() });
         } else if let Some((image, caption)) = text.split_once(',') {
-            if line > 1 {
+            if !text.trim().eq_ignore_ascii_case(HEADING) {
                 captions.push(Named { line, image: image.to_owned(), caption: unquoted(caption) });
             }
         } else if !text.trim().is_empty() {
             names.push((line, text.trim().to_owned()));
         }
     }
-    if names.is_empty() {
-        return Ok(captions);
-    }
-    let wrong = |line, problem: String| DataError::Captions { path: path.to_owned(), line, problem };
-    let all = dir.join(FLICKR_CAPTIONS);
-    if !captions.is_empty() || !all.is_file() {
-        let problem = format!("has no caption, and there is no `{}` that could have it", all.display());
-        return Err(wrong(names[0].0, problem));
-    }
-    let mut of_image: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for Named { image, caption, .. } in of_flickr(&all, dir)? {
-        of_image.entry(image).or_default().push(caption);
-    }
-    for (line, image) in names {
-        let found =
-            of_image.get(&image).ok_or_else(|| wrong(line, format!("`{}` has no caption of it", all.display())))?;
-        captions.extend(found.iter().map(|caption| Named { line, image: image.clone(), caption: caption.clone() }));
-    }
-    Ok(captions)
+    Ok((captions, names))
 }
 
 /// A field of a table with commas, which is in quotes if it has one itself.
@@ -199,78 +228,4 @@ fn coco_folder(dir: &Path, name: &str) -> PathBuf {
         .into_iter()
         .find(|folder| folder.is_dir())
         .unwrap_or_else(|| dir.to_owned())
-}
-
-/// Each different image of some pairs, in the order in which they first occur, with the places of its captions.
-pub fn in_order(pairs: &[Pair]) -> Vec<(&str, Vec<usize>)> {
-    let (mut images, mut numbers): (Vec<(&str, Vec<usize>)>, _) = (Vec::new(), HashMap::new());
-    for (place, Pair { src, .. }) in pairs.iter().enumerate() {
-        let number = *numbers.entry(src.as_str()).or_insert(images.len());
-        if number == images.len() {
-            images.push((src, Vec::new()));
-        }
-        images[number].1.push(place);
-    }
-    images
-}
-
-/// The images of captions, in memory.
-#[derive(Debug)]
-pub struct CaptionImages {
-    /// `[images, height * width * channels]` row by row.
-    pixels: Vec<u8>,
-    num_bytes: usize,
-    /// The image of each example.
-    of_examples: Vec<u32>,
-}
-
-impl CaptionImages {
-    /// Reads the images of the captions that are in `cache`, which is of the target side of `corpus`.
-    ///
-    /// # Errors
-    /// [`DataError::Image`] and [`DataError::Io`] for a file that is no image; [`DataError::Captions`] if they do not fit into
-    /// the memory that images may take.
-    pub fn read(corpus: &Corpus, cache: &IdCache, config: ImageConfig) -> Result<Self, DataError> {
-        let lines = cache.lines()?;
-        let (mut names, mut numbers) = (Vec::new(), HashMap::new());
-        let mut of_examples = Vec::with_capacity(cache.len());
-        for (part, (range, _)) in corpus.parts().iter().zip(cache.parts()) {
-            let pairs: Vec<Pair> = part.pairs()?.collect::<Result<_, _>>()?;
-            for &line in &lines[range.start as usize..range.end as usize] {
-                let name = &pairs[line as usize - 1].src;
-                let number = *numbers.entry(name.clone()).or_insert(names.len() as u32);
-                if number as usize == names.len() {
-                    names.push(name.clone());
-                }
-                of_examples.push(number);
-            }
-        }
-        let (num_bytes, most) = (config.shape().iter().product::<usize>(), ImageLimits::default().max_bytes);
-        if names.len().saturating_mul(num_bytes) > most {
-            let problem = format!("{} images of {num_bytes} bytes do not fit into {most} bytes", names.len());
-            return Err(DataError::Captions { path: PathBuf::from(&names[0]), line: 0, problem });
-        }
-        let mut pixels = Vec::with_capacity(names.len() * num_bytes);
-        for chunk in names.chunks(CHUNK) {
-            let images = chunk.par_iter().map(|name| read_image(Path::new(name), config));
-            pixels.extend(images.collect::<Result<Vec<_>, _>>()?.concat());
-        }
-        Ok(Self { pixels, num_bytes, of_examples })
-    }
-
-    /// Number of different images.
-    pub fn len(&self) -> usize {
-        self.pixels.len() / self.num_bytes
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.pixels.is_empty()
-    }
-
-    /// The bytes of the image of an example.
-    pub(crate) fn of_example(&self, example: u32) -> &[u8] {
-        let number = self.of_examples[example as usize] as usize;
-        &self.pixels[number * self.num_bytes..][..self.num_bytes]
-    }
 }

@@ -1,8 +1,11 @@
 //! Labeled images: their pixels stay pixels, and their labels are the targets of pairs without a source.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rayon::prelude::*;
 
 use super::{Corpus, Part, Source, plain_or_compressed};
 use crate::config::{DataConfig, ImageConfig, Split, WeightedPath};
@@ -24,7 +27,7 @@ impl Corpus {
         let key = config.key(split);
         let parts = config.files(split)?.into_iter().map(|WeightedPath { path, weight, .. }| {
             let missing = || DataError::MissingFile { key: key.clone(), path: path.clone() };
-            let images = Arc::new(read_images(&path, config, missing)?);
+            let images = Arc::new(read_labeled(&path, config, missing)?);
             let source = Source::Images { name: path.display().to_string(), images };
             Ok(Part { source, weight, alignments: None, is_text: false })
         });
@@ -69,7 +72,7 @@ fn channels(config: ImageConfig) -> Channels {
 }
 
 /// Reads a folder of folders, or MNIST's images with the labels in the file that is called as the images' is.
-fn read_images(path: &Path, config: &DataConfig, missing: impl Fn() -> DataError) -> Result<ImageSet, DataError> {
+fn read_labeled(path: &Path, config: &DataConfig, missing: impl Fn() -> DataError) -> Result<ImageSet, DataError> {
     let ([height, width], limits) = (config.images().size, ImageLimits::default());
     let channels = channels(config.images());
     if path.is_dir() {
@@ -97,6 +100,19 @@ fn read_images(path: &Path, config: &DataConfig, missing: impl Fn() -> DataError
     Ok(set.resized(height, width))
 }
 
+/// Reads images as [`read_image`] does, on all cores. One that is named several times is read once.
+///
+/// # Errors
+/// As [`read_image`].
+pub fn read_images(names: &[&str], config: ImageConfig) -> Result<Vec<Vec<u8>>, DataError> {
+    let mut different = names.to_vec();
+    different.sort_unstable();
+    different.dedup();
+    let read = different.par_iter().map(|name| Ok((*name, read_image(Path::new(name), config)?)));
+    let read: HashMap<&str, Vec<u8>> = read.collect::<Result<_, DataError>>()?;
+    Ok(names.iter().map(|name| read[name].clone()).collect())
+}
+
 /// Reads an image from a file, whatever folder it is in, as a model of this configuration sees it; or draws the one of a
 /// corpus that is generated, such as `captioned-shapes:test:17`.
 ///
@@ -105,6 +121,10 @@ fn read_images(path: &Path, config: &DataConfig, missing: impl Fn() -> DataError
 pub fn read_image(path: &Path, config: ImageConfig) -> Result<Vec<u8>, DataError> {
     let [height, width] = config.size;
     if let Some(picture) = path.to_str().and_then(CaptionedShapes::named) {
+        if config.grayscale {
+            let problem = "is in color, and the model reads gray images".to_owned();
+            return Err(DataError::Image { path: path.to_owned(), problem });
+        }
         return Ok(picture.resized(height, width));
     }
     let options =

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Corpus, Pair, Part, Source, plain_or_compressed, split_name};
+use super::{Corpus, Pair, Part, Source, captions, plain_or_compressed, split_name};
 use crate::config::{Content, DataConfig, Split, WeightedPath, no_such_set, wrong};
 use crate::error::DataError;
 use crate::labeled::LabeledText;
 use crate::toy::Embedded;
-use crate::toy::shapes::captioned::Caption;
 
 impl Corpus {
     /// Opens the labeled texts of a split.
@@ -46,14 +45,7 @@ impl Corpus {
                 };
                 texts.into_iter().map(pair).collect()
             }
-            Embedded::Captions(shapes) => {
-                let pictures = shapes.split(split).ok_or_else(unknown)?.into_iter();
-                let pair = |name: &str, caption: Caption| Pair { src: name.to_owned(), tgt: caption.text };
-                let pairs = |(name, captions): (String, Vec<Caption>)| {
-                    captions.into_iter().map(|caption| pair(&name, caption)).collect::<Vec<_>>()
-                };
-                pictures.flat_map(pairs).collect()
-            }
+            Embedded::Captions(shapes) => captions::generated(shapes, split).ok_or_else(unknown)?,
             Embedded::Images(shapes) => {
                 let [height, width] = config.images().size;
                 let images = shapes.split(split).ok_or_else(unknown)?.resized(height, width);

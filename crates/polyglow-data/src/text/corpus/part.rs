@@ -8,6 +8,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::Pair;
+use super::captions::in_order;
 use super::pairs::{Pairs, Reader};
 use crate::alignment::{Link, LinkLines};
 use crate::config::GOLD;
@@ -36,12 +37,26 @@ pub(super) enum Alignments {
 /// Where pairs come from.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
-    Embedded { name: String, pairs: Arc<Vec<Pair>> },
-    TwoFiles { src: PathBuf, tgt: PathBuf },
+    Embedded {
+        name: String,
+        pairs: Arc<Vec<Pair>>,
+    },
+    TwoFiles {
+        src: PathBuf,
+        tgt: PathBuf,
+    },
     Tsv(PathBuf),
     Text(PathBuf),
     Labeled(PathBuf),
-    Images { name: String, images: Arc<ImageSet> },
+    Images {
+        name: String,
+        images: Arc<ImageSet>,
+    },
+    /// The captions of a file, of images that are in others.
+    Captions {
+        path: PathBuf,
+        pairs: Arc<Vec<Pair>>,
+    },
 }
 
 /// Iterates over the word alignments of one part, one list of links per pair.
@@ -57,9 +72,11 @@ impl Part {
     pub fn name(&self) -> String {
         match &self.source {
             Source::Embedded { name, .. } | Source::Images { name, .. } => name.clone(),
-            Source::TwoFiles { src: path, .. } | Source::Tsv(path) | Source::Text(path) | Source::Labeled(path) => {
-                path.display().to_string()
-            }
+            Source::TwoFiles { src: path, .. }
+            | Source::Tsv(path)
+            | Source::Text(path)
+            | Source::Labeled(path)
+            | Source::Captions { path, .. } => path.display().to_string(),
         }
     }
 
@@ -69,7 +86,9 @@ impl Part {
     /// [`DataError::Io`] if a file cannot be opened. The iterator yields errors for wrong content.
     pub fn pairs(&self) -> Result<Pairs, DataError> {
         let reader = match &self.source {
-            Source::Embedded { pairs, .. } => Reader::Embedded { pairs: Arc::clone(pairs), next: 0 },
+            Source::Embedded { pairs, .. } | Source::Captions { pairs, .. } => {
+                Reader::Embedded { pairs: Arc::clone(pairs), next: 0 }
+            }
             Source::TwoFiles { src, tgt } => Reader::TwoFiles { src: Lines::open(src)?, tgt: Lines::open(tgt)? },
             Source::Tsv(path) => Reader::Tsv(Lines::open(path)?),
             Source::Text(path) => Reader::Text(Lines::open(path)?),
@@ -152,6 +171,16 @@ impl Part {
             Source::Labeled(path) => {
                 hash.update(b"labels and texts");
                 add_file(hash, files, path)
+            }
+            Source::Captions { path, pairs } => {
+                hash.update(b"captions");
+                add_file(hash, files, path)?;
+                // Their sizes tell images that were replaced, without reading all of them.
+                for (image, _) in in_order(pairs) {
+                    let bytes = std::fs::metadata(image).map_err(DataError::io(Path::new(image)))?.len();
+                    hash.update(bytes.to_le_bytes());
+                }
+                Ok(())
             }
             Source::Images { images, .. } => {
                 hash.update(b"images");

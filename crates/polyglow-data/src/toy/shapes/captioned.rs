@@ -163,8 +163,13 @@ impl Layout {
         for (number, (color, kind)) in looks.into_iter().enumerate() {
             let figures = place(1 + random.below(most), &mut random, |shrunk, random| {
                 let [low, high] = RADII[usize::from(pair)];
-                let radius = between(low, high, random) * shrunk;
-                Figure::draw(kind, radius, area(pair.then_some(number), vertical), random).upright(GRID)
+                let (radius, area) = (between(low, high, random) * shrunk, area(pair.then_some(number), vertical));
+                loop {
+                    let figure = Figure::draw(kind, radius, area, random).upright(GRID);
+                    if figure.is_within(area) {
+                        break figure;
+                    }
+                }
             });
             groups.push((color, kind, figures));
         }

@@ -108,6 +108,12 @@ impl Figure {
         Self { kind, center, radius, turn: direction(random) }
     }
 
+    /// Whether it is whole between these rows and these columns.
+    pub(super) fn is_within(&self, area: [[f64; 2]; 2]) -> bool {
+        let margin = self.radius * REACH;
+        self.center.iter().zip(area).all(|(place, [low, high])| (low + margin..=high - margin).contains(place))
+    }
+
     /// The same shape, standing upright, with its center on the nearest line of a grid in both directions.
     pub(super) fn upright(self, grid: f64) -> Self {
         let center = self.center.map(|place| (place / grid).round() * grid);

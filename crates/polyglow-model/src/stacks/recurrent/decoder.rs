@@ -1,5 +1,6 @@
 //! Writes the target position by position, with attention and input feeding (Luong et al., 2015, sections 3 and 3.3), or with
-//! attention before each step (Bahdanau et al., 2015, section 3.1 and appendix A.2.2).
+//! attention before each step (Bahdanau et al., 2015, section 3.1 and appendix A.2.2). Their output is made here of the new state, as
+//! in their equation 4, which has it that a word depends on what was read for it; their appendix has the state before.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -162,7 +163,7 @@ impl RecurrentDecoder {
     }
 
     /// # Shapes
-    /// - `embedded`: `[batch, d_model]`; `projected`: `[batch, gates * d_model]`, of the same; output: `[batch, d_model]`
+    /// - `embedded`: `[batch, d_model]`; `projected`: `[batch, gates * cell_size]`, of the same; output: `[batch, d_model]`
     fn step(
         &self,
         embedded: Tensor<2>,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use polyglow_data::corpus::CaptionImages;
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
+use polyglow_data::sources::CaptionImages;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
 use polyglow_model::Task as TaskKind;
 

@@ -57,7 +57,11 @@ fn test(
         let Evaluation { scores, hypotheses, .. } = evaluate(runner, &held_out, &bleu)?;
         drop(activity);
         records.write_scores("test", name, step, &scores)?;
-        let what = if task.is_classification() { "examples" } else { "sentences" };
+        let what = match task {
+            Task::Captions => "captions",
+            _ if task.is_classification() => "examples",
+            _ => "sentences",
+        };
         writeln!(out, "{name}: {} {what}  {scores}", held_out.len())?;
         if name == "test" {
             write_samples(out, held_out.pairs(), &hypotheses)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use polyglow_model::{Model, ModelShape};
+use polyglow_model::{Model, ModelShape, Task as TaskKind};
 use polyglow_train::tasks::{HeldOut, Setting, Task, TrainingData, Visitor, with_task};
 use polyglow_train::{Plan, Result};
 
@@ -24,7 +24,9 @@ pub(in crate::inspection) fn time_validation(
     lens: [f64; 2],
 ) -> Result<Option<f64>> {
     let all = setting.valid.len();
-    let (allowed, factor) = allowance(lens);
+    // What is allowed for an image is a multiple of the longest caption.
+    let src = if setting.plan.task.kind() == TaskKind::Captions { setting.longest as f64 } else { lens[0] };
+    let (allowed, factor) = allowance([src, lens[1]]);
     let mut examples = FEW;
     loop {
         let mut part = setting.clone();
