@@ -54,8 +54,10 @@ def in_ctranslate2(directory, lines, compute_type, beam_size, threads):
     sources = [tokenizer.encode(line).tokens for line in lines]
     texts = [None] * len(lines)
     for longest, places in by_length(map(len, sources)):
+        # By default CTranslate2 keeps no empty hypothesis, which takes a place among those that a search of ours ends with.
         found = model.translate_batch([sources[place] for place in places], beam_size=beam_size, length_penalty=1.0,
-                                      max_batch_size=4096, batch_type="tokens", max_decoding_length=longest)
+                                      max_batch_size=4096, batch_type="tokens", min_decoding_length=0,
+                                      max_decoding_length=longest)
         for place, one in zip(places, found, strict=True):
             if len(one.hypotheses[0]) < longest:
                 texts[place] = tokenizer.decode([tokenizer.token_to_id(token) for token in one.hypotheses[0]])

@@ -202,7 +202,7 @@ fn what_a_captioner_is_not_for_is_said() {
     let message = place.fail(2, &["embeddings", "run", "context", "a light", "--word", "light"]);
     assert!(message.contains("describes images"), "{message}");
     let nearest = place.succeed(&["embeddings", "run", "nearest", "left"]).0;
-    assert!(nearest.contains("\t"), "{nearest}");
+    assert!(nearest.contains('\t'), "{nearest}");
     let message = place.fail(1, &["caption", "run", "captioned-shapes:test:1"]);
     assert!(message.contains("in color"), "{message}");
     place.succeed(&[

@@ -151,8 +151,11 @@ fn of_flickr(path: &Path, dir: &Path) -> Result<Vec<Named>, DataError> {
     Ok(captions)
 }
 
+/// Names of images, each with its line.
+type Names = Vec<(u64, String)>;
+
 /// Lines with `name.jpg#0<TAB>caption`, or with `name.jpg,caption`, perhaps under a heading; and those with a name alone.
-fn captions_or_names(path: &Path) -> Result<(Vec<Named>, Vec<(u64, String)>), DataError> {
+fn captions_or_names(path: &Path) -> Result<(Vec<Named>, Names), DataError> {
     let mut lines = Lines::open(path)?;
     let (mut captions, mut names) = (Vec::new(), Vec::new());
     while let Some(text) = lines.next().transpose()? {
