@@ -80,7 +80,7 @@ def main():
             rows.append([distance, *(f"{share(options, place, model, questions):.3f}" for model in MODELS.values())])
     header = ["letters on either side", *MODELS]
     note = (f"Share of {options.texts} questions answered rightly, by chance 0.25, after {options.steps} updates; one layer a side, "
-            f"*d_model* = 64, without attention but in the Transformer, by `docs/book/scripts/by_distance.py`; {provenance()}.")
+            f"*d_model* = 64, attention in the Transformer alone, by `docs/book/scripts/by_distance.py`; {provenance()}.")
     if options.dry:
         print("\n".join(" ".join(map(str, row)) for row in [header, *rows]), note, sep="\n")
     else:
