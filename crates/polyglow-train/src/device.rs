@@ -82,6 +82,20 @@ pub fn open(name: &str) -> Result<Device> {
     Ok(device)
 }
 
+/// As [`open`], of a process that is number `local_rank` on its machine: where `name` is that of a backend with several devices,
+/// each process has one of its own, as long as there are enough.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for(name: &str, local_rank: usize) -> Result<Device> {
+    let numbered =
+        |found: &Found| found.name.strip_prefix(name).is_some_and(|rest| rest.starts_with(':')) && found.kind != "cpu";
+    let is_plain = BACKENDS.iter().any(|(known, compiled_in, _)| *known == name && *compiled_in);
+    let devices = if is_plain && local_rank > 0 { find(name)? } else { Vec::new() };
+    let names: Vec<&str> = devices.iter().filter(|found| numbered(found)).map(|found| &*found.name).collect();
+    open(if names.is_empty() { name } else { names[local_rank % names.len()] })
+}
+
 /// Every device of every backend in this build, opened to learn its name.
 ///
 /// A backend whose driver fails is reported as a warning and left out.

@@ -7,12 +7,13 @@ use std::io;
 use polyglow_data::error::DataError;
 use polyglow_metrics::MetricError;
 use polyglow_model::ModelError;
+use serde::{Deserialize, Serialize};
 
 /// The result of everything here that can fail.
 pub type Result<T, E = TrainError> = std::result::Result<T, E>;
 
 /// What an error means for the caller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The config or the request is wrong: the user can correct it.
@@ -145,6 +146,7 @@ from_errors!(
     ModelError,
     MetricError,
     io::Error,
+    postcard::Error,
     serde_json::Error,
     safetensors::SafeTensorError,
     burn::tensor::ExecutionError,

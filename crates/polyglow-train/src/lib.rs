@@ -20,6 +20,7 @@ pub mod device;
 pub mod error;
 #[cfg(feature = "training")]
 pub mod formats;
+pub mod group;
 #[cfg(feature = "training")]
 mod observer;
 pub mod plan;
@@ -36,6 +37,7 @@ pub mod workload;
 
 pub use config::Config;
 pub use error::{ErrorKind, Result, TrainError};
+pub use group::{Group, alone};
 #[cfg(feature = "training")]
 pub use observer::{Observer, Silent, Wish};
 pub use plan::{Plan, TaskPlan};

@@ -1,6 +1,7 @@
 //! What the user wrote becomes what runs: everything that a config leaves open is decided here, once.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 use burn::tensor::Device;
 #[cfg(feature = "training")]
@@ -14,6 +15,7 @@ use polyglow_model::{Precision, Task as TaskKind, computes_on_host};
 use crate::config::{BestMetric, Config, MaxTokens};
 use crate::device;
 use crate::error::{Result, failed, usage, with_hint};
+use crate::group::{Group, alone};
 
 /// What is learned, with the settings that only this task has.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,6 +116,8 @@ pub struct Plan {
     pub has_kernels: bool,
     /// What padded lengths are multiples of.
     pub pad_multiple: usize,
+    /// The processes that it runs in.
+    pub group: Arc<dyn Group>,
 }
 
 impl Plan {
@@ -138,7 +142,14 @@ impl Plan {
         let task = TaskPlan::new(&config);
         let content = content(task.kind());
         let pad_multiple = train.pad_multiple.unwrap_or(1);
-        Self { config, task, content, device, on_host, has_kernels, pad_multiple }
+        Self { config, task, content, device, on_host, has_kernels, pad_multiple, group: alone() }
+    }
+
+    /// The plan of one of several processes.
+    #[must_use]
+    pub fn among(mut self, group: Arc<dyn Group>) -> Self {
+        self.group = group;
+        self
     }
 
     /// The plan with this size of batches, in tokens.

@@ -148,10 +148,18 @@ impl RunDirectory {
     /// # Errors
     /// A directory cannot be made or cleared.
     pub fn make_room(&self) -> Result<()> {
+        remove_unfinished(&self.make_cache()?)?;
+        remove_unfinished(&self.root)
+    }
+
+    /// Makes the directory of the caches, and returns it.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn make_cache(&self) -> Result<PathBuf> {
         let cache = self.root.join("cache");
         fs::create_dir_all(&cache).with_context(|| format!("cannot make `{}`", cache.display()))?;
-        remove_unfinished(&cache)?;
-        remove_unfinished(&self.root)
+        Ok(cache)
     }
 
     /// Makes the directory a run: writes the configuration into it.

@@ -16,8 +16,9 @@ mod sums;
 mod trial;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use polyglow_data::prefetch::{BatchStream, Position};
+use polyglow_data::prefetch::{BatchStream, Position, Share};
 
 pub use capacity::find_max_tokens;
 pub use disk::{Bytes, DiskEstimate};
@@ -37,6 +38,7 @@ use crate::config::TrainConfig;
 use crate::device::guard;
 use crate::error::{ErrorKind, Result, TrainError, failed, with_hint};
 use crate::observer::{Observer, Wish};
+use crate::plan::Plan;
 use crate::run::TrainState;
 use crate::run::records::Records;
 use crate::tasks::Task;
@@ -67,14 +69,23 @@ pub fn fit<T: Task>(
     stop: &Stop,
     observer: &mut dyn Observer,
 ) -> Result<(Ending, TrainState)> {
-    disk::ensure_room(training, &model)?;
+    let group = &training.plan.group;
+    group.share(|| disk::ensure_room(training, &model))?;
     let mut session = Session::start(training, task, model)?;
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
-    let mut batches = BatchStream::start(Arc::clone(task.source()), start).map_err(Into::into)?;
+    let window = training.plan.config.train.accumulate_steps;
+    let share = Share { rank: group.rank(), size: group.size(), window };
+    let mut batches = BatchStream::start_share(Arc::clone(task.source()), start, share).map_err(Into::into)?;
     guard(|| session.warm_up(stop, observer)).unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
-    let mut records = Records::open(&training.run, session.state.step, training.plan.config.train.tensorboard)?;
+    let tensorboard = training.plan.config.train.tensorboard;
+    let mut records = match group.is_first() {
+        true => Records::open(&training.run, session.state.step, tensorboard)?,
+        false => Records::nowhere(),
+    };
+    session.record_ranks(&mut records)?;
+    group.wait_at_most(Duration::from_secs(training.plan.config.train.rank_timeout));
     observer.begin(&training.run, session.state.step, session.last_step())?;
-    let steps = || steps(&training.plan.config.train, &mut session, &mut batches, &mut records, stop, observer);
+    let steps = || steps(&training.plan, &mut session, &mut batches, &mut records, stop, observer);
     let ending = guard(steps).unwrap_or_else(|panic| Err(broken(&session, training, &panic)));
     observer.batch(None);
     observer.end();
@@ -87,13 +98,14 @@ pub fn fit<T: Task>(
 
 /// Makes step after step until there is a reason to end.
 fn steps<T: Task>(
-    config: &TrainConfig,
+    plan: &Plan,
     session: &mut Session<'_, T>,
     batches: &mut BatchStream<T::Source>,
     records: &mut Records,
     stop: &Stop,
     observer: &mut dyn Observer,
 ) -> Result<Ending> {
+    let config = &plan.config.train;
     loop {
         if let Some(ending) = session.ending() {
             return Ok(ending);
@@ -109,7 +121,8 @@ fn steps<T: Task>(
         }
         let improved = validate && session.validate(records, observer)?;
         heed(stop, observer, || session.what_is_left())?;
-        let asked = stop.asked();
+        // Whoever is asked, all end after the same step.
+        let asked = plan.group.any(stop.asked())?;
         let ends = asked || session.ending().is_some();
         if save || improved || ends {
             records.settle();

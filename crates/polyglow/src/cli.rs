@@ -5,19 +5,19 @@ mod unknown_option;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context;
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 use polyglow_train::device;
+use polyglow_train::group::{Group, alone};
 
 use crate::commands::help::HelpArgs;
 use crate::commands::{
     attention, average, bench, caption, check, classify, corpus, devices, embeddings, evaluate, export, generate, help,
     import, info, metrics, new, quantize, report, score, train, translate,
 };
-use crate::{kernel_cache, logging};
+use crate::{kernel_cache, logging, ranks};
 
 /// The version, the commit that it was built from where that is known, and the features of the build.
 static VERSION: LazyLock<String> =
@@ -100,28 +100,36 @@ enum Command {
     },
 }
 
+impl Command {
+    /// Whether the processes that a launcher starts share its work.
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::Train(_) | Self::Evaluate(_) | Self::Translate(_) | Self::Score(_))
+    }
+}
+
 /// Reads the arguments of this process and runs the command.
 ///
 /// Help and version are printed here, and so is wrong usage, in clap's own words and with its exit codes.
 ///
 /// # Errors
 /// Whatever stops the command.
-pub(crate) fn run() -> anyhow::Result<ExitCode> {
+pub(crate) fn run() -> anyhow::Result<u8> {
     run_with(&std::env::args_os().collect::<Vec<_>>())
 }
 
-fn run_with(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+fn run_with(arguments: &[OsString]) -> anyhow::Result<u8> {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(message) => {
             let message = unknown_option::explain(message, arguments, &Cli::command());
             message.print()?;
-            return Ok(ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(1)));
+            return Ok(u8::try_from(message.exit_code()).unwrap_or(1));
         }
     };
-    logging::init(i16::from(cli.verbose) - i16::from(cli.quiet));
+    let group = if cli.command.is_shared() { ranks::enter()? } else { alone() };
+    logging::init(i16::from(cli.verbose) - i16::from(cli.quiet), group.rank());
     kernel_cache::locate();
-    dispatch(cli.command)
+    dispatch(cli.command, &group)
 }
 
 /// `0.1.0 (1a2b3c4d5e6f), with flex and cuda`.
@@ -132,18 +140,18 @@ fn version(commit: Option<&str>, backends: &[&str], is_plain: bool) -> String {
     format!("{}{commit}, with {features}", env!("CARGO_PKG_VERSION"))
 }
 
-fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+fn dispatch(command: Command, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
     let done = match command {
         Command::New(args) => new::run(&args),
         Command::Check(args) => check::run(&args),
-        Command::Train(args) => train::run(&args),
-        Command::Evaluate(args) => evaluate::run(&args),
-        Command::Translate(args) => translate::run(&args),
+        Command::Train(args) => train::run(&args, group),
+        Command::Evaluate(args) => evaluate::run(&args, group),
+        Command::Translate(args) => translate::run(&args, group),
         Command::Embeddings(args) => embeddings::run(&args),
         Command::Caption(args) => caption::run(&args),
         Command::Classify(args) => classify::run(&args),
         Command::Generate(args) => generate::run(&args),
-        Command::Score(args) => score::run(&args),
+        Command::Score(args) => score::run(&args, group),
         Command::Metrics(args) => metrics::run(&args),
         Command::Attention(args) => attention::run(&args),
         Command::Average(args) => average::run(&args),
@@ -159,13 +167,13 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => print_completions(shell),
         Command::Man { out } => write_man_pages(out.as_deref()),
     };
-    done.map(|()| ExitCode::SUCCESS)
+    done.map(|()| 0)
 }
 
 /// `help train` is `train --help`; `help config` is of its own.
-fn print_help(topics: &[String]) -> anyhow::Result<ExitCode> {
+fn print_help(topics: &[String]) -> anyhow::Result<u8> {
     match topics.split_first() {
-        Some((first, keys)) if first == "config" => help::explain(keys).map(|()| ExitCode::SUCCESS),
+        Some((first, keys)) if first == "config" => help::explain(keys).map(|()| 0),
         _ => {
             let words = ["polyglow"].into_iter().chain(topics.iter().map(String::as_str)).chain(["--help"]);
             run_with(&words.map(OsString::from).collect::<Vec<_>>())

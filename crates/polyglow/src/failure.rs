@@ -3,7 +3,6 @@
 use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::panic;
-use std::process::ExitCode;
 #[cfg(unix)]
 use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
@@ -13,6 +12,7 @@ use polyglow_model::ModelError;
 use polyglow_train::error::hint_of_system;
 use polyglow_train::{ErrorKind, TrainError};
 
+use crate::ranks;
 use crate::reference::named_in;
 
 /// Exit code of a command that was understood and failed.
@@ -59,12 +59,13 @@ pub(crate) fn with_hint(error: impl Into<anyhow::Error>, hint: impl Into<String>
 /// Prints an error with its hint to stderr and returns the exit code it stands for.
 ///
 /// A reader of our output that stops reading (`polyglow translate RUN | head`) has what it wants: that is not an error.
-pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+pub(crate) fn report(error: &anyhow::Error) -> u8 {
     if is_closed_pipe(error) {
-        return ExitCode::SUCCESS;
+        return 0;
     }
+    ranks::waits_to_tell();
     let Advice { exit_code, hint } = advice(error);
-    print(&format!("error: {}", format!("{error:#}").trim_end()));
+    print(&format!("error: {}{}", ranks::prefix(), format!("{error:#}").trim_end()));
     if let Some(hint) = hint {
         print(&format!("hint: {hint}"));
     }
@@ -72,7 +73,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(panic) = take_panic().filter(|panic| !tells_of(error, panic)) {
         print(&format!("hint: another thread stopped before that with an internal error: {panic}"));
     }
-    ExitCode::from(exit_code)
+    exit_code
 }
 
 /// Whether an error's message has that of a panic, which is recorded with its place.
@@ -82,15 +83,16 @@ fn tells_of(error: &anyhow::Error, panic: &str) -> bool {
 }
 
 /// Reports a panic that reached the outermost boundary as the internal error it is.
-pub(crate) fn report_panic() -> ExitCode {
+pub(crate) fn report_panic() -> u8 {
     let panic = take_panic().unwrap_or_else(|| "a panic without a message".to_owned());
-    print(&format!("error: internal error: {panic}"));
+    ranks::waits_to_tell();
+    print(&format!("error: {}internal error: {panic}", ranks::prefix()));
     if panic.to_lowercase().contains("memory") {
         print("hint: if the device ran out of memory, lower `train.max_tokens`; otherwise please report this message");
     } else {
         print("hint: this is a bug in polyglow; please report it with the command, the configuration and this message");
     }
-    ExitCode::from(FAILED)
+    FAILED
 }
 
 /// Keeps panics for [`report`] and [`report_panic`] instead of printing the default message to stderr.

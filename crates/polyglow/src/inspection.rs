@@ -19,6 +19,7 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
+use polyglow_train::group::alone;
 use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Setting, TrainingData, with_task};
 use polyglow_train::train::{DiskEstimate, MemoryEstimate, Training, TrialReport, available_memory};
@@ -162,10 +163,12 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
     let available_memory = if plan.on_host { available_memory() } else { None };
     let on_disk = fs::metadata(training.run.cache_path("train")).map_or(0, |file| file.len());
     let trial = Trial { plan, shape: &shape, cache: on_disk, directory };
-    let Trials { batches, parameters, memory, disk, step, timed, work } = with_task(training.setting()?, data, trial)?;
+    // The first rank of several inspects for all of them, so nothing here may wait for the others.
+    let setting = Setting { plan: plan.clone().among(alone()), ..training.setting()? };
+    let Trials { batches, parameters, memory, disk, step, timed, work } = with_task(setting.clone(), data, trial)?;
     let train = &found.splits[0];
     let lens = [train.src.mean_len, train.tgt.mean_len];
-    let validation = trial::time_validation(&training.setting()?, data, &shape, lens)?;
+    let validation = trial::time_validation(&setting, data, &shape, lens)?;
     let time = TimeEstimate::new(&timed, validation, work);
 
     let own = training.origin().and_then(|origin| OwnText::of_run(&origin));

@@ -14,6 +14,7 @@ mod kernel_cache;
 mod logging;
 mod progress;
 mod proposal;
+mod ranks;
 mod reference;
 mod signals;
 
@@ -28,8 +29,8 @@ pub fn run() -> ExitCode {
     failure::record_panics();
     failure::survive_file_size_limit();
     match panic::catch_unwind(AssertUnwindSafe(cli::run)) {
-        Ok(Ok(code)) => code,
-        Ok(Err(error)) => failure::report(&error),
-        Err(_) => failure::report_panic(),
+        Ok(Ok(code)) => ranks::end(code),
+        Ok(Err(error)) => ranks::end(failure::report(&error)),
+        Err(_) => ranks::end(failure::report_panic()),
     }
 }

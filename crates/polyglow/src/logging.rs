@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::ranks;
 use fs_err::{File, OpenOptions};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::EnvFilter;
@@ -25,9 +26,12 @@ static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
 ///
 /// `verbosity` is the number of `-v` minus the number of `-q`: -2 and below errors, -1 warnings, 0 info, 1 debug
 /// messages of polyglow, 2 and above its traces and debug messages of other crates. `RUST_LOG` overrides it. There is
-/// no color if stderr is not a terminal or `NO_COLOR` is set.
-pub(crate) fn init(verbosity: i16) {
+/// no color if stderr is not a terminal or `NO_COLOR` is set. Of several processes the first speaks for all: others tell
+/// errors alone, if not asked for more.
+pub(crate) fn init(verbosity: i16, rank: usize) {
     let default = match verbosity {
+        // What they warn of, rank 0 warns of too.
+        ..=0 if rank > 0 => "error",
         ..=-2 => "error",
         -1 => "warn",
         0 => "warn,polyglow=info,polyglow_train=info,polyglow_view=info",
@@ -92,6 +96,7 @@ where
             Level::DEBUG => ("34", "debug: "),
             Level::TRACE => ("35", "trace: "),
         };
+        write!(writer, "{}", ranks::prefix())?;
         match (word, writer.has_ansi_escapes()) {
             ("", _) => {}
             (word, true) => write!(writer, "\x1b[{color}m{word}\x1b[0m")?,
@@ -153,7 +158,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let path = directory.path().join("train.log");
         let lines = Arc::new(Mutex::new(Vec::new()));
-        init(0);
+        init(0, 0);
         log_to_file(&path).expect("the file can be made");
         let seen = Arc::clone(&lines);
         let guard = redirect(move |line| lock(&seen).push(line.to_owned()));

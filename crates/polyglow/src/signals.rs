@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP, the signal of a terminal that was closed: training saves and ends after the step.
+//! Ctrl-C, SIGTERM, SIGUSR1, and SIGHUP, the signal of a terminal that was closed: training saves and ends after the step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use polyglow_train::train::Stop;
 #[cfg(unix)]
-use signal_hook::consts::SIGHUP;
+use signal_hook::consts::{SIGHUP, SIGUSR1};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
@@ -39,6 +39,9 @@ impl Signals {
             // The order matters: the first signal finds the flag unset, so it does not exit, and sets it.
             signals.register(signal, &signals.asked, &signals.asked)?;
         }
+        // What Slurm sends before the time is up, and `mpirun` hands on without ending anything.
+        #[cfg(unix)]
+        signals.register(SIGUSR1, &signals.done, &Arc::default())?;
         #[cfg(unix)]
         if !is_ignored(SIGHUP) {
             signals.register(SIGHUP, &signals.done, &signals.hung_up)?;

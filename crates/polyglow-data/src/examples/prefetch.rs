@@ -20,6 +20,30 @@ pub struct Position {
     pub position: usize,
 }
 
+/// Which batches of a stream are made, where several processes read the same one: of each window of `window` batches the
+/// process number `rank` of `size` makes its part, which is a run of neighbors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// The number of the process, from 0.
+    pub rank: usize,
+    /// Processes.
+    pub size: usize,
+    /// Batches of a step, at least as many as processes.
+    pub window: usize,
+}
+
+impl Share {
+    /// All batches.
+    pub const ALL: Self = Self { rank: 0, size: 1, window: 1 };
+
+    /// Whether the batch at a position of its epoch is a part of it; windows begin with the epoch.
+    pub fn has(self, position: usize) -> bool {
+        let Self { rank, size, window } = self;
+        let place = position % window;
+        (rank * window / size..(rank + 1) * window / size).contains(&place)
+    }
+}
+
 /// A batch with its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placed<B> {
@@ -58,12 +82,20 @@ impl<S: BatchSource> BatchStream<S> {
     /// What [`BatchSource::plan`] says; [`DataError::NoBatch`] for an epoch without batches; [`DataError::Io`] if no thread
     /// can be started.
     pub fn start(source: Arc<S>, start: Position) -> Result<Self, S::Error> {
+        Self::start_share(source, start, Share::ALL)
+    }
+
+    /// As [`Self::start`]; only the batches of `share` are made, and of the others the places are told.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_share(source: Arc<S>, start: Position, share: Share) -> Result<Self, S::Error> {
         // The first plan is made here, so that a configuration that cannot work fails at once.
         let first = plan_epoch(&*source, start.epoch)?;
-        let (sender, batches) = sync_channel(AHEAD);
+        let (sender, batches) = sync_channel(AHEAD * share.size);
         let run = move || {
             // Sending fails when the stream is dropped, which is the signal to end.
-            let _ = make_all(&source, first, start, |batch| sender.send(batch).is_ok());
+            let _ = make_all(&source, first, start, share, |batch| sender.send(batch).is_ok());
         };
         let worker = thread::Builder::new().name("batches".to_owned()).spawn(run);
         let worker = worker.map_err(no_thread)?;
@@ -71,11 +103,27 @@ impl<S: BatchSource> BatchStream<S> {
     }
 }
 
+impl<S: BatchSource> BatchStream<S> {
+    /// The next place in the stream, with its batch if that is in the share.
+    pub fn next_place(&mut self) -> Option<Result<Placed<Option<S::Batch>>, S::Error>> {
+        self.batches.as_ref()?.recv().ok()
+    }
+}
+
+/// The batches of the share.
 impl<S: BatchSource> Iterator for BatchStream<S> {
-    type Item = Item<S>;
+    type Item = Result<Placed<S::Batch>, S::Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.batches.as_ref()?.recv().ok()
+        loop {
+            match self.next_place()? {
+                Ok(Placed { batch: Some(batch), examples, epoch, position, epoch_len }) => {
+                    return Some(Ok(Placed { batch, examples, epoch, position, epoch_len }));
+                }
+                Ok(_) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
     }
 }
 
@@ -90,8 +138,8 @@ impl<S: BatchSource> Drop for BatchStream<S> {
     }
 }
 
-/// What a stream of batches yields.
-type Item<S> = Result<Placed<<S as BatchSource>::Batch>, <S as BatchSource>::Error>;
+/// What the background thread makes.
+type Item<S> = Result<Placed<Option<<S as BatchSource>::Batch>>, <S as BatchSource>::Error>;
 
 /// The stream was dropped.
 struct Ended;
@@ -100,6 +148,7 @@ fn make_all<S: BatchSource>(
     source: &Arc<S>,
     first: EpochPlan,
     start: Position,
+    share: Share,
     mut send: impl FnMut(Item<S>) -> bool,
 ) -> Result<(), Ended> {
     let mut send = |item| if send(item) { Ok(()) } else { Err(Ended) };
@@ -110,7 +159,7 @@ fn make_all<S: BatchSource>(
         let next = thread::Builder::new().name("plan".to_owned()).spawn(move || plan_epoch(&*planner, epoch + 1));
         for position in place.position..plan.len() {
             let items = plan.batch(position);
-            let batch = source.batch(epoch, items).map(|batch| {
+            let batch = share.has(position).then(|| source.batch(epoch, items)).transpose().map(|batch| {
                 let examples = source.examples(epoch, items);
                 Placed { batch, examples, epoch, position, epoch_len: plan.len() }
             });

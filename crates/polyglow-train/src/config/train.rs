@@ -125,6 +125,8 @@ pub struct TrainConfig {
     /// Largest number of steps in a row that are skipped because their loss or gradient is not finite; one more ends
     /// training; with 0 the first does; default 20.
     pub max_skipped_steps: u64,
+    /// How long the ranks of a group wait for one that does not come to an exchange, in seconds.
+    pub rank_timeout: u64,
     /// Weight decay, on weight matrices only; default 0.
     pub weight_decay: f64,
     /// Parameters that stay as they are, by their names or the beginnings of these, as in `["encoder", "src_embedding"]`;
@@ -179,6 +181,7 @@ impl Default for TrainConfig {
             alignment_weight: 0.0,
             clip_norm: 1.0,
             max_skipped_steps: 20,
+            rank_timeout: 1800,
             weight_decay: 0.0,
             freeze: Vec::new(),
             ema_decay: 0.0,
@@ -237,6 +240,7 @@ impl TrainConfig {
             ("keep_last", self.keep_last as u64, 1),
             ("patience", self.patience, 0),
             ("max_skipped_steps", self.max_skipped_steps, 0),
+            ("rank_timeout", self.rank_timeout, 1),
         ];
         for (key, value, least) in counts {
             ensure!(value >= least, "`train.{key} = {value}`: must be at least {least}");

@@ -8,10 +8,13 @@ use polyglow_data::config::ImageConfig;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_model::search::SearchConfig;
 use polyglow_model::{Model, Task};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::Result;
 #[cfg(not(feature = "training"))]
 use crate::error::TrainError;
+use crate::group::Group;
 use crate::plan::{Plan, TaskPlan};
 
 /// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred times the size of what it
@@ -59,6 +62,8 @@ pub struct Runner<M = Model> {
     pub pad_multiple: usize,
     /// The most tokens of a side that all members can read, without the end mark; as many can be written.
     pub longest: usize,
+    /// The processes that share the work: each runs some of the batches, and all get all results.
+    pub group: Arc<dyn Group>,
 }
 
 /// A model with the tokenizer of its source side.
@@ -82,6 +87,7 @@ impl<M> Runner<M> {
             max_tokens: plan.max_tokens(),
             pad_multiple: plan.pad_multiple,
             longest,
+            group: Arc::clone(&plan.group),
         }
     }
 
@@ -96,7 +102,7 @@ impl<M> Runner<M> {
     ///
     /// # Errors
     /// The first error of `run`.
-    pub(crate) fn longest_first<R, T>(
+    pub(crate) fn longest_first<R, T: Serialize + DeserializeOwned>(
         &self,
         rows: &[R],
         width: impl Fn(&R) -> usize,
@@ -109,25 +115,42 @@ impl<M> Runner<M> {
         self.in_batches(rows, &order, cost, run)
     }
 
-    pub(super) fn in_batches<R, T>(
+    /// Runs rows in this order, as many at a time as `cost` allows.
+    pub(super) fn in_batches<R, T: Serialize + DeserializeOwned>(
         &self,
         rows: &[R],
         order: &[usize],
         cost: impl Fn(&[usize]) -> usize,
         mut run: impl FnMut(&[&R]) -> Result<Vec<T>>,
     ) -> Result<Vec<T>> {
-        let mut found: Vec<(usize, T)> = Vec::with_capacity(rows.len());
-        let mut rest = order;
+        let (mut rest, mut batches) = (order, Vec::new());
         while !rest.is_empty() {
             let fits = |count: &usize| cost(&rest[..*count]) <= self.max_tokens;
             let count = (2..=rest.len()).take_while(fits).last().unwrap_or(1);
             let (batch, later) = rest.split_at(count);
-            let batch_rows: Vec<&R> = batch.iter().map(|&row| &rows[row]).collect();
-            found.extend(batch.iter().copied().zip(run(&batch_rows)?));
+            batches.push(batch);
             rest = later;
         }
+        let found = self.deal(&batches, |batch| run(&batch.iter().map(|&row| &rows[row]).collect::<Vec<_>>()))?;
+        let mut found: Vec<(usize, T)> = order.iter().copied().zip(found.into_iter().flatten()).collect();
         found.sort_by_key(|(row, _)| *row);
         Ok(found.into_iter().map(|(_, found)| found).collect())
+    }
+
+    /// What `run` gives for each batch, in their order. The group's processes deal the batches among each other, one after the
+    /// other; the batches themselves do not depend on how many processes there are, and so neither do the results.
+    ///
+    /// # Errors
+    /// The first error of `run`; another process cannot be reached.
+    pub(crate) fn deal<B, T: Serialize + DeserializeOwned>(
+        &self,
+        batches: &[B],
+        mut run: impl FnMut(&B) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let (rank, size) = (self.group.rank(), self.group.size());
+        let own: Vec<T> = batches.iter().skip(rank).step_by(size).map(&mut run).collect::<Result<_>>()?;
+        let mut dealt: Vec<_> = self.group.gather(own)?.into_iter().map(Vec::into_iter).collect();
+        Ok((0..batches.len()).filter_map(|place| dealt[place % size].next()).collect())
     }
 
     pub(super) fn padded(&self, len: usize) -> usize {

@@ -3,13 +3,15 @@
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor, Transaction};
 use polyglow_model::mean_of_probabilities;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::runner::{Member, Runner};
 use crate::device::upload;
 use crate::error::Result;
 
 /// How probable models find the targets of an example, each given what stands before it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Forced {
     /// Log-probability of each target, in nats; of a text that was not cut the end mark's is the last.
     pub log_probs: Vec<f32>,
@@ -41,7 +43,7 @@ impl Forced {
 }
 
 /// Something that a model finds at a position.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Predicted {
     pub(crate) log_prob: f32,
     pub(crate) first: u32,
@@ -55,7 +57,7 @@ impl<M> Runner<M> {
     ///
     /// # Errors
     /// The first error of `run`.
-    pub(crate) fn shortest_first<R, T>(
+    pub(crate) fn shortest_first<R, T: Serialize + DeserializeOwned>(
         &self,
         rows: &[R],
         width: impl Fn(&R) -> usize,

@@ -3,6 +3,7 @@
 use polyglow_data::padded::Padded;
 use polyglow_model::Generate;
 use polyglow_model::search::{Hypothesis, Incremental, Marks, Sentence, search};
+use serde::{Deserialize, Serialize};
 
 use super::runner::{ENCODED_WHOLE, Runner};
 use super::split::{join, split};
@@ -10,7 +11,7 @@ use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError, bail, ensure};
 
 /// A line to translate, and what is asked of its translation.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Request {
     /// The line.
     pub text: String,
@@ -21,7 +22,7 @@ pub struct Request {
 }
 
 /// A translation of a line, or what a language model wrote.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Translated {
     /// The text, without line breaks.
     pub text: String,

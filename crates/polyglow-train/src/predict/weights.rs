@@ -175,16 +175,8 @@ pub fn count(path: &Path) -> Result<u64> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write<'a>(path: &Path, tensors: &'a [(String, TensorData)]) -> Result<()> {
-    let view = |(name, data): &'a (String, TensorData)| {
-        let dtype = match data.dtype() {
-            DType::F32 => Dtype::F32,
-            DType::I8 => Dtype::I8,
-            dtype => bail!("tensor `{name}` holds {dtype:?}, not F32 or I8"),
-        };
-        Ok((name.as_str(), TensorView::new(dtype, data.shape().to_vec(), data.as_bytes())?))
-    };
-    let views: Vec<(&str, TensorView)> = tensors.iter().map(view).collect::<Result<_>>()?;
+pub fn write(path: &Path, tensors: &[(String, TensorData)]) -> Result<()> {
+    let views = views(tensors)?;
     let write = || -> Result<()> {
         // The library's files are the owner's alone; these are to be like all others of a run.
         let permissions = File::create(path)?.metadata()?.permissions();
@@ -198,6 +190,28 @@ pub fn write<'a>(path: &Path, tensors: &'a [(String, TensorData)]) -> Result<()>
     };
     // Not with its directory, which has a passing name until the checkpoint is complete.
     write().with_context(|| format!("cannot write `{}`", path.file_name().unwrap_or_default().display()))
+}
+
+/// What [`write`] writes.
+///
+/// # Errors
+/// As [`write`], but for the file.
+#[cfg(feature = "training")]
+pub(crate) fn to_bytes(tensors: &[(String, TensorData)]) -> Result<Vec<u8>> {
+    Ok(safetensors::serialize(views(tensors)?, None)?)
+}
+
+fn views(tensors: &[(String, TensorData)]) -> Result<Vec<(&str, TensorView<'_>)>> {
+    let view = |(name, data)| {
+        let (name, data): (&String, &TensorData) = (name, data);
+        let dtype = match data.dtype() {
+            DType::F32 => Dtype::F32,
+            DType::I8 => Dtype::I8,
+            dtype => bail!("tensor `{name}` holds {dtype:?}, not F32 or I8"),
+        };
+        Ok((name.as_str(), TensorView::new(dtype, data.shape().to_vec(), data.as_bytes())?))
+    };
+    tensors.iter().map(|(name, data)| view((name, data))).collect()
 }
 
 /// Tensors with every matrix in 8 bits, and with its scales, by which its values are to be multiplied.

@@ -126,5 +126,6 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
         max_tokens: plan.max_tokens(),
         pad_multiple: plan.pad_multiple,
         longest,
+        group: Arc::clone(&plan.group),
     })
 }

@@ -17,7 +17,8 @@ use crate::predict::evaluation::Scores;
 /// The file, open for more records.
 pub struct Records {
     path: PathBuf,
-    file: File,
+    /// None where another process writes.
+    file: Option<File>,
     /// Bytes in the file that are whole records.
     len: u64,
     /// Records that could not be written yet, as they will be.
@@ -52,12 +53,17 @@ impl Records {
         }
         let file = OpenOptions::new().create(true).append(true).open(path).with_context(context)?;
         let len = file.metadata().with_context(context)?.len();
-        let mut records = Self { path: path.to_owned(), file, len, pending: Vec::new(), events: None };
+        let mut records = Self { path: path.to_owned(), file: Some(file), len, pending: Vec::new(), events: None };
         if tensorboard {
             let events = EventFile::create(run, run.root(), &read(path)?);
             records.events = events.inspect_err(without_events).ok();
         }
         Ok(records)
+    }
+
+    /// Of a process that writes nothing, since another of its group does.
+    pub fn nowhere() -> Self {
+        Self { path: PathBuf::new(), file: None, len: 0, pending: Vec::new(), events: None }
     }
 
     /// Adds the scores of a set: `kind` is `valid` or `test`.
@@ -92,7 +98,9 @@ impl Records {
     /// Writes what could not be written before and has the disk confirm all records, so that no checkpoint is ahead of
     /// them; warns where it cannot.
     pub fn settle(&mut self) {
-        warn(self.flush().and_then(|()| self.file.sync_data().with_context(|| cannot_write(&self.path))));
+        let written = self.flush();
+        let sync = |file: &File| file.sync_data().with_context(|| cannot_write(&self.path));
+        warn(written.and_then(|()| self.file.as_ref().map_or(Ok(()), sync)));
     }
 
     /// Writes what could not be written before.
@@ -103,9 +111,11 @@ impl Records {
         if self.pending.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.file.write_all(&self.pending) {
+        if let Some(file) = &mut self.file
+            && let Err(error) = file.write_all(&self.pending)
+        {
             // A part of a line may have been written.
-            let _ = self.file.set_len(self.len);
+            let _ = file.set_len(self.len);
             return Err(error).with_context(|| cannot_write(&self.path));
         }
         self.len += self.pending.len() as u64;

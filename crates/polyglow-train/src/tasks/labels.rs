@@ -11,6 +11,7 @@ use polyglow_data::sources::{LabelBatch, LabelSource};
 use polyglow_data::special::SpecialIds;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Predict, Text};
+use serde::{Deserialize, Serialize};
 
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
 use crate::device::{upload, upload_rows};
@@ -68,7 +69,7 @@ impl Task for Labels {
 }
 
 /// What something probably is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Guess {
     /// The most probable label.
     pub label: String,

@@ -157,18 +157,19 @@ fn of_windows(runner: &Runner, lines: &[Vec<u32>], context_len: usize) -> Result
     let mut found = vec![Forced::default(); lines.len()];
     let special = runner.tgt.special();
     let windows = overlapping(starts[lines.len()], context_len as u64);
-    for windows in windows.chunks((runner.max_tokens / context_len).max(1)) {
+    let batches: Vec<_> = windows.chunks((runner.max_tokens / context_len).max(1)).collect();
+    let read = runner.deal(&batches, |windows| {
         let rows = windows.iter().map(|(window, _)| {
             let first = line_at(window.start) as u32;
             let text = |line: u32| Ok::<_, TrainError>((starts[line as usize], lines[line as usize].clone()));
             pieces(window.clone(), first, text)
         });
         let rows: Vec<Vec<Piece>> = rows.collect::<Result<_, _>>()?;
-        let read = forward(runner, TextBatch::of_windows(&rows, special, runner.pad_multiple));
-        for ((window, scored), predicted) in windows.iter().zip(read) {
-            for position in scored.clone() {
-                found[line_at(position)].extend(&predicted[(position - window.start) as usize..][..1]);
-            }
+        Ok(forward(runner, TextBatch::of_windows(&rows, special, runner.pad_multiple)))
+    })?;
+    for ((window, scored), predicted) in windows.iter().zip(read.into_iter().flatten()) {
+        for position in scored.clone() {
+            found[line_at(position)].extend(&predicted[(position - window.start) as usize..][..1]);
         }
     }
     Ok(found)

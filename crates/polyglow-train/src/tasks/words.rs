@@ -102,18 +102,18 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair], config: SkipGrams) -> Re
         (0..).zip(&ids).flat_map(|(line, ids)| sampler.rows(ids, &[line]).into_iter().map(move |row| (line, row)));
     let rows: Vec<(u64, SkipGram)> = rows.collect();
     let mut found = vec![Forced::default(); pairs.len()];
-    for rows in rows.chunks((runner.max_tokens / config.candidates()).max(1)) {
-        let (lines, rows): (Vec<u64>, Vec<SkipGram>) = rows.iter().cloned().unzip();
+    let batches: Vec<_> = rows.chunks((runner.max_tokens / config.candidates()).max(1)).collect();
+    let read = runner.deal(&batches, |rows| {
+        let rows: Vec<SkipGram> = rows.iter().map(|(_, row)| row.clone()).collect();
         let batch = SkipGramBatch::new(&rows);
         let inputs = words(&batch, &runner.device);
         let log_probs = runner.log_probs(|_, member| Predict::<Words>::predict(&member.model, inputs.clone()).logits());
-        let read = at_targets(&log_probs, batch.is_real(), batch.count, None, &[]);
-        for (line, predicted) in lines.into_iter().zip(read) {
-            let correct = is_first(&predicted);
-            let predicted: Vec<Predicted> =
-                predicted.iter().map(|&position| Predicted { correct, ..position }).collect();
-            found[line as usize].extend(&predicted);
-        }
+        Ok(at_targets(&log_probs, batch.is_real(), batch.count, None, &[]))
+    })?;
+    for ((line, _), predicted) in rows.iter().zip(read.into_iter().flatten()) {
+        let correct = is_first(&predicted);
+        let predicted: Vec<Predicted> = predicted.iter().map(|&position| Predicted { correct, ..position }).collect();
+        found[*line as usize].extend(&predicted);
     }
     Ok(Evaluation::of_forced(found).with_accuracy())
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::step::StepRecord;
 use crate::error::{ErrorKind, Result, TrainError, failed, with_hint};
+use crate::group::Times;
 use crate::run::TrainState;
 
 /// Lines that a message about a batch names at most.
@@ -75,6 +76,8 @@ pub struct TrainReport<'a> {
     pub elapsed: Duration,
     /// The tokens that were seen in that time; fewer than the interval's in the first report after a resume.
     pub timed_tokens: u64,
+    /// What exchanges have cost each rank of a group in that time; nothing of a process by itself.
+    pub times: &'a [Times],
 }
 
 impl TrainReport<'_> {
@@ -83,9 +86,10 @@ impl TrainReport<'_> {
         self.timed_tokens as f64 / self.seconds()
     }
 
-    /// The record for `metrics.jsonl`: `skipped` is there where steps were, and means are null where all were.
+    /// The record for `metrics.jsonl`: `skipped` is there where steps were, and means are null where all were. Of a group it has
+    /// how many ranks there are, and the means over them of what they waited and exchanged, in seconds.
     pub fn record(&self) -> Value {
-        let Self { step, epoch, lr, interval, .. } = self;
+        let Self { step, epoch, lr, interval, times, .. } = self;
         let mut record = json!({
             "kind": "train", "step": step, "epoch": epoch, "loss": interval.loss(), "perplexity": interval.perplexity(),
             "lr": lr, "grad_norm": interval.grad_norm(), "tokens": interval.tokens, "padding": interval.padding(),
@@ -93,6 +97,14 @@ impl TrainReport<'_> {
         });
         if interval.skipped > 0 {
             record["skipped"] = interval.skipped.into();
+        }
+        if !times.is_empty() {
+            let mean = |of: fn(&Times) -> Duration| {
+                times.iter().map(|times| of(times).as_secs_f64()).sum::<f64>() / times.len() as f64
+            };
+            record["ranks"] = times.len().into();
+            record["wait_seconds"] = mean(|times| times.waiting).into();
+            record["exchange_seconds"] = mean(|times| times.exchanging).into();
         }
         record
     }

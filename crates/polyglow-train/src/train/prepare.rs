@@ -19,6 +19,7 @@ use super::{Ending, Stop, find_max_tokens, fit};
 use crate::config::{Config, MaxTokens, TrainConfig};
 use crate::device;
 use crate::error::{Result, ensure, failed, usage, with_hint};
+use crate::group::{Group, alone};
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::predict::model::model_shape;
@@ -57,8 +58,8 @@ pub struct Training {
     pub data: TrainingData,
     /// How BLEU splits lines.
     pub bleu: BleuTokenizer,
-    /// What keeps other trainings out of the directory.
-    pub(super) lock: Lock,
+    /// What keeps other trainings out of the directory; rank 0 has it.
+    pub(super) lock: Option<Lock>,
     /// What the texts and tokenizers are, for checkpoints to remember.
     pub(super) hashes: TextHashes,
     origin: Option<Origin>,
@@ -77,7 +78,35 @@ impl Training {
     /// there; the data cannot be read; another process trains there; the disk fails.
     pub fn prepare(config: Config, run: impl AsRef<Path>, observer: &mut dyn Observer) -> Result<Self> {
         config.validate().map_err(usage)?;
-        Self::prepare_in(config, Text::open, RunDirectory::new(run.as_ref()), observer, |run, _| no_origin(run))
+        Self::prepare_among(alone(), config, None, run, observer)
+    }
+
+    /// As [`Self::prepare`], or as [`Self::fork`] if there is a `start`, in every process of a group that trains together.
+    ///
+    /// Only rank 0 writes to the run. The others read it, and where they do not see it, as on a machine that does not share the
+    /// disk, have ids of their own in a directory of the same name; their text must be the same.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`] and [`Self::fork`]; `train.accumulate_steps` is less than the size of the group.
+    pub fn prepare_among(
+        group: Arc<dyn Group>,
+        config: Config,
+        start: Option<&Start>,
+        run: impl AsRef<Path>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
+        config.validate().map_err(usage)?;
+        Self::prepare_in(
+            group,
+            config,
+            Text::open,
+            RunDirectory::new(run.as_ref()),
+            observer,
+            |run, config| match start {
+                Some(start) => Origin::find(start, run, config),
+                None => no_origin(run),
+            },
+        )
     }
 
     /// As [`Self::prepare`], on data that is in memory; `config.data` then names none, and only says how it is read.
@@ -98,7 +127,8 @@ impl Training {
             let found = corpus.map_or(wanted, Corpus::content);
             ensure!(found == wanted, "the {name} data is {found:?}, and the config's model reads {wanted:?}");
         }
-        Self::prepare_in(config, |_| Ok(text), RunDirectory::new(run.as_ref()), observer, |run, _| no_origin(run))
+        let run = RunDirectory::new(run.as_ref());
+        Self::prepare_in(alone(), config, |_| Ok(text), run, observer, |run, _| no_origin(run))
     }
 
     /// As [`Self::prepare`], with the weights of another run, and with its tokenizers if `start` does not say otherwise.
@@ -106,45 +136,55 @@ impl Training {
     /// # Errors
     /// As [`Self::prepare`]; there is no such run or checkpoint, or its weights fit another config.
     pub fn fork(config: Config, start: &Start, run: impl AsRef<Path>, observer: &mut dyn Observer) -> Result<Self> {
-        config.validate().map_err(usage)?;
-        Self::prepare_in(config, Text::open, RunDirectory::new(run.as_ref()), observer, |run, config| {
-            Origin::find(start, run, config)
-        })
+        Self::prepare_among(alone(), config, Some(start), run, observer)
     }
 
     fn prepare_in(
+        group: Arc<dyn Group>,
         config: Config,
         text: impl FnOnce(&Plan) -> Result<Text>,
         run: RunDirectory,
         observer: &mut dyn Observer,
         origin: impl FnOnce(&RunDirectory, &Config) -> Result<Option<Origin>>,
     ) -> Result<Self> {
-        let device = device::open(&config.device)?;
+        check_share(&*group, &config)?;
+        let device = device::open_for(&config.device, group.local_rank())?;
         let plan = Plan::on(config.clone(), device.clone(), None);
         plan.training_device()?;
         let text = text(&plan)?;
-        run.check_is_ours()?;
-        let origin = origin(&run, &plan.config)?;
-        let lock = run.lock()?;
-        check_leaves_nothing_behind(&run)?;
-        let before = if run.config_path().is_file() { Some(run.config()?) } else { None };
-        let mut plan = Plan::on(config, device, before.as_ref());
-        check_same_config(&run, &plan.config)?;
+        let (mut lock, mut from) = (None, None);
+        let before = group.share(|| {
+            run.check_is_ours()?;
+            from = origin(&run, &plan.config)?;
+            lock = Some(run.lock()?);
+            check_leaves_nothing_behind(&run)?;
+            if run.config_path().is_file() { run.config()?.to_toml().map(Some) } else { Ok(None) }
+        })?;
+        let (origin, before) = (from, before.map(|before| Config::parse(&before)).transpose()?);
+        let mut plan = Plan::on(config, device, before.as_ref()).among(Arc::clone(&group));
+        group.share(|| check_same_config(&run, &plan.config))?;
         let bleu = bleu_tokenizer(&plan, &text)?;
         if plan.task.kind().has_references() {
             plan = plan.with_tokenizer(bleu.name());
         }
-        let (tokenizers, hashes) = tokenizers(&run, origin.as_ref(), &plan.config, &text, observer)?;
-        let data = encode(&run, &plan, &text, &tokenizers, observer)?;
+        let (tokenizers, hashes) =
+            shared_tokenizers(&*group, &text, || tokenizers(&run, origin.as_ref(), &plan.config, &text, observer))?;
+        let data = group.in_turn(|| {
+            if !group.is_first() {
+                run.make_cache()?;
+            }
+            encode(&run, &plan, &text, &tokenizers, observer)
+        })?;
         if plan.config.train.max_tokens == MaxTokens::Auto {
             let setting = setting(&plan, &tokenizers, &text, &bleu)?;
             let found = find_max_tokens(setting, &model_shape(&plan, &tokenizers)?, &data, observer)?;
+            let found = group.gather(found)?.into_iter().min().unwrap_or(found);
             tracing::info!(
                 "train.max_tokens = {found}: what fits the memory of a GPU, or on a CPU the default; this run keeps the value"
             );
             plan = plan.with_max_tokens(found);
         }
-        run.create(&plan.config)?;
+        group.share(|| run.create(&plan.config))?;
         let rule: MakeRule = Box::new(rule);
         Ok(Self { plan, run, text, tokenizers, data, bleu, lock, hashes, origin, rule })
     }
@@ -232,6 +272,57 @@ impl Visitor for Fit<'_> {
 /// A training that begins with weights of its own.
 fn no_origin(run: &RunDirectory) -> Result<Option<Origin>> {
     fork::check_is_no_fork(run).map(|()| None)
+}
+
+/// Makes sure that every process has a part of a step.
+fn check_share(group: &dyn Group, config: &Config) -> Result<()> {
+    let (size, window) = (group.size(), config.train.accumulate_steps);
+    if size <= window {
+        return Ok(());
+    }
+    let error =
+        failed!("{size} ranks have nothing to share: `train.accumulate_steps = {window}` is all that a step has");
+    let advice = format!(
+        "`train.accumulate_steps` counts the micro-batches of a step over all ranks: set it to {size} or a multiple, and \
+         `train.max_tokens` to what one rank takes at a time"
+    );
+    Err(with_hint(usage(error), advice))
+}
+
+/// The tokenizers of rank 0, which are learned or read there, in every rank.
+fn shared_tokenizers(
+    group: &dyn Group,
+    text: &Text,
+    find: impl FnOnce() -> Result<(Tokenizers, TextHashes)>,
+) -> Result<(Tokenizers, TextHashes)> {
+    if group.is_alone() {
+        return find();
+    }
+    let mut own = None;
+    let (src, tgt, told) = group.share(|| {
+        let (tokenizers, hashes) = own.insert(find()?);
+        let tgt = if tokenizers.is_shared() { None } else { Some(tokenizers.tgt.to_json()?) };
+        Ok((tokenizers.src.to_json()?, tgt, [hashes.train.clone(), hashes.valid.clone()]))
+    })?;
+    let (tokenizers, hashes) = match own {
+        Some(own) => own,
+        None => {
+            let tokenizers = Tokenizers::parse(src.as_bytes(), tgt.as_ref().map(String::as_bytes))?;
+            let hashes = text.hashes(&tokenizers)?;
+            (tokenizers, hashes)
+        }
+    };
+    let same = (hashes.train == told[0], hashes.valid == told[1]);
+    for (rank, same) in group.gather(same)?.into_iter().enumerate() {
+        let what = match same {
+            (true, true) => continue,
+            (false, _) => "training text (`data.train`)",
+            (true, false) => "validation text (`data.valid`)",
+        };
+        let error = failed!("rank {rank} reads another {what} than rank 0");
+        return Err(with_hint(error, "the files of all machines must be the same, at the same paths"));
+    }
+    Ok((tokenizers, hashes))
 }
 
 fn setting(plan: &Plan, tokenizers: &Tokenizers, text: &Text, bleu: &BleuTokenizer) -> Result<Setting> {

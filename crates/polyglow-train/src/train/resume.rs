@@ -64,6 +64,7 @@ fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
     old.save_every = new.save_every;
     old.keep_last = new.keep_last;
     old.max_skipped_steps = new.max_skipped_steps;
+    old.rank_timeout = new.rank_timeout;
     old.tensorboard = new.tensorboard;
     // Only one dictionary and hardly more than one model fit a tokenizer, wherever they lie.
     old.dictionary.clone_from(&new.dictionary);

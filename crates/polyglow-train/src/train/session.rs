@@ -12,12 +12,13 @@ use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::prefetch::{BatchStream, Placed};
 use polyglow_data::sources::BatchSource;
+use serde_json::json;
 
 use super::monitor::Monitor;
 use super::optimizer::{Optimizer, freeze};
 use super::schedule::Schedule;
 use super::step::{Phase, StepConfig, step_across};
-use super::sums::{SumAcross, alone};
+use super::sums::{SumAcross, alone, among};
 use super::{Ending, TrainReport, Training, last_step};
 use crate::config::BestMetric;
 use crate::error::{Context, Result, ensure, failed, with_hint};
@@ -52,6 +53,8 @@ pub struct Session<'a, T: Task> {
     untimed_tokens: u64,
     /// The newest batch that the device was given, for the message should it fail.
     batch: Cell<Option<BatchShape>>,
+    /// Whether it has been said that the ranks do not compute the same bits.
+    warned_of_drift: bool,
 }
 
 impl<'a, T: Task> Session<'a, T> {
@@ -63,35 +66,25 @@ impl<'a, T: Task> Session<'a, T> {
         let config = &training.plan.config;
         let device = training.plan.training_device()?;
         let checkpoints = training.run.checkpoints(config.train.keep_last);
-        checkpoints.tidy(|name| name.starts_with("step-"))?;
         model = freeze(model, &config.train.freeze)?;
         let mut optimizer = Optimizer::with_rule((training.rule)(&config.train), &config.train, &model);
-        let (mut state, mut saved) = (TrainState::default(), None);
-        if let Some(checkpoint) = checkpoints.newest()? {
-            model = load_weights(model, checkpoint.model()?)?;
-            let mut moments = checkpoint.optimizer()?;
-            optimizer.restore_state(&training.plan.device, |name, shape| moments.take(name, shape))?;
-            if config.train.ema_decay > 0.0 {
-                let mut ema = checkpoint.ema()?;
-                optimizer.restore_ema(&training.plan.device, |name, shape| ema.take(name, shape))?;
-            }
-            state = checkpoint.state;
-            checkpoints.recover(&state)?;
-            saved = Some(checkpoint.path.clone());
-            tracing::info!("resuming after step {} from `{}`", state.step, checkpoint.path.display());
-        } else if !checkpoints.steps()?.is_empty() {
-            let error = failed!(
-                "no checkpoint of `{}` is whole, so there is nothing to resume from",
-                training.run.root().display()
-            );
-            return Err(with_hint(error, "restore one, or remove `checkpoints` in it to start again"));
-        }
+        let group = &training.plan.group;
+        // Only rank 0 reads, so that all agree which checkpoint is the newest.
+        let found = group.share(|| resume(training, &checkpoints, &mut model, &mut optimizer))?;
+        let (mut state, saved) = match found {
+            Some((state, path)) => (serde_json::from_str(&state)?, Some(path)),
+            None => (TrainState::default(), None),
+        };
         state.text = Some(training.hashes.clone());
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
         let last_step = last_step(&config.train, epoch_len);
         let schedule = Schedule::new(&config.train, last_step, training.plan.d_model());
         let untimed_tokens = state.interval.tokens;
-        Ok(Self {
+        let across: Box<SumAcross<'a>> = match group.is_alone() {
+            true => Box::new(alone),
+            false => Box::new(|sums| among(&**group, sums)),
+        };
+        let mut session = Self {
             state,
             training,
             task,
@@ -100,7 +93,7 @@ impl<'a, T: Task> Session<'a, T> {
             optimizer,
             schedule,
             last_step,
-            across: Box::new(alone),
+            across,
             monitor: Monitor::default(),
             checkpoints,
             saved,
@@ -108,7 +101,22 @@ impl<'a, T: Task> Session<'a, T> {
             stepping: Duration::ZERO,
             untimed_tokens,
             batch: Cell::default(),
-        })
+            warned_of_drift: false,
+        };
+        if !group.is_alone() {
+            session.take_from_first()?;
+        }
+        Ok(session)
+    }
+
+    /// Records who trains, if several processes do.
+    pub(super) fn record_ranks(&self, records: &mut Records) -> Result<()> {
+        let group = &self.training.plan.group;
+        if group.is_alone() {
+            return Ok(());
+        }
+        let hosts = group.gather(group.host())?;
+        records.write(&json!({"kind": "ranks", "step": self.state.step, "hosts": hosts}))
     }
 
     /// Adds the sums of every step to those of other processes.
@@ -147,7 +155,9 @@ impl<'a, T: Task> Session<'a, T> {
         let config = &self.training.plan.config;
         let window = next_window::<T>(batches, config.train.accumulate_steps)?;
         let number = self.state.step + 1;
-        let step_config = StepConfig { seed: config.seed, step: number, lr: self.schedule.learning_rate(number) };
+        let first = window.iter().position(|placed| placed.batch.is_some()).unwrap_or(0);
+        let lr = self.schedule.learning_rate(number);
+        let step_config = StepConfig { seed: config.seed, step: number, lr, first };
         let model = self.model.take().context("a step failed before this one")?;
         let batch = &self.batch;
         let mut note = |phase| note(phase, batch, observer);
@@ -159,6 +169,7 @@ impl<'a, T: Task> Session<'a, T> {
         }
         let (window, examples): (Vec<_>, Vec<_>) =
             window.into_iter().map(|placed| (placed.batch, placed.examples)).unzip();
+        let window: Vec<BatchOf<T>> = window.into_iter().flatten().collect();
         let (model, record) =
             step_across(self.task, model, optimizer, &window, &self.device, step_config, across, &mut note)?;
         self.model = Some(model);
@@ -195,7 +206,9 @@ impl<'a, T: Task> Session<'a, T> {
         let lr = self.schedule.learning_rate(step);
         let elapsed = std::mem::take(&mut self.stepping);
         let timed_tokens = interval.tokens - std::mem::take(&mut self.untimed_tokens);
-        let report = TrainReport { step, epoch, lr, interval: &interval, elapsed, timed_tokens };
+        let group = &self.training.plan.group;
+        let times = if group.is_alone() { Vec::new() } else { group.gather(group.take_times())? };
+        let report = TrainReport { step, epoch, lr, interval: &interval, elapsed, timed_tokens, times: &times };
         let record = report.record();
         observer.report(&report, &record);
         records.write(&record)
@@ -219,6 +232,7 @@ impl<'a, T: Task> Session<'a, T> {
         );
         let path = training.run.validation_path(step);
         if !outputs.is_empty()
+            && training.plan.group.is_first()
             && let Err(error) = fs::write(&path, outputs.join("\n") + "\n")
         {
             tracing::warn!("cannot write `{}`: {error}; training continues without it", path.display());
@@ -265,6 +279,35 @@ impl<'a, T: Task> Session<'a, T> {
     }
 }
 
+/// Takes up the newest whole checkpoint if there is one; returns its state, as JSON, and its place.
+fn resume<M: Module>(
+    training: &Training,
+    checkpoints: &Checkpoints,
+    model: &mut M,
+    optimizer: &mut Optimizer,
+) -> Result<Option<(String, PathBuf)>> {
+    checkpoints.tidy(|name| name.starts_with("step-"))?;
+    let device = &training.plan.device;
+    let Some(checkpoint) = checkpoints.newest()? else {
+        if checkpoints.steps()?.is_empty() {
+            return Ok(None);
+        }
+        let root = training.run.root().display();
+        let error = failed!("no checkpoint of `{root}` is whole, so there is nothing to resume from");
+        return Err(with_hint(error, "restore one, or remove `checkpoints` in it to start again"));
+    };
+    *model = load_weights(model.clone(), checkpoint.model()?)?;
+    let mut moments = checkpoint.optimizer()?;
+    optimizer.restore_state(device, |name, shape| moments.take(name, shape))?;
+    if training.plan.config.train.ema_decay > 0.0 {
+        let mut ema = checkpoint.ema()?;
+        optimizer.restore_ema(device, |name, shape| ema.take(name, shape))?;
+    }
+    checkpoints.recover(&checkpoint.state)?;
+    tracing::info!("resuming after step {} from `{}`", checkpoint.state.step, checkpoint.path.display());
+    Ok(Some((serde_json::to_string(&checkpoint.state)?, checkpoint.path)))
+}
+
 /// Remembers and tells which batch the device is given.
 fn note(phase: Phase, batch: &Cell<Option<BatchShape>>, observer: &mut dyn Observer) {
     if let Phase::Begin(shape) = phase {
@@ -273,14 +316,14 @@ fn note(phase: Phase, batch: &Cell<Option<BatchShape>>, observer: &mut dyn Obser
     }
 }
 
-/// The micro-batches of the next step: `accumulate_steps` of them, or fewer where the epoch ends.
+/// The places of the next step, with this process's batches: `accumulate_steps` of them, or fewer where the epoch ends.
 fn next_window<T: Task>(
     batches: &mut BatchStream<T::Source>,
     accumulate_steps: usize,
-) -> Result<Vec<Placed<BatchOf<T>>>> {
+) -> Result<Vec<Placed<Option<BatchOf<T>>>>> {
     let mut window = Vec::with_capacity(accumulate_steps);
     while window.len() < accumulate_steps {
-        let batch = batches.next().context("the stream of batches ended")?.map_err(Into::into)?;
+        let batch = batches.next_place().context("the stream of batches ended")?.map_err(Into::into)?;
         let epoch_ends = batch.ends_epoch();
         window.push(batch);
         if epoch_ends {

@@ -20,6 +20,8 @@ pub struct StepConfig {
     pub step: u64,
     /// The learning rate of this step.
     pub lr: f64,
+    /// The number, in the step, of the window's first micro-batch, from 0; others are elsewhere.
+    pub first: usize,
 }
 
 /// What a step leaves behind, still on the device.
@@ -118,8 +120,11 @@ fn sum_window<T: Task>(
     observe: &mut dyn FnMut(Phase),
 ) -> WindowSums {
     let mut gradients = GradientSum::default();
+    if window.is_empty() {
+        gradients.add_nothing(model);
+    }
     let (mut loss_sums, mut nll_sums) = (Vec::new(), Vec::new());
-    for (micro_batch, batch) in window.iter().enumerate() {
+    for (micro_batch, batch) in (config.first..).zip(window) {
         let key = mix(&[config.seed, config.step, micro_batch as u64]);
         let Loss { minimized, loss_sum, nll_sum } = forward(task, model, batch, device, key, observe);
         gradients.add(model, minimized.backward());
@@ -127,11 +132,16 @@ fn sum_window<T: Task>(
         loss_sums.push(loss_sum.inner());
         nll_sums.push(nll_sum.inner());
     }
+    // Elsewhere there may be batches where here are none.
+    let total = |sums: Vec<Tensor<1>>| match sums[..] {
+        [] => Tensor::zeros([1], &device.clone().inner()),
+        [..] => Tensor::cat(sums, 0).sum(),
+    };
     let sizes: Vec<BatchSize> = window.iter().map(|batch| task.size(batch)).collect();
     WindowSums {
         gradients,
-        loss_sum: Tensor::cat(loss_sums, 0).sum(),
-        nll_sum: Tensor::cat(nll_sums, 0).sum(),
+        loss_sum: total(loss_sums),
+        nll_sum: total(nll_sums),
         num_tokens: sizes.iter().map(|size| size.targets).sum(),
         num_positions: sizes.iter().map(|size| size.shape.positions()).sum(),
         num_real_positions: sizes.iter().map(|size| size.real_positions).sum(),

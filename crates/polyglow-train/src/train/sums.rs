@@ -1,9 +1,10 @@
 //! What a step adds up before it moves the weights, and the place where several processes add theirs together.
 
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Gradients, Tensor};
+use burn::tensor::{Device, Gradients, Tensor, TensorData, Transaction};
 
 use crate::error::Result;
+use crate::group::Group;
 
 /// What the micro-batches of a window add up to: all that the update of a step is made from.
 ///
@@ -43,6 +44,77 @@ pub fn alone(sums: WindowSums) -> Result<WindowSums> {
     Ok(sums)
 }
 
+/// The [`SumAcross`] of a group: adds in the order of the ranks.
+///
+/// Losses are added as those of the micro-batches of one process are, so that with one micro-batch in each rank all bits are
+/// those of one process.
+///
+/// # Errors
+/// Another rank cannot be reached.
+pub(super) fn among(group: &dyn Group, mut sums: WindowSums) -> Result<WindowSums> {
+    let device = sums.loss_sum.device();
+    let read =
+        |tensors: Vec<Tensor<1>>| tensors.into_iter().fold(Transaction::default(), Transaction::register).execute();
+    let mut bucket = Bucket::default();
+    let parts = std::mem::take(&mut sums.gradients.parts);
+    for part in read(parts) {
+        bucket.push(part.iter::<f32>().collect());
+        if bucket.values >= BUCKET {
+            sums.gradients.parts.extend(bucket.sum(group, &device)?);
+        }
+    }
+    sums.gradients.parts.extend(bucket.sum(group, &device)?);
+    let losses: Vec<f32> = read(vec![sums.loss_sum, sums.nll_sum]).iter().flat_map(|data| data.iter::<f32>()).collect();
+    let told = (losses, [sums.num_tokens, sums.num_positions, sums.num_real_positions]);
+    let (losses, counts): (Vec<_>, Vec<_>) = group.gather(told)?.into_iter().unzip();
+    let loss = |which: usize| -> Tensor<1> {
+        let values: Vec<f32> = losses.iter().map(|losses| losses[which]).collect();
+        Tensor::<1>::from_floats(&values[..], &device).sum()
+    };
+    let count = |which: usize| counts.iter().map(|counts| counts[which]).sum();
+    Ok(WindowSums {
+        gradients: sums.gradients,
+        loss_sum: loss(0),
+        nll_sum: loss(1),
+        num_tokens: count(0),
+        num_positions: count(1),
+        num_real_positions: count(2),
+    })
+}
+
+/// Values that are sent together: 32 MiB, or one parameter if that is larger.
+const BUCKET: usize = 1 << 23;
+
+/// Gradients of neighbors, one after the other.
+#[derive(Default)]
+struct Bucket {
+    parts: Vec<Vec<f32>>,
+    values: usize,
+}
+
+impl Bucket {
+    fn push(&mut self, part: Vec<f32>) {
+        self.values += part.len();
+        self.parts.push(part);
+    }
+
+    /// Their sums over a group; empties the bucket.
+    fn sum(&mut self, group: &dyn Group, device: &Device) -> Result<Vec<Tensor<1>>> {
+        self.values = 0;
+        let parts = std::mem::take(&mut self.parts);
+        let lengths: Vec<usize> = parts.iter().map(Vec::len).collect();
+        let mut all = parts.concat();
+        group.sum(&mut all)?;
+        let mut rest = &all[..];
+        let cut = |len| {
+            let (part, later) = rest.split_at(len);
+            rest = later;
+            Tensor::from_data(TensorData::new(part.to_vec(), [len]), device)
+        };
+        Ok(lengths.into_iter().map(cut).collect())
+    }
+}
+
 /// The gradients of a whole accumulation window, by the parameters' order, each flat.
 #[derive(Debug, Default)]
 pub struct GradientSum {
@@ -56,8 +128,13 @@ impl GradientSum {
     ///
     /// A parameter without a gradient counts as zero; one that is frozen is a single zero, and never moves.
     pub fn add(&mut self, model: &impl Module, grads: Gradients) {
-        let mut collector = Collector { sum: self, grads, index: 0 };
+        let mut collector = Collector { sum: self, grads: Some(grads), index: 0 };
         model.visit(&mut collector);
+    }
+
+    /// Adds gradients that are zero.
+    pub(super) fn add_nothing(&mut self, model: &impl Module) {
+        model.visit(&mut Collector { sum: self, grads: None, index: 0 });
     }
 
     /// The sum of each parameter, flat, in the parameters' order, to be added to or replaced by one of the same length.
@@ -86,7 +163,7 @@ pub(super) fn square_sum(values: Tensor<1>, row: usize) -> Tensor<1> {
 
 struct Collector<'a> {
     sum: &'a mut GradientSum,
-    grads: Gradients,
+    grads: Option<Gradients>,
     index: usize,
 }
 
@@ -95,7 +172,7 @@ impl ModuleVisitor for Collector<'_> {
         let value = param.val();
         let is_frozen = !value.is_require_grad();
         let row = if is_frozen { 1 } else { value.dims()[D - 1] };
-        let grad: Tensor<1> = match value.grad_remove(&mut self.grads) {
+        let grad: Tensor<1> = match self.grads.as_mut().and_then(|grads| value.grad_remove(grads)) {
             Some(grad) => grad.reshape([-1]),
             None if is_frozen => Tensor::zeros([1], &value.inner().device()),
             None => value.inner().zeros_like().reshape([-1]),

@@ -55,7 +55,7 @@ fn run_unguarded<T: Task>(
     let train = &plan.config.train;
     let mut optimizer = Optimizer::new(train, &model);
     let lr = Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), plan.d_model()).learning_rate(1);
-    let step_config = StepConfig { seed: plan.config.seed, step: 1, lr };
+    let step_config = StepConfig { seed: plan.config.seed, step: 1, lr, first: 0 };
     let micro_batches = train.accumulate_steps.min(2);
     let window: Vec<BatchOf<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
     let started = Instant::now();

@@ -4,6 +4,7 @@ mod config;
 mod formats;
 mod language;
 mod optimizer;
+mod ranks;
 mod runner;
 mod scores;
 mod skipped_steps;

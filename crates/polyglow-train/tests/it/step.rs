@@ -84,7 +84,7 @@ fn task(train: &TrainConfig) -> Translation {
 }
 
 fn step_config(step: u64, lr: f64) -> StepConfig {
-    StepConfig { seed: 1, step, lr }
+    StepConfig { seed: 1, step, lr, first: 0 }
 }
 
 /// The model after a step over each of these windows of micro-batches, and the steps' losses.

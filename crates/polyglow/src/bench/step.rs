@@ -128,7 +128,14 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         let (seed, device) = (plan.config.seed, plan.training_device()?);
         let model = shape.init(seed, &device);
         let optimizer = Optimizer::new(&plan.config.train, &model);
-        Ok(Self { task, config: StepConfig { seed, step: 0, lr: LR }, shape, device, optimizer, model: Some(model) })
+        Ok(Self {
+            task,
+            config: StepConfig { seed, step: 0, lr: LR, first: 0 },
+            shape,
+            device,
+            optimizer,
+            model: Some(model),
+        })
     }
 
     /// Makes a step on a batch; `observe` is told of each of its parts.

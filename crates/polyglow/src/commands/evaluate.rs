@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{anyhow, bail, ensure};
 use clap::Args;
@@ -11,6 +12,7 @@ use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::lines::Lines;
 use polyglow_model::Task;
 use polyglow_train::config::Config;
+use polyglow_train::group::Group;
 use polyglow_train::predict::evaluation::{Evaluation, Scores};
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::scoring::TranslationScores;
@@ -81,8 +83,8 @@ struct Report<'a> {
 ///
 /// # Errors
 /// There is no such run, checkpoint, device or set (exit code 2); the set cannot be read.
-pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
-    let plan = args.model.open()?;
+pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
+    let plan = args.model.open()?.among(Arc::clone(group));
     let config = &plan.config;
     let split = find_split(config, &args.split)?;
     let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, split)?)?;
@@ -133,7 +135,7 @@ pub(crate) fn run(args: &EvaluateArgs) -> anyhow::Result<()> {
         pointing,
         task: runner.kind(),
     };
-    write(&report, args.json)
+    if group.is_first() { write(&report, args.json) } else { Ok(()) }
 }
 
 /// The set of that name.

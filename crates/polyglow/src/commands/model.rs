@@ -1,6 +1,7 @@
 //! The arguments of every command that uses a trained model.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -82,6 +83,7 @@ impl ModelArgs {
     /// # Errors
     /// As [`RunDirectory::load`] and [`TrainedModel::load`].
     pub(crate) fn load(&self, plan: &Plan) -> anyhow::Result<Vec<TrainedModel>> {
+        plan.group.wait_at_most(Duration::from_secs(plan.config.train.rank_timeout));
         let mut models = vec![RunDirectory::existing(&self.run)?.load(&self.checkpoint, &plan.device)?];
         for path in &self.ensemble {
             models.push(TrainedModel::load(path, &plan.device)?);

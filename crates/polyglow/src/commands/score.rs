@@ -2,12 +2,14 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_data::corpus::Pair;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
+use polyglow_train::group::Group;
 use polyglow_train::predict::teacher_forcing::Forced;
 use polyglow_train::run::runner;
 use serde::Serialize;
@@ -61,13 +63,13 @@ struct TokenRecord {
 /// # Errors
 /// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than the other (all pairs
 /// before that are scored), or both are empty.
-pub(crate) fn run(args: &ScoreArgs) -> anyhow::Result<()> {
-    let plan = args.model.open()?;
+pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
+    let plan = args.model.open()?.among(Arc::clone(group));
     let (mut src, mut tgt) = (Lines::open(&args.src)?, Lines::open(&args.tgt)?);
     let models = args.model.load(&plan)?;
     check_translates(&models)?;
     let runner = runner(models, &plan)?;
-    let mut out = io::stdout().lock();
+    let mut out: Box<dyn Write> = if group.is_first() { Box::new(io::stdout().lock()) } else { Box::new(io::sink()) };
     let mut activity = Activity::new();
     let (mut num_pairs, mut num_tokens, mut log_prob) = (0, 0, 0.0);
     loop {

@@ -3,9 +3,12 @@
 mod finish;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
+use polyglow_train::group::Group;
 use polyglow_train::train::{Ending, Start, Training};
+use polyglow_train::{Observer, Silent};
 
 use super::config::{ConfigArgs, default_run};
 use crate::inspection::inspect;
@@ -39,24 +42,24 @@ pub(crate) struct TrainArgs {
 ///
 /// # Errors
 /// As [`Training::prepare`], [`Training::fork`] and [`Training::run`].
-pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
     let config = args.source.load()?;
     let screen = if args.tui { Screen::dashboard()? } else { Screen::Lines };
-    let mut progress = Progress::new(screen);
+    let mut progress: Box<dyn Observer> =
+        if group.is_first() { Box::new(Progress::new(screen)) } else { Box::new(Silent) };
     let run = args.run.clone().unwrap_or_else(|| default_run(&args.source.config));
-    let mut training = match &args.fork {
-        Some(new) => {
-            let start = Start { run, checkpoint: args.checkpoint.clone(), new_vocabulary: args.new_vocabulary };
-            Training::fork(config, &start, new, &mut progress)?
-        }
-        None => Training::prepare(config, run, &mut progress)?,
+    let start = |run| Start { run, checkpoint: args.checkpoint.clone(), new_vocabulary: args.new_vocabulary };
+    let (run, start) = match &args.fork {
+        Some(new) => (new.clone(), Some(start(run))),
+        None => (run, None),
     };
-    if training.is_new()? {
+    let mut training = Training::prepare_among(Arc::clone(group), config, start.as_ref(), run, &mut *progress)?;
+    if group.is_first() && training.is_new()? {
         inspect_and_keep(&training)?;
     }
     // Until here an interrupt simply ends the process, because there is nothing worth saving.
     let signals = Signals::install()?;
-    let (ending, state) = training.run(&signals.stop, &mut progress)?;
+    let (ending, state) = training.run(&signals.stop, &mut *progress)?;
     drop(progress);
     match ending {
         Ending::Stopped => {

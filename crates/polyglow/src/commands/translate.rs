@@ -3,14 +3,17 @@
 mod interactive;
 mod output;
 mod results;
+mod shared;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use polyglow_data::error::DataError;
 use polyglow_data::lines::Lines;
+use polyglow_train::group::Group;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::Request;
 use polyglow_train::predict::unknown_words::UnknownWords;
@@ -83,8 +86,8 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 /// # Errors
 /// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix or a constraint
 /// cannot be met; the output cannot be written.
-pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
-    let (n_best, plan) = (args.n_best, args.model.open_drawing(args.n_best)?);
+pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
+    let (n_best, plan) = (args.n_best, args.model.open_drawing(args.n_best)?.among(Arc::clone(group)));
     let beam_size = plan.config.search.beam_size;
     if n_best > beam_size {
         let error = usage(anyhow!("`--n-best {n_best}` is more than the beam size, {beam_size}"));
@@ -96,6 +99,11 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
         let runner = runner(models, &plan)?;
         let mut results = Results::new(Box::new(io::stdout()), args);
         return interactive::run(&runner, &mut results, plan.config.data.languages()?.0);
+    }
+    if !group.is_first() {
+        let models = args.model.load(&plan)?;
+        check(args, &models)?;
+        return shared::help(&runner(models, &plan)?, Results::new(Box::new(io::sink()), args));
     }
     let mut input = Input::open(args)?;
     if input.typed {
@@ -110,7 +118,12 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<()> {
     let output = Output::create(args.output.as_deref())?;
     let shown = matches!(output, Output::Stdout) && io::stdout().is_terminal();
     let results = Results::new(output.writer()?, args);
-    match translate(&runner, input, results, shown) {
+    let translated = if group.is_alone() {
+        translate(&runner, input, results, shown)
+    } else {
+        shared::lead(&runner, input, results)
+    };
+    match translated {
         Ok(()) => output.finish(),
         Err(error) => Err(output.keep(error)),
     }

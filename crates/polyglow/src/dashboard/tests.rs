@@ -74,7 +74,7 @@ impl Fixture {
             real_positions: 200,
         };
         let (elapsed, timed_tokens) = (Duration::from_millis(500), interval.tokens);
-        let report = TrainReport { step, epoch: 2, lr: 2e-3, timed_tokens, interval: &interval, elapsed };
+        let report = TrainReport { step, epoch: 2, lr: 2e-3, timed_tokens, interval: &interval, elapsed, times: &[] };
         let record = report.record();
         self.progress.step(step);
         self.progress.report(&report, &record);

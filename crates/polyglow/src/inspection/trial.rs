@@ -197,7 +197,7 @@ impl<T: Task<Model = Model>> Subject<'_, T> {
     fn step(&mut self, window: &[BatchOf<T>]) -> Result<usize> {
         self.step += 1;
         let model = self.model.take().ok_or_else(|| TrainError::new("a trial step failed before this one"))?;
-        let config = StepConfig { seed: self.seed, step: self.step, lr: LR };
+        let config = StepConfig { seed: self.seed, step: self.step, lr: LR, first: 0 };
         let (model, record) = step(self.task, model, &mut self.optimizer, window, &self.device, config);
         Transaction::default().register(record.loss_sum).register(record.grad_norm).execute();
         self.device.sync()?;

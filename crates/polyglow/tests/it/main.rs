@@ -20,6 +20,7 @@ mod kills;
 mod languages;
 mod limits;
 mod metrics;
+mod mpi;
 mod new;
 mod program;
 mod progress;

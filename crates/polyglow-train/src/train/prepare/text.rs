@@ -65,8 +65,13 @@ impl Text {
 
     /// Makes sure that a run may be resumed with this text and these tokenizers; returns the tokenizers and the hashes.
     pub(super) fn fit(&self, run: &RunDirectory, tokenizers: Tokenizers) -> Result<(Tokenizers, TextHashes)> {
-        let hashes = text_hashes(&self.train, self.valid.as_ref(), &tokenizers)?;
+        let hashes = self.hashes(&tokenizers)?;
         check_same_text(run, &hashes)?;
         Ok((tokenizers, hashes))
+    }
+
+    /// What the text and the tokenizers are.
+    pub(super) fn hashes(&self, tokenizers: &Tokenizers) -> Result<TextHashes> {
+        text_hashes(&self.train, self.valid.as_ref(), tokenizers)
     }
 }

@@ -1,11 +1,17 @@
 //! How a training is saved, and what becomes of it where it cannot be.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use burn::tensor::TensorData;
 use polyglow_model::parameter;
+use sha2::{Digest, Sha256};
 
 use super::Session;
 use crate::error::{Context, ErrorKind, Result, failed, with_hint};
-use crate::run::Content;
+use crate::predict::model::load_weights;
+use crate::predict::weights::{self, Weights};
+use crate::run::{Content, Lock};
 use crate::tasks::Task;
 
 impl<T: Task> Session<'_, T> {
@@ -15,9 +21,21 @@ impl<T: Task> Session<'_, T> {
     /// As [`Self::check`]; a weight is not finite, and such a checkpoint would be of no use.
     pub fn content(&mut self) -> Result<Content> {
         self.check()?;
-        let model = self.model.as_ref().context("a step failed before this")?;
-        let content =
-            Content { model: parameter::read(model), optimizer: self.optimizer.state(), ema: self.optimizer.ema() };
+        let mut content = self.read()?;
+        let group = Arc::clone(&self.training.plan.group);
+        if !group.is_alone() {
+            let hashes = group.gather(hash(&content))?;
+            if hashes.iter().any(|hash| *hash != hashes[0]) {
+                if !std::mem::replace(&mut self.warned_of_drift, true) {
+                    tracing::warn!(
+                        "the ranks have computed slightly different weights, as processors of different kinds do; \
+                         from here on, and at each save, those of rank 0 count"
+                    );
+                }
+                self.take_from_first()?;
+                content = self.read()?;
+            }
+        }
         let is_finite = |(_, data): &(String, TensorData)| data.iter::<f32>().all(f32::is_finite);
         if !content.model.iter().all(is_finite) {
             let error = failed!("after step {} a weight is not finite: nothing is saved", self.state.step)
@@ -27,17 +45,44 @@ impl<T: Task> Session<'_, T> {
         Ok(content)
     }
 
+    fn read(&self) -> Result<Content> {
+        let model = self.model.as_ref().context("a step failed before this")?;
+        Ok(Content { model: parameter::read(model), optimizer: self.optimizer.state(), ema: self.optimizer.ema() })
+    }
+
+    /// Gives every rank the weights, the optimizer's state and the moving average of rank 0.
+    pub(super) fn take_from_first(&mut self) -> Result<()> {
+        let group = Arc::clone(&self.training.plan.group);
+        let content = self.read()?;
+        let mut told = Vec::new();
+        for tensors in [&content.model, &content.optimizer, &content.ema] {
+            let own = if group.is_first() { weights::to_bytes(tensors)? } else { Vec::new() };
+            told.push(Weights::parse(&group.broadcast(own)?, Path::new("what rank 0 told"))?);
+        }
+        if group.is_first() {
+            return Ok(());
+        }
+        let [model, mut moments, mut ema] = <[Weights; 3]>::try_from(told).map_err(|_| failed!("there are three"))?;
+        let device = &self.training.plan.device;
+        self.optimizer.restore_state(device, |name, shape| moments.take(name, shape))?;
+        self.optimizer.restore_ema(device, |name, shape| ema.take(name, shape))?;
+        self.model = self.model.take().map(|fresh| load_weights(fresh, model)).transpose()?;
+        Ok(())
+    }
+
     /// Writes a checkpoint of this step.
     ///
     /// # Errors
     /// It cannot be written. The newest before it is still there, and so is the best.
     pub fn save(&mut self, content: &Content) -> Result<()> {
-        let written = if self.training.lock.is_held() {
-            self.checkpoints.save(content, &self.state)
-        } else {
-            let run = self.training.run.root().display();
+        let training = self.training;
+        let written = training.plan.group.share(|| {
+            if training.lock.as_ref().is_some_and(Lock::is_held) {
+                return self.checkpoints.save(content, &self.state);
+            }
+            let run = training.run.root().display();
             Err(failed!("cannot write to `{run}`: it is gone, or another training has taken its place"))
-        };
+        });
         match written {
             Ok(path) => {
                 self.saved = Some(path);
@@ -62,4 +107,12 @@ impl<T: Task> Session<'_, T> {
             None => "no checkpoint was saved, so the same command begins again".to_owned(),
         }
     }
+}
+
+/// What tells whether two ranks have the same bits.
+fn hash(content: &Content) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    let tensors = [&content.model, &content.optimizer, &content.ema];
+    tensors.into_iter().flatten().for_each(|(_, data)| hash.update(data.as_bytes()));
+    hash.finalize().to_vec()
 }

@@ -8,6 +8,7 @@ use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_model::Task;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
+use polyglow_train::group::alone;
 use polyglow_train::predict::evaluation::Evaluation;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::samples::spread;
@@ -22,12 +23,19 @@ use crate::commands::uses::{Use, of_task};
 const SAMPLES: usize = 5;
 
 /// Tests the best checkpoint on every test set, shows some translations, and suggests what to do next.
+///
+/// All ranks take part if all see the run; where one does not, rank 0 does it alone.
 pub(super) fn finish(run: &RunDirectory, plan: &Plan) -> anyhow::Result<()> {
+    let group = &plan.group;
+    let plan = &if group.any(!run.checkpoints(1).has("last"))? { plan.clone().among(alone()) } else { plan.clone() };
+    if !group.is_first() && plan.group.is_alone() {
+        return Ok(());
+    }
     let trained = run.load("best", &plan.device)?;
     let (path, step) = (trained.checkpoint.path.clone(), trained.checkpoint.state.step);
     let mut runner = runner(vec![trained], plan)?;
     runner.search = runner.search.drawing(1);
-    let mut out = io::stdout().lock();
+    let mut out: Box<dyn Write> = if group.is_first() { Box::new(io::stdout().lock()) } else { Box::new(io::sink()) };
     test(&mut out, run, plan, &runner, (&path, step))?;
     Ok(write_next(&mut out, run, &plan.config, runner.kind())?)
 }
@@ -48,7 +56,10 @@ fn test(
         let how = if task.has_references() { format!(", with beam {beam_size}") } else { String::new() };
         writeln!(out, "testing `{path}`, of step {step}{how}")?;
     }
-    let mut records = Records::open(run, u64::MAX, config.train.tensorboard)?;
+    let mut records = match plan.group.is_first() {
+        true => Records::open(run, u64::MAX, config.train.tensorboard)?,
+        false => Records::nowhere(),
+    };
     for name in test_names {
         let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, Split::Test(name))?)?;
         let mut activity = Activity::new();

@@ -13,7 +13,7 @@ use super::{Format, TranslateArgs};
 
 /// Where translations are written, and how.
 pub(super) struct Results {
-    out: Box<dyn Write>,
+    pub(super) out: Box<dyn Write>,
     format: Format,
     n_best: usize,
     replace_unknown: bool,
@@ -57,17 +57,31 @@ impl Results {
         first_line: usize,
         observe: &mut dyn FnMut(usize),
     ) -> anyhow::Result<()> {
+        let text = self.text(runner, requests, first_line, observe)?;
+        self.out.write_all(&text)?;
+        Ok(self.out.flush()?)
+    }
+
+    /// As [`Self::write`], but returns what would be written.
+    pub(super) fn text(
+        &self,
+        runner: &Runner,
+        requests: &[Request],
+        first_line: usize,
+        observe: &mut dyn FnMut(usize),
+    ) -> anyhow::Result<Vec<u8>> {
+        let mut out = Vec::new();
         let translations = runner.translate_observed(requests, first_line, observe)?;
         let aligned = self.align(runner, requests, translations)?;
         for (index, (request, best)) in requests.iter().zip(&aligned).enumerate() {
             let line = first_line + index;
             match self.format {
-                Format::Text => self.write_text(best)?,
-                Format::Tsv => self.write_tsv(line, best)?,
-                Format::Jsonl => self.write_json(line, &request.text, best)?,
+                Format::Text => self.write_text(&mut out, best)?,
+                Format::Tsv => write_tsv(&mut out, line, best)?,
+                Format::Jsonl => write_json(&mut out, line, &request.text, best)?,
             }
         }
-        Ok(self.out.flush()?)
+        Ok(out)
     }
 
     /// Takes the best translations of each line, aligns those that need it, and replaces unknown words if asked to.
@@ -103,27 +117,27 @@ impl Results {
     }
 
     /// Always `n_best` lines, so that line numbers map to the input.
-    fn write_text(&mut self, best: &[Aligned]) -> io::Result<()> {
+    fn write_text(&self, out: &mut Vec<u8>, best: &[Aligned]) -> io::Result<()> {
         for rank in 0..self.n_best {
-            writeln!(self.out, "{}", best.get(rank).map_or("", |aligned| &aligned.translation.text))?;
+            writeln!(out, "{}", best.get(rank).map_or("", |aligned| &aligned.translation.text))?;
         }
         Ok(())
     }
+}
 
-    fn write_tsv(&mut self, line: usize, best: &[Aligned]) -> io::Result<()> {
-        for (rank, Aligned { translation: Translated { text, log_prob, score }, .. }) in (1..).zip(best) {
-            writeln!(self.out, "{line}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}", text.replace('\t', " "))?;
-        }
-        Ok(())
+fn write_tsv(out: &mut Vec<u8>, line: usize, best: &[Aligned]) -> io::Result<()> {
+    for (rank, Aligned { translation: Translated { text, log_prob, score }, .. }) in (1..).zip(best) {
+        writeln!(out, "{line}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}", text.replace('\t', " "))?;
     }
+    Ok(())
+}
 
-    fn write_json(&mut self, line: usize, source: &str, best: &[Aligned]) -> anyhow::Result<()> {
-        let hypotheses = best.iter().map(|Aligned { translation: Translated { text, log_prob, score }, links }| {
-            HypothesisRecord { text, log_prob: *log_prob, score: *score, alignment: links }
-        });
-        let record = Record { line, source, hypotheses: hypotheses.collect() };
-        Ok(writeln!(self.out, "{}", serde_json::to_string(&record)?)?)
-    }
+fn write_json(out: &mut Vec<u8>, line: usize, source: &str, best: &[Aligned]) -> anyhow::Result<()> {
+    let hypotheses = best.iter().map(|Aligned { translation: Translated { text, log_prob, score }, links }| {
+        HypothesisRecord { text, log_prob: *log_prob, score: *score, alignment: links }
+    });
+    let record = Record { line, source, hypotheses: hypotheses.collect() };
+    Ok(writeln!(out, "{}", serde_json::to_string(&record)?)?)
 }
 
 /// Replaces each unknown word by the source word that it is linked to.

@@ -1,0 +1,66 @@
+//! One process of several that `mpirun` has started: who the others are, and how all end together.
+
+#[cfg(feature = "mpi")]
+mod mpi;
+
+use std::env;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use polyglow_train::group::{Group, alone};
+
+#[cfg(not(feature = "mpi"))]
+use crate::failure;
+
+/// How launchers tell a process how many there are: Open MPI, MPICH and Intel MPI, and Slurm's `srun` with PMIx.
+const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
+
+/// The processes that a launcher says there are.
+fn launched() -> usize {
+    SIZES.iter().filter_map(|name| env::var(name).ok()?.parse().ok()).max().unwrap_or(1)
+}
+
+/// Joins the others where a launcher has started several processes.
+///
+/// # Errors
+/// It has, and this build does not know MPI; or MPI does not start.
+pub(crate) fn enter() -> anyhow::Result<Arc<dyn Group>> {
+    match launched() {
+        0 | 1 => Ok(alone()),
+        #[cfg(feature = "mpi")]
+        _ => mpi::start(),
+        #[cfg(not(feature = "mpi"))]
+        size => {
+            // Each of them would do the whole work, in the same directory.
+            let error = failure::usage(anyhow::anyhow!(
+                "a launcher has started {size} processes, and this build does not know MPI"
+            ));
+            Err(failure::with_hint(
+                error,
+                "build it in: `cargo build --release --features mpi`; docs/cluster.md has all of it",
+            ))
+        }
+    }
+}
+
+/// Whether an error of this process should be told. What is wrong in all ranks alike, rank 0 tells, and ends all others while they
+/// wait here; an error of one rank alone is told after a moment.
+pub(crate) fn waits_to_tell() {
+    #[cfg(feature = "mpi")]
+    mpi::let_first_speak();
+}
+
+/// What an error of this process begins with: nothing, or `rank 3 on HOST: `.
+pub(crate) fn prefix() -> String {
+    #[cfg(feature = "mpi")]
+    return mpi::prefix();
+    #[cfg(not(feature = "mpi"))]
+    String::new()
+}
+
+/// Ends this process. After an error, that ends all others, too, which would wait for it for ever.
+pub(crate) fn end(code: u8) -> ExitCode {
+    #[cfg(feature = "mpi")]
+    mpi::end(code);
+    ExitCode::from(code)
+}

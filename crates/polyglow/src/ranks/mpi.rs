@@ -1,0 +1,297 @@
+//! The group of the processes of MPI: the only file that knows it.
+//!
+//! MPI waits in a loop that keeps a core busy, and for ever. So all ranks meet before they exchange anything: each tells rank 0
+//! that it is there, and sleeps in between until rank 0 says that all are. Who does not come has a name then.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mpi::Threading;
+use mpi::datatype::PartitionMut;
+use mpi::environment::{Universe, processor_name};
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Root, Source};
+use polyglow_train::error::Result;
+use polyglow_train::group::{Group, Times};
+use polyglow_train::{ErrorKind, TrainError};
+
+/// MPI while it runs. A static is not dropped when a panic unwinds: that would end MPI, which waits for ranks that wait for us.
+static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
+
+/// This process among the others, once it has met them.
+static WORLD: OnceLock<Arc<World>> = OnceLock::new();
+
+/// Tags of messages between two ranks: that one is there, and that all are.
+const HERE: i32 = 1;
+const GO: i32 = 2;
+
+/// Values that are summed at a time: 32 MiB, so that what MPI counts fits its integers and the buffers stay small.
+const PIECE: usize = 1 << 23;
+
+/// Bytes that a rank gives at a time, over all ranks.
+const PARCEL: usize = 1 << 30;
+
+/// How long a rank with an error lets rank 0 speak first.
+const COURTESY: Duration = Duration::from_secs(1);
+
+/// How long ranks wait before they say for whom.
+const IMPATIENCE: Duration = Duration::from_secs(60);
+
+/// How much longer the others wait for rank 0 than that for them, so that its message, which has the name, is the one.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// The processes of MPI.
+#[derive(Debug)]
+struct World {
+    rank: usize,
+    size: usize,
+    local_rank: usize,
+    /// The machine of each rank.
+    hosts: Vec<String>,
+    times: Mutex<Times>,
+    limit: Mutex<Duration>,
+}
+
+/// Starts MPI, and deals the cores of a machine to its ranks.
+pub(super) fn start() -> anyhow::Result<Arc<dyn Group>> {
+    let started = mpi::initialize_with_threading(Threading::Funneled);
+    let (universe, _) = started.ok_or_else(|| anyhow::anyhow!("MPI has been started before"))?;
+    let world = universe.world();
+    *UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner) = Some(universe);
+    let local = world.split_shared(world.rank());
+    let mut group = World {
+        rank: world.rank() as usize,
+        size: world.size() as usize,
+        local_rank: local.rank() as usize,
+        hosts: Vec::new(),
+        times: Mutex::default(),
+        limit: Mutex::new(Duration::MAX),
+    };
+    let names = group.all_gather(processor_name().unwrap_or_default().into_bytes())?;
+    group.hosts = names.into_iter().map(|name| String::from_utf8_lossy(&name).into_owned()).collect();
+    deal_cores(local.size() as usize);
+    let group = WORLD.get_or_init(|| Arc::new(group));
+    Ok(Arc::clone(group) as Arc<dyn Group>)
+}
+
+/// Gives this process its part of the cores, if it may use all of them, as many ranks of the machine do.
+fn deal_cores(ranks: usize) {
+    let (usable, cores) = (thread::available_parallelism().map_or(1, usize::from), num_cores());
+    let chosen = std::env::var_os("RAYON_NUM_THREADS").is_some();
+    if usable == cores && ranks > 1 && !chosen {
+        let threads = (usable / ranks).max(1);
+        // It fails where there are threads already, which then keep their number.
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    }
+    if usable < cores / ranks {
+        tracing::warn!(
+            "{ranks} ranks share the {cores} cores of this machine, and each may use only {usable}: with `--bind-to none`, \
+             `mpirun` lets them use all"
+        );
+    }
+}
+
+/// The cores of this machine, whether or not this process may use them.
+#[expect(unsafe_code, reason = "the standard library only counts the cores that this process may use")]
+fn num_cores() -> usize {
+    // SAFETY: it reads a number of the system.
+    let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(cores).unwrap_or(1).max(1)
+}
+
+/// Lets rank 0 say what is wrong in all ranks.
+pub(super) fn let_first_speak() {
+    if WORLD.get().is_some_and(|world| world.rank > 0) {
+        thread::sleep(COURTESY);
+    }
+}
+
+/// `rank 3 on HOST: `, or nothing of rank 0.
+pub(super) fn prefix() -> String {
+    match WORLD.get() {
+        Some(world) if world.rank > 0 => format!("rank {} on {}: ", world.rank, world.hosts[world.rank]),
+        _ => String::new(),
+    }
+}
+
+/// Ends MPI: in order after a success, and otherwise at once, in all ranks.
+pub(super) fn end(code: u8) {
+    let Some(universe) = UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    if code != 0 {
+        universe.world().abort(i32::from(code));
+    }
+    drop(universe);
+}
+
+/// A reason to look at the clock less and less often: what is near comes at once, and what is far does not keep a core busy.
+struct Patience {
+    since: Instant,
+    warned: bool,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self { since: Instant::now(), warned: false }
+    }
+
+    /// Sleeps a little; `Err` after the limit.
+    fn wait(&mut self, limit: Duration, whom: impl Fn() -> String) -> Result<()> {
+        let waited = self.since.elapsed();
+        if waited > limit {
+            let (whom, seconds) = (whom(), limit.as_secs());
+            let error = TrainError::new(format!("no sign of {whom} for {seconds} s (`train.rank_timeout`)"));
+            return Err(error.of_kind(ErrorKind::Other));
+        }
+        if waited > IMPATIENCE && !self.warned {
+            self.warned = true;
+            tracing::warn!("waiting for {} since {} s", whom(), waited.as_secs());
+        }
+        if waited < Duration::from_micros(200) {
+            thread::yield_now();
+        } else {
+            // A fiftieth of what has been waited is no loss; a millisecond frees the core.
+            thread::sleep((waited / 50).min(Duration::from_millis(1)));
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    /// Waits until all ranks are there.
+    fn meet(&self) -> Result<()> {
+        let (mut patience, world) = (Patience::new(), SimpleCommunicator::world());
+        let limit = *self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut signal = [0u8];
+        if self.rank == 0 {
+            let mut missing: Vec<usize> = (1..self.size).collect();
+            while !missing.is_empty() {
+                missing.retain(|&rank| {
+                    let there = world.process_at_rank(rank as i32).immediate_probe_with_tag(HERE).is_some();
+                    if there {
+                        world.process_at_rank(rank as i32).receive_into_with_tag(&mut signal, HERE);
+                    }
+                    !there
+                });
+                if !missing.is_empty() {
+                    patience.wait(limit, || self.names(&missing))?;
+                }
+            }
+            for rank in 1..self.size {
+                world.process_at_rank(rank as i32).send_with_tag(&signal, GO);
+            }
+        } else {
+            let first = world.process_at_rank(0);
+            first.send_with_tag(&signal, HERE);
+            while first.immediate_probe_with_tag(GO).is_none() {
+                patience.wait(limit.saturating_add(GRACE), || self.names(&[0]))?;
+            }
+            first.receive_into_with_tag(&mut signal, GO);
+        }
+        self.count(|times| times.waiting += patience.since.elapsed());
+        Ok(())
+    }
+
+    /// `rank 3 on a, rank 4 on b`.
+    fn names(&self, ranks: &[usize]) -> String {
+        let host = |rank: usize| self.hosts.get(rank).map_or("?", String::as_str);
+        let names: Vec<String> = ranks.iter().map(|&rank| format!("rank {rank} on {}", host(rank))).collect();
+        names.join(", ")
+    }
+
+    fn count(&self, add: impl FnOnce(&mut Times)) {
+        add(&mut self.times.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Does something with all others once they are there, and notes how long it took.
+    fn together<T>(&self, exchange: impl FnOnce(&SimpleCommunicator) -> T) -> Result<T> {
+        self.meet()?;
+        let started = Instant::now();
+        let exchanged = exchange(&SimpleCommunicator::world());
+        self.count(|times| times.exchanging += started.elapsed());
+        Ok(exchanged)
+    }
+}
+
+impl Group for World {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn local_rank(&self) -> usize {
+        self.local_rank
+    }
+
+    fn all_gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        self.together(|world| {
+            let mut lengths = vec![0u64; self.size];
+            world.all_gather_into(&(own.len() as u64), &mut lengths[..]);
+            let mut told = vec![Vec::new(); self.size];
+            let most = PARCEL / self.size;
+            let rounds = lengths.iter().max().map_or(0, |&longest| (longest as usize).div_ceil(most));
+            for round in 0..rounds {
+                let part = |len: usize| (round * most).min(len)..((round + 1) * most).min(len);
+                let counts: Vec<i32> = lengths.iter().map(|&len| part(len as usize).len() as i32).collect();
+                let starts: Vec<i32> =
+                    counts.iter().scan(0, |end, count| Some(std::mem::replace(end, *end + count))).collect();
+                let mut all = vec![0u8; counts.iter().map(|&count| count as usize).sum()];
+                let mut places = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
+                world.all_gather_varcount_into(&own[part(own.len())], &mut places);
+                let mut rest = &all[..];
+                for (told, &count) in told.iter_mut().zip(&counts) {
+                    let (bytes, later) = rest.split_at(count as usize);
+                    told.extend_from_slice(bytes);
+                    rest = later;
+                }
+            }
+            told
+        })
+    }
+
+    fn broadcast(&self, mut own: Vec<u8>) -> Result<Vec<u8>> {
+        self.together(|world| {
+            let first = world.process_at_rank(0);
+            let mut length = own.len() as u64;
+            first.broadcast_into(&mut length);
+            own.resize(length as usize, 0);
+            own.chunks_mut(PARCEL).for_each(|part| first.broadcast_into(part));
+            own
+        })
+    }
+
+    /// Each rank gets its part of what all have, adds in the order of the ranks, and gives the sum to all: as many bytes as a ring
+    /// sends, in an order that is always the same.
+    fn sum(&self, values: &mut [f32]) -> Result<()> {
+        self.together(|world| {
+            for values in values.chunks_mut(PIECE) {
+                let part = values.len().div_ceil(self.size);
+                let mut own = vec![0f32; part * self.size];
+                own[..values.len()].copy_from_slice(values);
+                let mut received = vec![0f32; own.len()];
+                world.all_to_all_into(&own[..], &mut received[..]);
+                let (sum, others) = received.split_at_mut(part);
+                for other in others.chunks_exact(part) {
+                    sum.iter_mut().zip(other).for_each(|(sum, value)| *sum += value);
+                }
+                world.all_gather_into(&*sum, &mut own[..]);
+                values.copy_from_slice(&own[..values.len()]);
+            }
+        })
+    }
+
+    fn host(&self) -> String {
+        self.hosts[self.rank].clone()
+    }
+
+    fn wait_at_most(&self, limit: Duration) {
+        *self.limit.lock().unwrap_or_else(PoisonError::into_inner) = limit;
+    }
+
+    fn take_times(&self) -> Times {
+        std::mem::take(&mut self.times.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

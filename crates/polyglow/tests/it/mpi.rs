@@ -1,0 +1,209 @@
+//! The program under `mpirun`: the bytes of one process, and an end of all when one ends.
+//!
+//! Only with the feature `mpi`, and an MPI library that is installed: `.ci/extended mpi`.
+#![cfg(all(unix, feature = "mpi"))]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::program::{DIGITS, Workplace, newest_step, polyglow, wait_until};
+
+/// Files of a checkpoint whose bytes are compared.
+const FILES: [&str; 4] = ["model.safetensors", "optimizer.safetensors", "ema.safetensors", "state.json"];
+
+/// Both ranks have a micro-batch of every step.
+const TWO: [&str; 2] = ["train.accumulate_steps=2", "train.ema_decay=0.9"];
+
+/// `mpirun -n RANKS polyglow ARGUMENTS`. A job that hangs is killed after two minutes.
+fn mpirun(place: &Workplace, ranks: usize, arguments: &[&str]) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "120", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"]);
+    command.arg(ranks.to_string()).arg(polyglow(&[]).get_program()).args(arguments);
+    command.current_dir(place.path()).stdin(Stdio::null()).env_remove("RUST_LOG");
+    command
+}
+
+/// `train` of this run, with overrides.
+fn train<'a>(run: &'a str, overrides: &[&'a str]) -> Vec<&'a str> {
+    let sets = overrides.iter().flat_map(|set| ["--set", set]);
+    ["train", "tiny.toml", "--run", run].into_iter().chain(sets).collect()
+}
+
+fn succeeded(output: &Output) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{stderr}");
+    stderr
+}
+
+fn same_bytes(place: &Workplace, one: &str, other: &str, step: u64) {
+    for file in FILES {
+        let of = |run: &str| fs::read(place.path().join(format!("{run}/checkpoints/step-{step}/{file}"))).expect(file);
+        assert!(of(one) == of(other), "`{file}` of `{one}` and `{other}`");
+    }
+}
+
+/// Processes of the program that train in a run.
+fn ranks_of(run: &Path) -> Vec<u32> {
+    let of = |entry: fs::DirEntry| {
+        let id: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        let words: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
+        let is_rank = words[0].ends_with(b"/polyglow") && words.contains(&run.as_os_str().as_encoded_bytes());
+        is_rank.then_some(id)
+    };
+    fs::read_dir("/proc").expect("Linux has it").flatten().filter_map(of).collect()
+}
+
+/// Starts a long training of two ranks, waits for its first records, and returns it with the ids of its ranks.
+fn under_way(place: &Workplace, run: &Path, overrides: &[&str]) -> (Child, Vec<u32>) {
+    let run_text = run.to_str().expect("UTF-8");
+    let long: Vec<&str> = [&TWO[..], &["train.max_steps=100000", "train.save_every=5"], overrides].concat();
+    let mut command = mpirun(place, 2, &train(run_text, &long));
+    let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mpirun starts");
+    let from = newest_step(run).unwrap_or(0);
+    wait_until("the first steps", || newest_step(run).is_some_and(|step| step > from + 5));
+    let ranks = ranks_of(run);
+    assert_eq!(ranks.len(), 2, "two ranks");
+    (child, ranks)
+}
+
+fn signal(id: u32, name: &str) {
+    let sent = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status();
+    assert!(sent.expect("kill starts").success(), "{name} to {id}");
+}
+
+/// What a job says at its end, its exit code, and how long that took from now.
+fn end_of(child: Child) -> (String, Option<i32>, Duration) {
+    let begun = Instant::now();
+    let output = child.wait_with_output().expect("it ends");
+    (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code(), begun.elapsed())
+}
+
+#[test]
+fn two_ranks_write_the_bytes_of_one_process() {
+    let place = Workplace::with(DIGITS);
+    place.train("one", &TWO);
+    let said = succeeded(&mpirun(&place, 2, &train("two", &TWO)).output().expect("mpirun starts"));
+    same_bytes(&place, "one", "two", 20);
+    assert_eq!(said.matches("run directory").count(), 1, "rank 0 speaks for all: {said}");
+    let records = fs::read_to_string(place.path().join("two/metrics.jsonl")).expect("there are records");
+    assert!(records.contains(r#""kind":"ranks""#) && records.contains(r#""wait_seconds""#), "{records}");
+    for file in ["validation/step-14.txt"] {
+        let of = |run: &str| fs::read(place.path().join(run).join(file)).expect(file);
+        assert_eq!(of("one"), of("two"));
+    }
+    // Three ranks share the work of using the model, too.
+    let evaluate = |run: &'static str| ["evaluate", run, "--json", "--checkpoint", "last"];
+    let alone = place.run(&evaluate("two"));
+    let shared = mpirun(&place, 3, &evaluate("two")).output().expect("mpirun starts");
+    succeeded(&shared);
+    assert_eq!(String::from_utf8_lossy(&alone.stdout), String::from_utf8_lossy(&shared.stdout));
+}
+
+#[test]
+fn lines_are_dealt_and_come_out_as_from_one_process() {
+    let place = Workplace::trained();
+    let lines: String =
+        (0..5000).map(|line| format!("look {} now\n", ["aaa", "bbb", "", "ccc ddd"][line % 4])).collect();
+    fs::write(place.path().join("lines"), &lines).expect("it can be written");
+    let alone = place.run(&["translate", "run", "lines", "--format", "tsv"]);
+    assert!(alone.status.success());
+    for ranks in [2, 3] {
+        // With two ranks both have a portion to themselves, and all share the rest; with three they share all.
+        let shared =
+            mpirun(&place, ranks, &["translate", "run", "lines", "--format", "tsv"]).output().expect("it starts");
+        succeeded(&shared);
+        assert!(shared.stdout == alone.stdout, "{ranks} ranks");
+    }
+    let piped = mpirun(&place, 2, &["translate", "run", "--format", "tsv"])
+        .stdin(fs::File::open(place.path().join("lines")).expect("it is there"))
+        .output()
+        .expect("mpirun starts");
+    succeeded(&piped);
+    assert!(piped.stdout == alone.stdout, "from a pipe");
+}
+
+#[test]
+fn what_is_wrong_in_all_ranks_is_said_once() {
+    let place = Workplace::with(DIGITS);
+    let output = mpirun(&place, 3, &train("run", &TWO)).output().expect("mpirun starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.matches("error: 3 ranks have nothing to share").count(), 1, "{said}");
+    assert!(said.contains("hint: `train.accumulate_steps` counts"), "{said}");
+}
+
+#[test]
+fn a_killed_rank_ends_all_and_the_same_command_goes_on() {
+    let place = Workplace::with(DIGITS);
+    let run = place.path().join("run");
+    for victim in [1, 0] {
+        let (child, ranks) = under_way(&place, &run, &[]);
+        signal(ranks[victim], "KILL");
+        let (said, code, took) = end_of(child);
+        assert!(code != Some(0) && took < Duration::from_secs(10), "{code:?} after {took:?}: {said}");
+        wait_until("all ranks have ended", || ranks_of(&run).is_empty());
+    }
+}
+
+#[test]
+fn a_rank_that_hangs_is_named_and_ends_all() {
+    let place = Workplace::with(DIGITS);
+    let run = place.path().join("run");
+    let (child, ranks) = under_way(&place, &run, &["train.rank_timeout=2"]);
+    // The second process that was started is rank 1.
+    signal(*ranks.iter().max().expect("two"), "STOP");
+    let (said, code, took) = end_of(child);
+    assert!(took < Duration::from_secs(10), "{took:?}: {said}");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("no sign of rank 1 on "), "{said}");
+    wait_until("all ranks have ended", || ranks_of(&run).is_empty());
+}
+
+#[test]
+fn one_that_is_asked_to_stop_saves_and_ends_all_in_order() {
+    let place = Workplace::with(DIGITS);
+    let run = place.path().join("run");
+    let (child, ranks) = under_way(&place, &run, &[]);
+    signal(ranks[1], "USR1");
+    let (said, code, _) = end_of(child);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("stopped after step"), "{said}");
+    let step = newest_step(&run).expect("there are records");
+    assert!(run.join("checkpoints/last").exists() && step > 5, "it was saved");
+}
+
+#[test]
+fn fifty_kills_of_random_ranks_change_no_byte() {
+    let place = Workplace::with(DIGITS);
+    let overrides = [&TWO[..], &["train.max_steps=60", "train.save_every=3"]].concat();
+    place.train("straight", &overrides);
+    let run = place.path().join("run");
+    let run_text = run.to_str().expect("UTF-8");
+    let mut kills = 0;
+    for attempt in 0..400u64 {
+        if kills == 50 {
+            break;
+        }
+        let mut command = mpirun(&place, 2, &train(run_text, &overrides));
+        let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mpirun starts");
+        // Anywhere between the first millisecond and the last.
+        std::thread::sleep(Duration::from_millis(attempt * 7919 % 1500));
+        let ranks = ranks_of(&run);
+        if let Some(&rank) = ranks.get(attempt as usize % 2) {
+            signal(rank, "KILL");
+            kills += 1;
+        }
+        end_of(child);
+        wait_until("all ranks have ended", || ranks_of(&run).is_empty());
+        if run.join("checkpoints/step-60").exists() {
+            same_bytes(&place, "straight", "run", 60);
+            fs::remove_dir_all(&run).expect("it can be removed");
+        }
+    }
+    assert_eq!(kills, 50);
+    succeeded(&mpirun(&place, 2, &train(run_text, &overrides)).output().expect("mpirun starts"));
+    same_bytes(&place, "straight", "run", 60);
+}
