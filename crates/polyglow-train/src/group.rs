@@ -189,19 +189,19 @@ impl dyn Group + '_ {
     pub fn in_turn<T>(&self, make: impl FnOnce() -> Result<T>) -> Result<T> {
         let own_turn = if self.is_first() { 0 } else { 1 + usize::from(self.local_rank() > 0) };
         let turns = if self.is_alone() { 1 } else { 3 };
-        let (mut make, mut made) = (Some(make), None);
+        let (mut make, mut found) = (Some(make), None);
         for turn in 0..turns {
             if turn == own_turn {
-                made = make.take().map(|make| make());
+                found = make.take().map(|make| make());
             }
-            let failed = made.as_ref().and_then(|made| made.as_ref().err()).filter(|_| turn == own_turn);
+            let failed = found.as_ref().and_then(|found| found.as_ref().err()).filter(|_| turn == own_turn);
             let all = self.gather(failed.map(Told::from))?;
             if let Some((rank, told)) = (0..).zip(all).find_map(|(rank, told)| Some((rank, told?))) {
-                let own = made.filter(|_| turn == own_turn).and_then(Result::err);
+                let own = found.filter(|_| turn == own_turn).and_then(Result::err);
                 return Err(own.unwrap_or_else(|| TrainError::from(told).context(format!("rank {rank}"))));
             }
         }
-        made.context("every rank has a turn")?
+        found.context("every rank has a turn")?
     }
 }
 

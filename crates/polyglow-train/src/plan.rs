@@ -126,8 +126,16 @@ impl Plan {
     /// # Errors
     /// The device is not there.
     pub fn new(config: Config) -> Result<Self> {
-        let device = device::open(&config.device)?;
-        Ok(Self::on(config, device, None))
+        Self::of_rank(config, alone())
+    }
+
+    /// As [`Self::new`], of one of several processes, each of which has a device of its own where there are several.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_rank(config: Config, group: Arc<dyn Group>) -> Result<Self> {
+        let device = device::open_for(&config.device, group.local_rank())?;
+        Ok(Self::on(config, device, None).among(group))
     }
 
     /// As [`Self::new`], on a device that is open already. `before` is the config of the run that goes on, if one does: what

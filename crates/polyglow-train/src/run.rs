@@ -269,6 +269,11 @@ pub fn hash(tokenizers: &Tokenizers) -> Result<String> {
     Ok(hexadecimal(&hash.finalize()))
 }
 
+/// SHA-256 of bytes, in hexadecimal digits.
+pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
 /// A hash as it is written into checkpoints.
 pub(crate) fn hexadecimal(hash: &[u8]) -> String {
     hash.iter().fold(String::new(), |mut digits, byte| {

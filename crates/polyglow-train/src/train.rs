@@ -78,9 +78,10 @@ pub fn fit<T: Task>(
     let mut batches = BatchStream::start_share(Arc::clone(task.source()), start, share).map_err(Into::into)?;
     guard(|| session.warm_up(stop, observer)).unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
     let tensorboard = training.plan.config.train.tensorboard;
-    let mut records = match group.is_first() {
-        true => Records::open(&training.run, session.state.step, tensorboard)?,
-        false => Records::nowhere(),
+    let mut records = if group.is_first() {
+        Records::open(&training.run, session.state.step, tensorboard)?
+    } else {
+        Records::nowhere()
     };
     session.record_ranks(&mut records)?;
     group.wait_at_most(Duration::from_secs(training.plan.config.train.rank_timeout));

@@ -12,7 +12,7 @@ use polyglow_train::group::{Group, alone};
 #[cfg(not(feature = "mpi"))]
 use crate::failure;
 
-/// How launchers tell a process how many there are: Open MPI, MPICH and Intel MPI, and Slurm's `srun` with PMIx.
+/// How launchers tell a process how many there are: Open MPI, MPICH and Intel MPI, and Slurm's `srun` with `PMIx`.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
 
 /// The processes that a launcher says there are.

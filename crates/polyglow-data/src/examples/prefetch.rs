@@ -66,6 +66,9 @@ impl<B> Placed<B> {
     }
 }
 
+/// What the background thread makes: a place, and its batch if that is in the share.
+pub type Item<S> = Result<Placed<Option<<S as BatchSource>::Batch>>, <S as BatchSource>::Error>;
+
 /// An endless stream of training batches, epoch after epoch.
 ///
 /// What it yields is a pure function of the source and the place: a stream that starts in the middle continues like one
@@ -101,11 +104,9 @@ impl<S: BatchSource> BatchStream<S> {
         let worker = worker.map_err(no_thread)?;
         Ok(Self { batches: Some(batches), worker: Some(worker) })
     }
-}
 
-impl<S: BatchSource> BatchStream<S> {
     /// The next place in the stream, with its batch if that is in the share.
-    pub fn next_place(&mut self) -> Option<Result<Placed<Option<S::Batch>>, S::Error>> {
+    pub fn next_place(&mut self) -> Option<Item<S>> {
         self.batches.as_ref()?.recv().ok()
     }
 }
@@ -137,9 +138,6 @@ impl<S: BatchSource> Drop for BatchStream<S> {
         }
     }
 }
-
-/// What the background thread makes.
-type Item<S> = Result<Placed<Option<<S as BatchSource>::Batch>>, <S as BatchSource>::Error>;
 
 /// The stream was dropped.
 struct Ended;

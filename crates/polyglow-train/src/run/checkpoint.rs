@@ -15,11 +15,10 @@ use std::path::{Path, PathBuf};
 use burn::tensor::TensorData;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 
 pub use directory::Checkpoints;
 
-use super::hexadecimal;
+use super::sha256;
 use crate::error::{Context, Result, TrainError, bail, ensure, with_hint};
 use crate::predict::weights::{self, Weights};
 use crate::train::Interval;
@@ -106,7 +105,7 @@ impl Manifest {
     fn parse(text: &[u8]) -> Result<Self> {
         let mut json: Map<String, Value> = serde_json::from_slice(text)?;
         if let Some(written) = json.remove(CHECKSUM) {
-            ensure!(written == checksum(&serde_json::to_vec(&json)?), "it is not what was written");
+            ensure!(written == sha256(&serde_json::to_vec(&json)?), "it is not what was written");
         }
         Ok(serde_json::from_value(json.into())?)
     }
@@ -114,7 +113,7 @@ impl Manifest {
     /// The `state.json`, with a checksum of all its other fields, written as JSON without spaces in the order of their names.
     fn text(&self) -> Result<String> {
         let Value::Object(mut json) = serde_json::to_value(self)? else { bail!("a state is an object") };
-        let checksum = checksum(&serde_json::to_vec(&json)?);
+        let checksum = sha256(&serde_json::to_vec(&json)?);
         json.insert(CHECKSUM.to_owned(), checksum.into());
         Ok(serde_json::to_string_pretty(&json)? + "\n")
     }
@@ -254,7 +253,7 @@ impl Checkpoint {
     fn bytes(&self, file: &str) -> Result<Vec<u8>> {
         let read = || -> Result<Vec<u8>> {
             let bytes = fs::read(self.path.join(file)).with_context(|| format!("cannot read its `{file}`"))?;
-            ensure!(self.files.get(file) == Some(&checksum(&bytes)), "its `{file}` is not what was written");
+            ensure!(self.files.get(file) == Some(&sha256(&bytes)), "its `{file}` is not what was written");
             Ok(bytes)
         };
         read().map_err(|error| damaged(&self.path, error))
@@ -277,15 +276,11 @@ fn fill(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
             weights::write(&path, tensors)?;
             let written = fs::read(&path)?;
             weights::confirm(&written, tensors).with_context(|| format!("`{file}` does not read back"))?;
-            files.insert(file.to_owned(), checksum(&written));
+            files.insert(file.to_owned(), sha256(&written));
         }
     }
     file::replace(&path.join(STATE), Manifest { format: FORMAT, state: state.clone(), files }.text()?.as_bytes())?;
     Ok(sync_directory(path)?)
-}
-
-fn checksum(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
 }
 
 /// Removes a directory and its content; it is no error if it is not there.

@@ -1,4 +1,4 @@
-//! One training in a directory at a time.
+//! One training in a directory at a time, also from several machines, if their file system locks for all of them, as NFS does.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
@@ -27,14 +27,15 @@ impl Lock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 // Windows lets nobody read a file that is locked.
-                let holder = fs::read_to_string(&path)
-                    .map_or("another process".to_owned(), |id| format!("process {}", id.trim()));
+                let holder =
+                    fs::read_to_string(&path).map_or("another process".to_owned(), |text| named(&text, &host()));
                 let error = failed!("`{}` is in use: {holder} trains there", root.display());
                 return Err(with_hint(error, "stop that one first, with Ctrl-C or `kill`, or give another directory"));
             }
             Err(TryLockError::Error(error)) => return Err(error).with_context(failed),
         }
-        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).with_context(failed)?;
+        let id = std::process::id();
+        file.set_len(0).and_then(|()| writeln!(file, "{id} on {}", host())).with_context(failed)?;
         Ok(Self { file, path })
     }
 
@@ -52,5 +53,32 @@ impl Lock {
             // Files have no number to compare here.
             self.file.metadata().is_ok() && self.path.exists()
         }
+    }
+}
+
+/// The process that a lock file names, `12 on a`, with its machine if that is not `here`.
+fn named(text: &str, here: &str) -> String {
+    let text = text.trim();
+    let holder = text.strip_suffix(here).and_then(|text| text.strip_suffix(" on ")).unwrap_or(text);
+    format!("process {holder}")
+}
+
+/// The name of this machine.
+fn host() -> String {
+    #[cfg(unix)]
+    return rustix::system::uname().nodename().to_string_lossy().into_owned();
+    #[cfg(not(unix))]
+    std::env::var("COMPUTERNAME").unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_another_machine_is_named_with_it() {
+        assert_eq!(named("12 on a\n", "a"), "process 12");
+        assert_eq!(named("12 on a\n", "b"), "process 12 on a");
+        assert_eq!(named("12\n", "b"), "process 12", "as it was written once");
     }
 }

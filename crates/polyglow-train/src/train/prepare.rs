@@ -78,7 +78,7 @@ impl Training {
     /// there; the data cannot be read; another process trains there; the disk fails.
     pub fn prepare(config: Config, run: impl AsRef<Path>, observer: &mut dyn Observer) -> Result<Self> {
         config.validate().map_err(usage)?;
-        Self::prepare_among(alone(), config, None, run, observer)
+        Self::prepare_among(&alone(), config, None, run, observer)
     }
 
     /// As [`Self::prepare`], or as [`Self::fork`] if there is a `start`, in every process of a group that trains together.
@@ -89,7 +89,7 @@ impl Training {
     /// # Errors
     /// As [`Self::prepare`] and [`Self::fork`]; `train.accumulate_steps` is less than the size of the group.
     pub fn prepare_among(
-        group: Arc<dyn Group>,
+        group: &Arc<dyn Group>,
         config: Config,
         start: Option<&Start>,
         run: impl AsRef<Path>,
@@ -128,7 +128,7 @@ impl Training {
             ensure!(found == wanted, "the {name} data is {found:?}, and the config's model reads {wanted:?}");
         }
         let run = RunDirectory::new(run.as_ref());
-        Self::prepare_in(alone(), config, |_| Ok(text), run, observer, |run, _| no_origin(run))
+        Self::prepare_in(&alone(), config, |_| Ok(text), run, observer, |run, _| no_origin(run))
     }
 
     /// As [`Self::prepare`], with the weights of another run, and with its tokenizers if `start` does not say otherwise.
@@ -136,18 +136,18 @@ impl Training {
     /// # Errors
     /// As [`Self::prepare`]; there is no such run or checkpoint, or its weights fit another config.
     pub fn fork(config: Config, start: &Start, run: impl AsRef<Path>, observer: &mut dyn Observer) -> Result<Self> {
-        Self::prepare_among(alone(), config, Some(start), run, observer)
+        Self::prepare_among(&alone(), config, Some(start), run, observer)
     }
 
     fn prepare_in(
-        group: Arc<dyn Group>,
+        group: &Arc<dyn Group>,
         config: Config,
         text: impl FnOnce(&Plan) -> Result<Text>,
         run: RunDirectory,
         observer: &mut dyn Observer,
         origin: impl FnOnce(&RunDirectory, &Config) -> Result<Option<Origin>>,
     ) -> Result<Self> {
-        check_share(&*group, &config)?;
+        check_share(&**group, &config)?;
         let device = device::open_for(&config.device, group.local_rank())?;
         let plan = Plan::on(config.clone(), device.clone(), None);
         plan.training_device()?;
@@ -161,14 +161,14 @@ impl Training {
             if run.config_path().is_file() { run.config()?.to_toml().map(Some) } else { Ok(None) }
         })?;
         let (origin, before) = (from, before.map(|before| Config::parse(&before)).transpose()?);
-        let mut plan = Plan::on(config, device, before.as_ref()).among(Arc::clone(&group));
+        let mut plan = Plan::on(config, device, before.as_ref()).among(Arc::clone(group));
         group.share(|| check_same_config(&run, &plan.config))?;
         let bleu = bleu_tokenizer(&plan, &text)?;
         if plan.task.kind().has_references() {
             plan = plan.with_tokenizer(bleu.name());
         }
         let (tokenizers, hashes) =
-            shared_tokenizers(&*group, &text, || tokenizers(&run, origin.as_ref(), &plan.config, &text, observer))?;
+            shared_tokenizers(&**group, &text, || tokenizers(&run, origin.as_ref(), &plan.config, &text, observer))?;
         let data = group.in_turn(|| {
             if !group.is_first() {
                 run.make_cache()?;
@@ -304,13 +304,12 @@ fn shared_tokenizers(
         let tgt = if tokenizers.is_shared() { None } else { Some(tokenizers.tgt.to_json()?) };
         Ok((tokenizers.src.to_json()?, tgt, [hashes.train.clone(), hashes.valid.clone()]))
     })?;
-    let (tokenizers, hashes) = match own {
-        Some(own) => own,
-        None => {
-            let tokenizers = Tokenizers::parse(src.as_bytes(), tgt.as_ref().map(String::as_bytes))?;
-            let hashes = text.hashes(&tokenizers)?;
-            (tokenizers, hashes)
-        }
+    let (tokenizers, hashes) = if let Some(own) = own {
+        own
+    } else {
+        let tokenizers = Tokenizers::parse(src.as_bytes(), tgt.as_ref().map(String::as_bytes))?;
+        let hashes = text.hashes(&tokenizers)?;
+        (tokenizers, hashes)
     };
     let same = (hashes.train == told[0], hashes.valid == told[1]);
     for (rank, same) in group.gather(same)?.into_iter().enumerate() {

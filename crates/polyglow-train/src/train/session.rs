@@ -80,10 +80,8 @@ impl<'a, T: Task> Session<'a, T> {
         let last_step = last_step(&config.train, epoch_len);
         let schedule = Schedule::new(&config.train, last_step, training.plan.d_model());
         let untimed_tokens = state.interval.tokens;
-        let across: Box<SumAcross<'a>> = match group.is_alone() {
-            true => Box::new(alone),
-            false => Box::new(|sums| among(&**group, sums)),
-        };
+        let across: Box<SumAcross<'a>> =
+            if group.is_alone() { Box::new(alone) } else { Box::new(|sums| among(&**group, sums)) };
         let mut session = Self {
             state,
             training,

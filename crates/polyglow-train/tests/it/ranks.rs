@@ -119,7 +119,7 @@ fn train(run: &Path, size: usize, window: usize, until: u64) -> (Ending, TrainSt
     let one = |group: Arc<dyn Group>| {
         let asked = if group.rank() + 1 == size { until } else { u64::MAX };
         let config = Config::from_text(CONFIG, &overrides)?;
-        let mut training = Training::prepare_among(group, config, None, run, &mut Silent)?;
+        let mut training = Training::prepare_among(&group, config, None, run, &mut Silent)?;
         training.run(&Stop::default(), &mut Until(asked, 0))
     };
     let groups = if size == 1 { vec![alone()] } else { seats(size) };
@@ -191,7 +191,7 @@ fn ranks_without_work_are_refused() {
     let config = || Config::from_text(CONFIG, &["train.accumulate_steps=2".to_owned()]).expect("it is a config");
     for group in seats(3) {
         let run = place.path().join("run");
-        let error = Training::prepare_among(group, config(), None, run, &mut Silent).map(drop).expect_err("3 of 2");
+        let error = Training::prepare_among(&group, config(), None, run, &mut Silent).map(drop).expect_err("3 of 2");
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.hint().is_some_and(|hint| hint.contains("set it to 3")), "{error}");
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use polyglow_model::Task;
+use polyglow_train::group::alone;
 use polyglow_train::predict::translate::{Request, Translated};
 use polyglow_train::run::runner;
 use serde::Serialize;
@@ -66,7 +67,7 @@ struct CaptionRecord<'a> {
 /// # Errors
 /// There is no such run, checkpoint or device; the model does not describe images (exit code 2); an image cannot be read.
 pub(crate) fn run(args: &CaptionArgs) -> anyhow::Result<()> {
-    let plan = args.model.open_drawing(args.n_best)?;
+    let plan = args.model.open_among(alone(), args.n_best)?;
     let beam_size = plan.config.search.beam_size;
     if args.n_best > beam_size {
         let error = usage(anyhow!("`--n-best {}` is more than the beam size, {beam_size}", args.n_best));

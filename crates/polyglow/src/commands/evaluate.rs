@@ -84,7 +84,7 @@ struct Report<'a> {
 /// # Errors
 /// There is no such run, checkpoint, device or set (exit code 2); the set cannot be read.
 pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
-    let plan = args.model.open()?.among(Arc::clone(group));
+    let plan = args.model.open_among(Arc::clone(group), 1)?;
     let config = &plan.config;
     let split = find_split(config, &args.split)?;
     let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, split)?)?;

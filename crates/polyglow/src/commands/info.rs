@@ -40,6 +40,9 @@ struct Report<'a> {
     /// Where the newest checkpoint stands.
     state: Option<StateReport>,
     checkpoints: CheckpointsReport,
+    /// The machine of each process of the newest start, if there were several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<String>,
     /// The newest record of training.
     train: Option<Value>,
     /// Every validation, in order.
@@ -129,10 +132,28 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
             average: step("average")?,
             others,
         },
+        hosts: of("ranks").pop().map(|ranks| hosts(&ranks)).unwrap_or_default(),
         train: of("train").pop(),
         validations: of("valid"),
         tests: of("test"),
     })
+}
+
+/// The machines in a record of ranks.
+fn hosts(ranks: &Value) -> Vec<String> {
+    ranks["hosts"].as_array().into_iter().flatten().filter_map(|host| Some(host.as_str()?.to_owned())).collect()
+}
+
+/// `2 on a, 2 on b`.
+fn count_hosts(hosts: &[String]) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for host in hosts {
+        match counts.iter_mut().find(|(known, _)| known == host) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((host, 1)),
+        }
+    }
+    counts.into_iter().map(|(host, count)| format!("{count} on {host}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The architecture and its sizes: `transformer, 2+2 layers, d_model 128, d_ff 256, heads 4`.
@@ -196,6 +217,9 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
     names.extend(average.map(|step| format!("average (to step {step})")));
     names.extend(others.iter().map(|(name, step)| format!("{name} (of step {step})")));
     writeln!(out, "checkpoints  {}", names.join(", "))?;
+    if !report.hosts.is_empty() {
+        writeln!(out, "ranks        {}: {}", report.hosts.len(), count_hosts(&report.hosts))?;
+    }
     if let Some(record) = &report.train {
         let number = |key: &str| record[key].as_f64().unwrap_or(f64::NAN);
         writeln!(
@@ -232,4 +256,15 @@ fn write_results(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()
         writeln!(out)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_counted_by_machine() {
+        let ranks = serde_json::json!({"kind": "ranks", "hosts": ["a", "b", "a"]});
+        assert_eq!(count_hosts(&hosts(&ranks)), "2 on a, 1 on b");
+    }
 }

@@ -1,11 +1,13 @@
 //! The arguments of every command that uses a trained model.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_train::Plan;
+use polyglow_train::group::{Group, alone};
 use polyglow_train::run::{RunDirectory, TrainedModel};
 
 use super::counts;
@@ -57,14 +59,14 @@ impl ModelArgs {
     /// # Errors
     /// There is no such run or device; an override is wrong, or is of a key that the model depends on (exit code 2).
     pub(crate) fn open(&self) -> anyhow::Result<Plan> {
-        self.open_drawing(1)
+        self.open_among(alone(), 1)
     }
 
-    /// As [`Self::open`], where so many samples are wanted of each line if samples are drawn.
+    /// As [`Self::open`], of one of several processes, and where so many samples are wanted of each line if samples are drawn.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(crate) fn open_drawing(&self, samples: usize) -> anyhow::Result<Plan> {
+    pub(crate) fn open_among(&self, group: Arc<dyn Group>, samples: usize) -> anyhow::Result<Plan> {
         check_free(&self.overrides, &FREE_KEYS)?;
         let mut overrides = self.overrides.clone();
         overrides.extend(self.beam_size.map(|beam_size| format!("search.beam_size={beam_size}")));
@@ -75,7 +77,7 @@ impl ModelArgs {
             config.search = config.search.drawing(samples);
         }
         config.device = self.device.clone().unwrap_or(config.device);
-        Ok(Plan::new(config)?)
+        Ok(Plan::of_rank(config, group)?)
     }
 
     /// The models, that of the run first.

@@ -64,7 +64,7 @@ struct TokenRecord {
 /// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than the other (all pairs
 /// before that are scored), or both are empty.
 pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
-    let plan = args.model.open()?.among(Arc::clone(group));
+    let plan = args.model.open_among(Arc::clone(group), 1)?;
     let (mut src, mut tgt) = (Lines::open(&args.src)?, Lines::open(&args.tgt)?);
     let models = args.model.load(&plan)?;
     check_translates(&models)?;

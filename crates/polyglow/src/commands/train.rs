@@ -53,7 +53,7 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
         Some(new) => (new.clone(), Some(start(run))),
         None => (run, None),
     };
-    let mut training = Training::prepare_among(Arc::clone(group), config, start.as_ref(), run, &mut *progress)?;
+    let mut training = Training::prepare_among(group, config, start.as_ref(), run, &mut *progress)?;
     if group.is_first() && training.is_new()? {
         inspect_and_keep(&training)?;
     }

@@ -2,6 +2,7 @@
 
 mod interactive;
 mod output;
+mod partial;
 mod results;
 mod shared;
 
@@ -13,11 +14,12 @@ use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use polyglow_data::error::DataError;
 use polyglow_data::lines::Lines;
+use polyglow_train::Plan;
 use polyglow_train::group::Group;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::Request;
 use polyglow_train::predict::unknown_words::UnknownWords;
-use polyglow_train::run::{TrainedModel, runner};
+use polyglow_train::run::{TrainedModel, runner, sha256};
 
 use super::counts;
 use super::model::ModelArgs;
@@ -43,6 +45,9 @@ pub(crate) struct TranslateArgs {
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Go on where the output of the same command ended that was killed, and keep what is written if this one is: needs `--output`
+    #[arg(long, requires = "output")]
+    resume: bool,
     /// Translations per line, at most the beam size
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
     n_best: usize,
@@ -87,7 +92,7 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 /// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix or a constraint
 /// cannot be met; the output cannot be written.
 pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
-    let (n_best, plan) = (args.n_best, args.model.open_drawing(args.n_best)?.among(Arc::clone(group)));
+    let (n_best, plan) = (args.n_best, args.model.open_among(Arc::clone(group), args.n_best)?);
     let beam_size = plan.config.search.beam_size;
     if n_best > beam_size {
         let error = usage(anyhow!("`--n-best {n_best}` is more than the beam size, {beam_size}"));
@@ -103,7 +108,7 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
     if !group.is_first() {
         let models = args.model.load(&plan)?;
         check(args, &models)?;
-        return shared::help(&runner(models, &plan)?, Results::new(Box::new(io::sink()), args));
+        return shared::help(&runner(models, &plan)?, &Results::new(Box::new(io::sink()), args));
     }
     let mut input = Input::open(args)?;
     if input.typed {
@@ -111,17 +116,26 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
     }
     let models = args.model.load(&plan)?;
     check(args, &models)?;
+    let decided_by = decided_by(args, &plan, &models)?;
     let runner = runner(models, &plan)?;
     if args.output.is_some() {
         input.probe()?;
     }
-    let output = Output::create(args.output.as_deref())?;
+    let Some(output) = Output::create(args, &decided_by)? else {
+        let path = args.output.as_deref().unwrap_or(Path::new("-")).display();
+        tracing::info!("`{path}` is complete: nothing is translated; without `--resume` it is made anew");
+        return shared::dismiss(&runner);
+    };
+    if output.lines() > 0 {
+        tracing::info!("{} lines are translated; going on after them", output.lines());
+        input.skip(output.lines())?;
+    }
     let shown = matches!(output, Output::Stdout) && io::stdout().is_terminal();
     let results = Results::new(output.writer()?, args);
     let translated = if group.is_alone() {
-        translate(&runner, input, results, shown)
+        translate(&runner, input, results, shown, output.lines())
     } else {
-        shared::lead(&runner, input, results)
+        shared::lead(&runner, input, results, output.lines())
     };
     match translated {
         Ok(()) => output.finish(),
@@ -129,10 +143,23 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
     }
 }
 
-/// Translates to the end of the input. If translations are printed to a terminal, no other progress is shown.
-fn translate(runner: &Runner, mut input: Input, mut results: Results, shown: bool) -> anyhow::Result<()> {
-    let mut watch = (!input.typed && io::stderr().is_terminal() && !shown).then(|| Watch::new(input.count()));
-    let (mut first_line, mut unknown) = (1, UnknownWords::default());
+/// What output depends on besides the input, as a short name: the weights, the search, the batches, the format.
+fn decided_by(args: &TranslateArgs, plan: &Plan, models: &[TrainedModel]) -> anyhow::Result<String> {
+    let weights: Vec<_> =
+        models.iter().map(|model| (model.checkpoint.model_hash(), model.checkpoint.state.step)).collect();
+    let files = [&args.prefix, &args.constraints];
+    let asked = (args.format as usize, args.n_best, args.replace_unknown, &args.model.checkpoint, files);
+    let decided_by = (weights, &plan.config.search, plan.config.train.max_tokens, plan.config.seed, asked);
+    let mut hash = sha256(&serde_json::to_vec(&decided_by)?);
+    hash.truncate(8);
+    Ok(hash)
+}
+
+/// Translates to the end of the input, of which so many lines are done. If translations are printed to a terminal, no other
+/// progress is shown.
+fn translate(runner: &Runner, mut input: Input, mut results: Results, shown: bool, done: usize) -> anyhow::Result<()> {
+    let mut watch = (!input.typed && io::stderr().is_terminal() && !shown).then(|| Watch::new(input.count(), done));
+    let (mut first_line, mut unknown) = (done + 1, UnknownWords::default());
     while let Some(requests) = input.portion()? {
         let before = first_line - 1;
         let mut observe = |done| {
@@ -166,8 +193,8 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(all: Option<usize>) -> Self {
-        Self { activity: Activity::new(), pace: Pace::from(0), all }
+    fn new(all: Option<usize>, done: usize) -> Self {
+        Self { activity: Activity::new(), pace: Pace::from(done as u64), all }
     }
 
     fn show(&mut self, done: usize) {
@@ -217,6 +244,21 @@ impl Input {
     fn probe(&mut self) -> anyhow::Result<()> {
         if !self.typed {
             self.first = self.lines.next().transpose()?;
+        }
+        Ok(())
+    }
+
+    /// Leaves out so many lines, which were read before.
+    fn skip(&mut self, lines: usize) -> anyhow::Result<()> {
+        for _ in 0..lines {
+            if self.first.take().map(Ok).or_else(|| self.lines.next()).transpose()?.is_none() {
+                let error =
+                    anyhow!("the output has {lines} lines' translations, and the input only {}", self.lines.line());
+                return Err(with_hint(error, "is it the same input? Without `--resume` the output is made anew"));
+            }
+            let number = self.lines.line();
+            beside(&mut self.prefix, number)?;
+            beside(&mut self.constraints, number)?;
         }
         Ok(())
     }
@@ -280,9 +322,9 @@ mod tests {
 
     #[test]
     fn whoever_waits_is_told_the_rate_and_the_time_left() {
-        let words = Watch::new(Some(60)).words(20);
+        let words = Watch::new(Some(60), 0).words(20);
         assert!(words.starts_with("translated 20 of 60 lines, ") && words.contains(" lines/s, left 0s"), "{words}");
-        let words = Watch::new(None).words(20);
+        let words = Watch::new(None, 0).words(20);
         assert!(words.starts_with("translated 20 lines, ") && words.ends_with(" lines/s"), "{words}");
     }
 }

@@ -36,7 +36,7 @@ const PARCEL: usize = 1 << 30;
 const COURTESY: Duration = Duration::from_secs(1);
 
 /// How long ranks wait before they say for whom.
-const IMPATIENCE: Duration = Duration::from_secs(60);
+const IMPATIENCE: Duration = Duration::from_mins(1);
 
 /// How much longer the others wait for rank 0 than that for them, so that its message, which has the name, is the one.
 const GRACE: Duration = Duration::from_secs(10);

@@ -54,7 +54,7 @@ mod in_a_terminal {
         /// Waits for the end of the training; the step of its last checkpoint.
         fn saved(&self) -> u64 {
             let pid = fs::read_to_string(self.run().join("lock")).expect("the process wrote it");
-            let stat = format!("/proc/{}/stat", pid.trim());
+            let stat = format!("/proc/{}/stat", pid.split(' ').next().expect("a number"));
             // A process that ended stays as a zombie where nobody asks for its exit code.
             wait_until("the training ended", || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
             let state = fs::read_to_string(self.run().join("checkpoints/last/state.json")).expect("it was saved");

@@ -90,10 +90,10 @@ fn two_ranks_write_the_bytes_of_one_process() {
     assert_eq!(said.matches("run directory").count(), 1, "rank 0 speaks for all: {said}");
     let records = fs::read_to_string(place.path().join("two/metrics.jsonl")).expect("there are records");
     assert!(records.contains(r#""kind":"ranks""#) && records.contains(r#""wait_seconds""#), "{records}");
-    for file in ["validation/step-14.txt"] {
-        let of = |run: &str| fs::read(place.path().join(run).join(file)).expect(file);
-        assert_eq!(of("one"), of("two"));
-    }
+    let validation = |run: &str| fs::read(place.path().join(run).join("validation/step-14.txt")).expect("validated");
+    assert_eq!(validation("one"), validation("two"));
+    let info = place.run(&["info", "two"]);
+    assert!(String::from_utf8_lossy(&info.stdout).contains("ranks        2: 2 on "), "{info:?}");
     // Three ranks share the work of using the model, too.
     let evaluate = |run: &'static str| ["evaluate", run, "--json", "--checkpoint", "last"];
     let alone = place.run(&evaluate("two"));
@@ -105,8 +105,7 @@ fn two_ranks_write_the_bytes_of_one_process() {
 #[test]
 fn lines_are_dealt_and_come_out_as_from_one_process() {
     let place = Workplace::trained();
-    let lines: String =
-        (0..5000).map(|line| format!("look {} now\n", ["aaa", "bbb", "", "ccc ddd"][line % 4])).collect();
+    let lines = ["look aaa now\n", "look bbb now\n", "look now\n", "look ccc ddd now\n"].concat().repeat(1250);
     fs::write(place.path().join("lines"), &lines).expect("it can be written");
     let alone = place.run(&["translate", "run", "lines", "--format", "tsv"]);
     assert!(alone.status.success());
@@ -123,6 +122,27 @@ fn lines_are_dealt_and_come_out_as_from_one_process() {
         .expect("mpirun starts");
     succeeded(&piped);
     assert!(piped.stdout == alone.stdout, "from a pipe");
+
+    // Two ranks go on with what one has left, and find it complete the next time.
+    let resume = ["translate", "run", "lines", "--format", "tsv", "--output", "out", "--resume"];
+    let portion =
+        |line: &&str| line.split('\t').next().is_some_and(|line| line.parse().is_ok_and(|line: u32| line <= 2049));
+    let mut child = place.command(&resume).stderr(Stdio::null()).spawn().expect("it starts");
+    let growing = || {
+        let entries = fs::read_dir(place.path()).expect("it can be read").flatten().map(|entry| entry.path());
+        entries.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "partial"))
+    };
+    wait_until("a file that grows", || growing().is_some());
+    child.kill().and_then(|()| child.wait()).expect("it is a process");
+    let text = String::from_utf8_lossy(&alone.stdout);
+    let begun: String = text.split_inclusive('\n').take_while(portion).collect();
+    fs::write(growing().expect("it stays"), begun).expect("it can be written");
+    for said in ["2048 lines are translated", "nothing is translated"] {
+        let output = mpirun(&place, 2, &resume).output().expect("mpirun starts");
+        let told = succeeded(&output);
+        assert!(told.contains(said), "{told}");
+        assert!(fs::read(place.path().join("out")).expect("it is there") == alone.stdout);
+    }
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! `translate` and `score`: formats, wishes, several models.
 
 use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::program::{Workplace, train_pairs};
+use crate::program::{Workplace, train_pairs, wait_until};
 
 /// A workplace with the runs `run` and `other`, of another seed, and a text of four lines, one of them blank.
 static PLACE: LazyLock<Workplace> = LazyLock::new(|| {
@@ -347,4 +350,55 @@ fn a_long_translation_shows_its_rate_and_the_time_left_in_a_terminal() {
         assert!(screen.contains(words), "{words}: {screen}");
     }
     assert_eq!(fs::read_to_string(PLACE.path().join("long-one.de")).expect("it was written").lines().count(), 3000);
+}
+
+/// Files that grow beside the output of this name.
+fn partial(name: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(PLACE.path()).expect("it can be read").flatten().map(|entry| entry.path());
+    let is_partial = |path: &PathBuf| {
+        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        file.starts_with(name) && file.ends_with(".partial")
+    };
+    entries.filter(is_partial).collect()
+}
+
+#[test]
+fn a_killed_translation_goes_on_where_its_output_ends() {
+    // Blank lines need no model.
+    let text: String = (0..5000).map(|line| if line % 500 == 0 { "look aaa now\n" } else { "\n" }).collect();
+    write("long.en", &text);
+    let straight = PLACE.succeed(&["translate", "run", "long.en"]).0;
+
+    let resume = ["--output", "long.de", "--resume"];
+    let mut command = PLACE.command(&[&["translate", "run"][..], &resume].concat());
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut input = child.stdin.take().expect("it is a pipe");
+    input.write_all(&text.as_bytes()[..text.len() - 100]).expect("it reads");
+    let lines = |path: &PathBuf| fs::read_to_string(path).expect("it is text").lines().count();
+    wait_until("two portions", || partial("long.de").first().is_some_and(|path| lines(path) >= 4096));
+    child.kill().and_then(|()| child.wait()).expect("it was alive");
+    drop(input);
+    let found = partial("long.de").pop().expect("it stays");
+    // As if it had been killed while it wrote.
+    fs::OpenOptions::new()
+        .append(true)
+        .open(&found)
+        .and_then(|mut file| file.write_all(b"half a li"))
+        .expect("it grows");
+
+    // What other settings have made is not gone on with.
+    let other = [&["translate", "run", "input.en", "--beam-size", "2"][..], &resume].concat();
+    PLACE.succeed(&other);
+    assert_eq!(partial("long.de"), [found.as_path()]);
+    fs::remove_file(PLACE.path().join("long.de")).expect("it is there");
+
+    let (_, said) = PLACE.succeed(&[&["translate", "run", "long.en"][..], &resume].concat());
+    assert!(said.contains("4096 lines are translated; going on after them"), "{said}");
+    assert!(fs::read_to_string(PLACE.path().join("long.de")).expect("it is there") == straight);
+    assert!(partial("long.de").is_empty());
+
+    let (_, said) = PLACE.succeed(&[&["translate", "run", "long.en"][..], &resume].concat());
+    assert!(said.contains("`long.de` is complete: nothing is translated"), "{said}");
+    PLACE.fail(2, &["translate", "run", "long.en", "--resume"]);
+    PLACE.fail(2, &["translate", "run", "long.en", "--resume", "--output", "-"]);
 }

@@ -56,9 +56,10 @@ fn test(
         let how = if task.has_references() { format!(", with beam {beam_size}") } else { String::new() };
         writeln!(out, "testing `{path}`, of step {step}{how}")?;
     }
-    let mut records = match plan.group.is_first() {
-        true => Records::open(run, u64::MAX, config.train.tensorboard)?,
-        false => Records::nowhere(),
+    let mut records = if plan.group.is_first() {
+        Records::open(run, u64::MAX, config.train.tensorboard)?
+    } else {
+        Records::nowhere()
     };
     for name in test_names {
         let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, Split::Test(name))?)?;

@@ -8,7 +8,9 @@ use anyhow::{Context, anyhow};
 use fs_err::{File, OpenOptions};
 use polyglow_data::file::NewFile;
 
-use crate::failure::with_hint;
+use super::TranslateArgs;
+use super::partial::{Partial, place};
+use crate::failure::{usage, with_hint};
 
 /// Where translations go.
 pub(super) enum Output {
@@ -20,16 +22,26 @@ pub(super) enum Output {
         path: PathBuf,
         new: NewFile,
     },
+    /// A file of another name while it grows, which stays if the command is ended.
+    Partial {
+        path: PathBuf,
+        at: PathBuf,
+        partial: Partial,
+    },
 }
 
 impl Output {
-    /// Without a path, or with `-`, stdout.
+    /// Without a path, or with `-`, stdout. `decided_by` names all that output depends on but the input. `None` if what should be
+    /// gone on with is complete.
     ///
     /// # Errors
-    /// `path` is a directory, or its directory is not writable.
-    pub(super) fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+    /// The path is a directory, or its directory is not writable; or `--resume` is asked of what is no file (exit code 2).
+    pub(super) fn create(args: &TranslateArgs, decided_by: &str) -> anyhow::Result<Option<Self>> {
         let is_stdout = |path: &&Path| *path == Path::new("-") || *path == Path::new("/dev/stdout");
-        let Some(path) = path.filter(|path| !is_stdout(path)) else { return Ok(Self::Stdout) };
+        let no_file = || usage(anyhow!("`--resume` goes on with a file: give its name with `--output`"));
+        let Some(path) = args.output.as_deref().filter(|path| !is_stdout(path)) else {
+            return if args.resume { Err(no_file()) } else { Ok(Some(Self::Stdout)) };
+        };
         if path.is_dir() {
             let error = anyhow!("cannot write `{}`: it is a directory", path.display());
             return Err(with_hint(error, "give the name of a file in it"));
@@ -41,7 +53,7 @@ impl Output {
             Err(error) => return Err(error).with_context(|| format!("cannot write `{}`", path.display())),
         };
         if path.exists() && !path.is_file() {
-            return Ok(Self::Special(path));
+            return if args.resume { Err(no_file()) } else { Ok(Some(Self::Special(path))) };
         }
         let failed = || format!("cannot write `{}`", path.display());
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -49,11 +61,24 @@ impl Output {
             let error = anyhow!("cannot write `{}`: there is no directory `{}`", path.display(), dir.display());
             return Err(with_hint(error, format!("`mkdir -p {}` makes it", dir.display())));
         }
+        if args.resume {
+            let at = place(&path, decided_by);
+            if path.exists() && !at.exists() {
+                return Ok(None);
+            }
+            let partial = Partial::open(&at, args.format, args.n_best)?;
+            return Ok(Some(Self::Partial { path, at, partial }));
+        }
         let new = NewFile::create(&path).with_context(failed)?;
         if let Ok(old) = path.metadata() {
             new.file().set_permissions(old.permissions()).with_context(failed)?;
         }
-        Ok(Self::File { path, new })
+        Ok(Some(Self::File { path, new }))
+    }
+
+    /// Lines of the input that are translated in it already.
+    pub(super) fn lines(&self) -> usize {
+        if let Self::Partial { partial, .. } = self { partial.lines } else { 0 }
     }
 
     /// # Errors
@@ -63,18 +88,27 @@ impl Output {
             Self::Stdout => Box::new(io::stdout().lock()),
             Self::Special(path) => Box::new(OpenOptions::new().write(true).open(path)?),
             Self::File { path, new } => Box::new(File::from_parts(new.file().try_clone()?, path)),
+            Self::Partial { partial, .. } => Box::new(partial.writer()?),
         })
     }
 
     /// Keeps the lines that were finished before an error, and says where they are.
     pub(super) fn keep(self, error: anyhow::Error) -> anyhow::Error {
-        let Self::File { path, new } = self else { return error };
-        let mut partial = path.into_os_string();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        match new.commit_to(&partial) {
-            Ok(()) => with_hint(error, format!("the lines translated before the error are in `{}`", partial.display())),
-            Err(_) => error,
+        match self {
+            Self::File { path, new } => {
+                let mut partial = path.into_os_string();
+                partial.push(".partial");
+                let partial = PathBuf::from(partial);
+                match new.commit_to(&partial) {
+                    Ok(()) => {
+                        let partial = partial.display();
+                        with_hint(error, format!("the lines translated before the error are in `{partial}`"))
+                    }
+                    Err(_) => error,
+                }
+            }
+            Self::Partial { .. } => with_hint(error, "the same command goes on where the output ends"),
+            Self::Stdout | Self::Special(_) => error,
         }
     }
 
@@ -83,9 +117,10 @@ impl Output {
     /// # Errors
     /// It cannot be moved.
     pub(super) fn finish(self) -> anyhow::Result<()> {
-        if let Self::File { path, new } = self {
-            new.commit().with_context(|| format!("cannot write `{}`", path.display()))?;
+        match self {
+            Self::File { path, new } => new.commit().with_context(|| format!("cannot write `{}`", path.display())),
+            Self::Partial { path, at, partial } => partial.finish(&at, &path),
+            Self::Stdout | Self::Special(_) => Ok(()),
         }
-        Ok(())
     }
 }

@@ -20,11 +20,11 @@ use crate::activity::{Activity, Pace};
 /// The portions of a round, and the number of the first line; at the end none.
 type Round = (Vec<Vec<Request>>, usize);
 
-/// Reads to the end of the input, and writes what all have translated.
-pub(super) fn lead(runner: &Runner, mut input: Input, mut results: Results) -> anyhow::Result<()> {
+/// Reads to the end of the input, of which so many lines are done, and writes what all have translated.
+pub(super) fn lead(runner: &Runner, mut input: Input, mut results: Results, done: usize) -> anyhow::Result<()> {
     let group = Arc::clone(&runner.group);
-    let (mut first_line, mut unknown) = (1, UnknownWords::default());
-    let (mut activity, pace) = (Activity::new(), Pace::from(0));
+    let (mut first_line, mut unknown) = (done + 1, UnknownWords::default());
+    let (mut activity, pace) = (Activity::new(), Pace::from(done as u64));
     loop {
         let mut portions = Vec::new();
         while portions.len() < group.size() {
@@ -50,14 +50,20 @@ pub(super) fn lead(runner: &Runner, mut input: Input, mut results: Results) -> a
     input.finish()
 }
 
+/// Tells those who would help that there is nothing to do.
+pub(super) fn dismiss(runner: &Runner) -> anyhow::Result<()> {
+    let _: Round = runner.group.share(|| Ok((Vec::new(), 1)))?;
+    Ok(())
+}
+
 /// Translates for rank 0 as long as it asks for it.
-pub(super) fn help(runner: &Runner, results: Results) -> anyhow::Result<()> {
+pub(super) fn help(runner: &Runner, results: &Results) -> anyhow::Result<()> {
     loop {
         let (portions, first_line): Round = runner.group.share(|| Err(TrainError::new("rank 0 reads")))?;
         if portions.is_empty() {
             return Ok(());
         }
-        translate(runner, &results, &portions, first_line)?;
+        translate(runner, results, &portions, first_line)?;
     }
 }
 
