@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use polyglow_model::Precision;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -38,12 +39,14 @@ pub trait Group: Debug + Send + Sync {
     /// See [`Group`].
     fn broadcast(&self, own: Vec<u8>) -> Result<Vec<u8>>;
 
-    /// Replaces `values`, of the same length in every rank, by their sum over the ranks: that of rank 0 and 1, then of that and
+    /// Replaces `values`, as many in every rank and a multiple of the number of ranks, by their sum over the ranks: that of rank 0 and 1, then of that and
     /// 2, and so on, so that every rank gets the same bits, and those that one process gets which adds them in this order.
+    ///
+    /// With another precision than f32 they are rounded to it as they are sent, and so is the sum. It is added in f32.
     ///
     /// # Errors
     /// See [`Group`].
-    fn sum(&self, values: &mut [f32]) -> Result<()>;
+    fn sum(&self, values: &mut [f32], precision: Precision) -> Result<()>;
 
     /// The name of this machine.
     fn host(&self) -> String;
@@ -90,7 +93,7 @@ impl Group for Alone {
         Ok(own)
     }
 
-    fn sum(&self, _: &mut [f32]) -> Result<()> {
+    fn sum(&self, _: &mut [f32], _: Precision) -> Result<()> {
         Ok(())
     }
 

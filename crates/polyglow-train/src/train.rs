@@ -31,7 +31,7 @@ pub use schedule::Schedule;
 pub use session::Session;
 pub use step::{Phase, StepConfig, StepRecord, observed_step, step, step_across};
 pub use stop::Stop;
-pub use sums::{GradientSum, SumAcross, WindowSums, alone};
+pub use sums::{GradientSum, SumAcross, WindowSums, alone, bucket_len};
 pub use trial::{TrialReport, try_step};
 
 use crate::config::TrainConfig;

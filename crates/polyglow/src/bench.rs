@@ -3,6 +3,7 @@
 mod data;
 mod machine;
 mod material;
+mod ranks;
 mod search;
 mod step;
 mod trace;
@@ -12,6 +13,7 @@ use serde::Serialize;
 pub(crate) use data::{DataReport, bench_data};
 pub(crate) use machine::Machine;
 pub(crate) use material::RandomPairs;
+pub(crate) use ranks::{COLUMNS, Network, RanksReport, RanksRow, Work};
 pub(crate) use search::{SearchReport, bench_search};
 pub(crate) use step::{BucketReport, StepBench, StepReport};
 pub(crate) use trace::Trace;

@@ -125,8 +125,11 @@ pub struct TrainConfig {
     /// Largest number of steps in a row that are skipped because their loss or gradient is not finite; one more ends
     /// training; with 0 the first does; default 20.
     pub max_skipped_steps: u64,
-    /// How long the ranks of a group wait for one that does not come to an exchange, in seconds.
+    /// In a training of several processes: how long they wait for one that does not come, in seconds; default 1800.
     pub rank_timeout: u64,
+    /// In a training of several processes: how gradients are sent, `"f32"`, or `"bf16"` for half the bytes, rounded to 8
+    /// significant bits; they are added in f32; default `"f32"`.
+    pub exchange_precision: Precision,
     /// Weight decay, on weight matrices only; default 0.
     pub weight_decay: f64,
     /// Parameters that stay as they are, by their names or the beginnings of these, as in `["encoder", "src_embedding"]`;
@@ -182,6 +185,7 @@ impl Default for TrainConfig {
             clip_norm: 1.0,
             max_skipped_steps: 20,
             rank_timeout: 1800,
+            exchange_precision: Precision::default(),
             weight_decay: 0.0,
             freeze: Vec::new(),
             ema_decay: 0.0,

@@ -80,8 +80,11 @@ impl<'a, T: Task> Session<'a, T> {
         let last_step = last_step(&config.train, epoch_len);
         let schedule = Schedule::new(&config.train, last_step, training.plan.d_model());
         let untimed_tokens = state.interval.tokens;
-        let across: Box<SumAcross<'a>> =
-            if group.is_alone() { Box::new(alone) } else { Box::new(|sums| among(&**group, sums)) };
+        let across: Box<SumAcross<'a>> = if group.is_alone() {
+            Box::new(alone)
+        } else {
+            Box::new(|sums| among(&**group, config.train.exchange_precision, sums))
+        };
         let mut session = Self {
             state,
             training,

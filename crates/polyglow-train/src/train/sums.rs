@@ -1,9 +1,14 @@
 //! What a step adds up before it moves the weights, and the place where several processes add theirs together.
 
+use std::panic::resume_unwind;
+use std::sync::mpsc::{channel, sync_channel};
+use std::{thread, vec};
+
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData, Transaction};
+use polyglow_model::Precision;
 
-use crate::error::Result;
+use crate::error::{Result, TrainError};
 use crate::group::Group;
 
 /// What the micro-batches of a window add up to: all that the update of a step is made from.
@@ -47,24 +52,41 @@ pub fn alone(sums: WindowSums) -> Result<WindowSums> {
 /// The [`SumAcross`] of a group: adds in the order of the ranks.
 ///
 /// Losses are added as those of the micro-batches of one process are, so that with one micro-batch in each rank all bits are
-/// those of one process.
+/// those of one process. Gradients go in buckets: while one is sent and added, the next is read from the device.
 ///
 /// # Errors
 /// Another rank cannot be reached.
-pub(super) fn among(group: &dyn Group, mut sums: WindowSums) -> Result<WindowSums> {
+pub(super) fn among(group: &dyn Group, precision: Precision, mut sums: WindowSums) -> Result<WindowSums> {
     let device = sums.loss_sum.device();
-    let read =
-        |tensors: Vec<Tensor<1>>| tensors.into_iter().fold(Transaction::default(), Transaction::register).execute();
-    let mut bucket = Bucket::default();
     let parts = std::mem::take(&mut sums.gradients.parts);
-    for part in read(parts) {
-        bucket.push(part.iter::<f32>().collect());
-        if bucket.values >= BUCKET {
-            sums.gradients.parts.extend(bucket.sum(group, &device)?);
+    sums.gradients.parts = thread::scope(|scope| {
+        let (sender, read) = sync_channel::<Bucket>(1);
+        let (done, summed) = channel();
+        let exchange = scope.spawn(move || {
+            for mut bucket in read {
+                group.sum(&mut bucket.values, precision)?;
+                if done.send(bucket).is_err() {
+                    break;
+                }
+            }
+            Ok::<_, TrainError>(())
+        });
+        let mut tensors = Vec::with_capacity(parts.len());
+        let buckets = Buckets { parts: parts.into_iter(), ranks: group.size() };
+        for bucket in buckets {
+            // If nobody takes it, the exchange has failed, and says why below.
+            if sender.send(bucket?).is_err() {
+                break;
+            }
+            tensors.extend(summed.try_iter().flat_map(|bucket| bucket.into_tensors(&device)));
         }
-    }
-    sums.gradients.parts.extend(bucket.sum(group, &device)?);
-    let losses: Vec<f32> = read(vec![sums.loss_sum, sums.nll_sum]).iter().flat_map(|data| data.iter::<f32>()).collect();
+        drop(sender);
+        tensors.extend(summed.iter().flat_map(|bucket| bucket.into_tensors(&device)));
+        exchange.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        Ok::<_, TrainError>(tensors)
+    })?;
+    let mut read = Transaction::default().register(sums.loss_sum).register(sums.nll_sum).execute().into_iter();
+    let losses: Vec<f32> = read.by_ref().flat_map(|data| data.iter::<f32>().collect::<Vec<_>>()).collect();
     let told = (losses, [sums.num_tokens, sums.num_positions, sums.num_real_positions]);
     let (losses, counts): (Vec<_>, Vec<_>) = group.gather(told)?.into_iter().unzip();
     let loss = |which: usize| -> Tensor<1> {
@@ -82,36 +104,59 @@ pub(super) fn among(group: &dyn Group, mut sums: WindowSums) -> Result<WindowSum
     })
 }
 
-/// Values that are sent together: 32 MiB, or one parameter if that is larger.
-const BUCKET: usize = 1 << 23;
+/// Values that are sent together among so many ranks, or one parameter if that is larger: 16 MiB, and 64 KiB for each rank if that
+/// is more, so that messages stay large.
+pub fn bucket_len(ranks: usize) -> usize {
+    (1 << 22).max(ranks << 14)
+}
 
 /// Gradients of neighbors, one after the other.
-#[derive(Default)]
 struct Bucket {
-    parts: Vec<Vec<f32>>,
-    values: usize,
+    values: Vec<f32>,
+    lengths: Vec<usize>,
 }
 
 impl Bucket {
-    fn push(&mut self, part: Vec<f32>) {
-        self.values += part.len();
-        self.parts.push(part);
-    }
-
-    /// Their sums over a group; empties the bucket.
-    fn sum(&mut self, group: &dyn Group, device: &Device) -> Result<Vec<Tensor<1>>> {
-        self.values = 0;
-        let parts = std::mem::take(&mut self.parts);
-        let lengths: Vec<usize> = parts.iter().map(Vec::len).collect();
-        let mut all = parts.concat();
-        group.sum(&mut all)?;
-        let mut rest = &all[..];
+    fn into_tensors(self, device: &Device) -> Vec<Tensor<1>> {
+        let mut rest = &self.values[..];
         let cut = |len| {
             let (part, later) = rest.split_at(len);
             rest = later;
             Tensor::from_data(TensorData::new(part.to_vec(), [len]), device)
         };
-        Ok(lengths.into_iter().map(cut).collect())
+        self.lengths.into_iter().map(cut).collect()
+    }
+}
+
+/// Reads gradients from the device, so many at a time that they fill a bucket.
+struct Buckets {
+    parts: vec::IntoIter<Tensor<1>>,
+    /// The number of values is filled up to a multiple of it, with zeros: each rank adds as many.
+    ranks: usize,
+}
+
+impl Iterator for Buckets {
+    type Item = Result<Bucket>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (mut read, mut lengths) = (Transaction::default(), Vec::new());
+        while lengths.iter().sum::<usize>() < bucket_len(self.ranks) {
+            let Some(part) = self.parts.next() else { break };
+            lengths.push(part.dims()[0]);
+            read = read.register(part);
+        }
+        if lengths.is_empty() {
+            return None;
+        }
+        let mut values = Vec::with_capacity(lengths.iter().sum::<usize>().next_multiple_of(self.ranks));
+        for data in read.execute() {
+            match data.convert::<f32>().as_slice() {
+                Ok(part) => values.extend_from_slice(part),
+                Err(error) => return Some(Err(TrainError::new(format!("a gradient cannot be read: {error:?}")))),
+            }
+        }
+        values.resize(values.len().next_multiple_of(self.ranks), 0.0);
+        Some(Ok(Bucket { values, lengths }))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
+use polyglow_model::Precision;
 use polyglow_train::config::Config;
 use polyglow_train::group::{Group, Times, alone};
 use polyglow_train::run::TrainState;
@@ -81,7 +82,8 @@ impl Group for Seat {
         Ok(self.all_gather(own)?.swap_remove(0))
     }
 
-    fn sum(&self, values: &mut [f32]) -> Result<()> {
+    fn sum(&self, values: &mut [f32], precision: Precision) -> Result<()> {
+        assert_eq!(precision, Precision::F32, "nothing else is asked for");
         let own = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let told = self.all_gather(own)?;
         for (place, value) in values.iter_mut().enumerate() {

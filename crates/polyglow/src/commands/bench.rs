@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use polyglow_model::quantization::has_int8_kernels;
-use polyglow_model::{Arch, Task};
+use polyglow_model::{Arch, Precision, Task, parameter};
 use polyglow_train::config::Config;
 use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Visitor, with_task};
@@ -18,9 +18,11 @@ use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Silent};
 use serde::Serialize;
 
-use crate::bench::{RandomPairs, StepBench, StepReport, Trace, bench_data, bench_search};
+use crate::bench::{
+    BucketReport, Network, RandomPairs, RanksReport, StepBench, StepReport, Trace, Work, bench_data, bench_search,
+};
 use crate::failure::{usage, with_hint};
-use table::{print_data, print_searches, print_steps};
+use table::{print_data, print_ranks, print_searches, print_steps};
 
 /// The default config: Transformer-Tiny with the optimizer of the Multi30k recipe.
 const TINY: &str = "data.corpus = 'mini-en-de'\nmodel.preset = 'tiny'\ntrain.max_steps = 1\ntrain.clip_norm = 25.0\n";
@@ -38,7 +40,8 @@ const MAX_POSITIONS: usize = 1 << 24;
 /// What `polyglow bench` is asked to do.
 #[derive(Args)]
 pub(crate) struct BenchArgs {
-    /// `step`: training steps; `search`: greedy and beam search; `data`: from text to batches
+    /// `step`: training steps; `search`: greedy and beam search; `data`: from text to batches; `ranks`: what several
+    /// processes would gain, by a model of the network
     #[arg(value_enum)]
     part: Part,
     /// The config whose model and text to measure [default: Transformer-Tiny on random sentences]
@@ -63,6 +66,18 @@ pub(crate) struct BenchArgs {
     /// With `search`: also measure 8-bit matrices, as `polyglow quantize` makes them
     #[arg(long)]
     int8: bool,
+    /// With `ranks`: a shape of the model, as `model.preset` has it
+    #[arg(long, value_name = "PRESET", conflicts_with = "config")]
+    model: Option<String>,
+    /// With `ranks`: bits a second between two machines
+    #[arg(long, value_name = "RATE", default_value = "10G", value_parser = bits)]
+    network: f64,
+    /// With `ranks`: microseconds that a message takes besides its bytes
+    #[arg(long, value_name = "N", default_value = "20", value_parser = time)]
+    latency: f64,
+    /// With `ranks`: milliseconds of a micro-batch, forward and backward, on another machine [default: measured on this one]
+    #[arg(long, value_name = "N", value_parser = time)]
+    micro_batch: Option<f64>,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -76,6 +91,7 @@ enum Part {
     Step,
     Search,
     Data,
+    Ranks,
 }
 
 /// Reads `128x16x16`.
@@ -93,14 +109,35 @@ fn shape(text: &str) -> Result<BatchShape, String> {
     }
 }
 
+/// Reads `10G` or `2.5M`, in bits a second.
+fn bits(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.split_at(text.len().saturating_sub(1));
+    let unit = match unit {
+        "G" | "g" => 1e9,
+        "M" | "m" => 1e6,
+        _ => return Err("expected a number and a unit, as in 10G or 100M".to_owned()),
+    };
+    let number: Option<f64> = number.parse().ok().filter(|number| *number > 0.0 && f64::is_finite(*number));
+    number.map(|number| number * unit).ok_or_else(|| "expected a number above 0 before the unit, as in 10G".to_owned())
+}
+
+/// Reads a time above zero.
+fn time(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok().filter(|number| *number > 0.0 && f64::is_finite(*number));
+    number.ok_or_else(|| "expected a number above 0".to_owned())
+}
+
 /// Measures, prints the report, and writes the timeline if asked to.
 ///
 /// # Errors
 /// The config is wrong (exit code 2); the device does not exist or fails; text cannot be read.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
-    let mut config = match &args.config {
-        Some(path) => Config::load(path, &args.overrides)?,
-        None => Config::from_text(TINY, &args.overrides)?,
+    let mut config = if let Some(path) = &args.config {
+        Config::load(path, &args.overrides)?
+    } else {
+        let preset = args.model.as_ref().map(|preset| format!("model.preset={preset}"));
+        let overrides: Vec<String> = preset.into_iter().chain(args.overrides.iter().cloned()).collect();
+        Config::from_text(TINY, &overrides)?
     };
     if let Some(device) = &args.device {
         config.device.clone_from(device);
@@ -145,6 +182,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
             let bits: &[usize] = if args.int8 { &[32, 8] } else { &[32] };
             print(args, &bench_search(&plan, &shape, bits, args.repetitions, &mut trace)?, print_searches)?;
         }
+        Part::Ranks => print(args, &bench_ranks(args, &plan, &mut trace)?, print_ranks)?,
         Part::Data => print(args, &bench_data(&plan, &mut trace)?, print_data)?,
     }
     args.profile.as_ref().map_or(Ok(()), |path| trace.write(path))
@@ -162,6 +200,24 @@ fn bench_step(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Resul
         let bench = StepBench { plan: &training.plan, shape: &shape, with_stream, steps, trace };
         Ok(with_task(training.setting()?, &training.data, bench)?)
     })
+}
+
+/// What several processes gain, each with a step as it takes here, or as long as somebody says.
+fn bench_ranks(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Result<RanksReport> {
+    let network = Network { bits_per_second: args.network, latency: args.latency * 1e-6 };
+    let bytes_per_value = if plan.config.train.exchange_precision == Precision::Bf16 { 2 } else { 4 };
+    let work = if let Some(milliseconds) = args.micro_batch {
+        let (_, shape) = RandomPairs::new(plan, shapes(args), args.vocab_size)?;
+        let parameters = parameter::count(&shape.init(plan.config.seed, &plan.device));
+        Work { parameters, micro_batch_seconds: milliseconds * 1e-3, update_seconds: 0.0, bytes_per_value }
+    } else {
+        let StepReport { buckets, parameters, .. } = bench_step(args, plan, trace)?;
+        let mean = |of: fn(&BucketReport) -> f64| buckets.iter().map(of).sum::<f64>() / buckets.len() as f64;
+        let update_seconds = mean(|bucket| bucket.update.median);
+        let micro_batch_seconds = mean(|bucket| bucket.step.median) - update_seconds;
+        Work { parameters, micro_batch_seconds, update_seconds, bytes_per_value }
+    };
+    Ok(RanksReport::new(work, network))
 }
 
 /// Prepares a training as `polyglow train` does, in a directory that is removed again.

@@ -3,15 +3,18 @@
 //! MPI waits in a loop that keeps a core busy, and for ever. So all ranks meet before they exchange anything: each tells rank 0
 //! that it is there, and sleeps in between until rank 0 says that all are. Who does not come has a name then.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use half::bf16;
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use mpi::Threading;
 use mpi::datatype::PartitionMut;
 use mpi::environment::{Universe, processor_name};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Root, Source};
+use polyglow_model::Precision;
 use polyglow_train::error::Result;
 use polyglow_train::group::{Group, Times};
 use polyglow_train::{ErrorKind, TrainError};
@@ -38,6 +41,9 @@ const COURTESY: Duration = Duration::from_secs(1);
 /// How long ranks wait before they say for whom.
 const IMPATIENCE: Duration = Duration::from_mins(1);
 
+/// How often it is looked whether an exchange hangs.
+const WATCH: Duration = Duration::from_millis(500);
+
 /// How much longer the others wait for rank 0 than that for them, so that its message, which has the name, is the one.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -51,14 +57,16 @@ struct World {
     hosts: Vec<String>,
     times: Mutex<Times>,
     limit: Mutex<Duration>,
+    /// Since when this rank is in an exchange, where MPI waits without end.
+    since: Mutex<Option<Instant>>,
 }
 
 /// Starts MPI, and deals the cores of a machine to its ranks.
 pub(super) fn start() -> anyhow::Result<Arc<dyn Group>> {
-    let started = mpi::initialize_with_threading(Threading::Funneled);
+    let started = mpi::initialize_with_threading(Threading::Serialized);
     let (universe, _) = started.ok_or_else(|| anyhow::anyhow!("MPI has been started before"))?;
     let world = universe.world();
-    *UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner) = Some(universe);
+    *locked(&UNIVERSE) = Some(universe);
     let local = world.split_shared(world.rank());
     let mut group = World {
         rank: world.rank() as usize,
@@ -67,11 +75,13 @@ pub(super) fn start() -> anyhow::Result<Arc<dyn Group>> {
         hosts: Vec::new(),
         times: Mutex::default(),
         limit: Mutex::new(Duration::MAX),
+        since: Mutex::default(),
     };
     let names = group.all_gather(processor_name().unwrap_or_default().into_bytes())?;
     group.hosts = names.into_iter().map(|name| String::from_utf8_lossy(&name).into_owned()).collect();
     deal_cores(local.size() as usize);
     let group = WORLD.get_or_init(|| Arc::new(group));
+    thread::Builder::new().name("ranks".to_owned()).spawn(|| WORLD.get().map(|world| world.watch()))?;
     Ok(Arc::clone(group) as Arc<dyn Group>)
 }
 
@@ -117,7 +127,7 @@ pub(super) fn prefix() -> String {
 
 /// Ends MPI: in order after a success, and otherwise at once, in all ranks.
 pub(super) fn end(code: u8) {
-    let Some(universe) = UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+    let Some(universe) = locked(&UNIVERSE).take() else { return };
     if code != 0 {
         universe.world().abort(i32::from(code));
     }
@@ -157,11 +167,15 @@ impl Patience {
     }
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl World {
     /// Waits until all ranks are there.
     fn meet(&self) -> Result<()> {
         let (mut patience, world) = (Patience::new(), SimpleCommunicator::world());
-        let limit = *self.limit.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = *locked(&self.limit);
         let mut signal = [0u8];
         if self.rank == 0 {
             let mut missing: Vec<usize> = (1..self.size).collect();
@@ -200,16 +214,35 @@ impl World {
     }
 
     fn count(&self, add: impl FnOnce(&mut Times)) {
-        add(&mut self.times.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut locked(&self.times));
     }
 
     /// Does something with all others once they are there, and notes how long it took.
     fn together<T>(&self, exchange: impl FnOnce(&SimpleCommunicator) -> T) -> Result<T> {
         self.meet()?;
         let started = Instant::now();
+        *locked(&self.since) = Some(started);
         let exchanged = exchange(&SimpleCommunicator::world());
+        *locked(&self.since) = None;
         self.count(|times| times.exchanging += started.elapsed());
         Ok(exchanged)
+    }
+
+    /// Ends this process, and with it all others, when an exchange does not end: one of them hangs in the midst of it.
+    fn watch(&self) {
+        loop {
+            thread::sleep(WATCH);
+            let limit = *locked(&self.limit);
+            // Rank 0 speaks first, if it is not the one that hangs.
+            let patience = if self.rank == 0 { limit } else { limit.saturating_add(GRACE) };
+            if locked(&self.since).is_some_and(|since| since.elapsed() > patience) {
+                let (prefix, seconds) = (prefix(), limit.as_secs());
+                tracing::error!(
+                    "{prefix}an exchange has not ended for {seconds} s (`train.rank_timeout`): a rank hangs in it"
+                );
+                std::process::exit(1);
+            }
+        }
     }
 }
 
@@ -265,20 +298,13 @@ impl Group for World {
 
     /// Each rank gets its part of what all have, adds in the order of the ranks, and gives the sum to all: as many bytes as a ring
     /// sends, in an order that is always the same.
-    fn sum(&self, values: &mut [f32]) -> Result<()> {
+    fn sum(&self, values: &mut [f32], precision: Precision) -> Result<()> {
         self.together(|world| {
-            for values in values.chunks_mut(PIECE) {
-                let part = values.len().div_ceil(self.size);
-                let mut own = vec![0f32; part * self.size];
-                own[..values.len()].copy_from_slice(values);
-                let mut received = vec![0f32; own.len()];
-                world.all_to_all_into(&own[..], &mut received[..]);
-                let (sum, others) = received.split_at_mut(part);
-                for other in others.chunks_exact(part) {
-                    sum.iter_mut().zip(other).for_each(|(sum, value)| *sum += value);
+            for values in values.chunks_mut(PIECE / self.size * self.size) {
+                match precision {
+                    Precision::F32 => add(world, values, self.size),
+                    Precision::Bf16 => add_rounded(world, values, self.size),
                 }
-                world.all_gather_into(&*sum, &mut own[..]);
-                values.copy_from_slice(&own[..values.len()]);
             }
         })
     }
@@ -288,10 +314,42 @@ impl Group for World {
     }
 
     fn wait_at_most(&self, limit: Duration) {
-        *self.limit.lock().unwrap_or_else(PoisonError::into_inner) = limit;
+        *locked(&self.limit) = limit;
     }
 
     fn take_times(&self) -> Times {
-        std::mem::take(&mut self.times.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut locked(&self.times))
     }
+}
+
+/// Replaces values by their sums over so many ranks.
+fn add(world: &SimpleCommunicator, values: &mut [f32], ranks: usize) {
+    let mut received = vec![0f32; values.len()];
+    world.all_to_all_into(&*values, &mut received[..]);
+    let (sum, others) = received.split_at_mut(values.len() / ranks);
+    for other in others.chunks_exact(sum.len()) {
+        sum.iter_mut().zip(other).for_each(|(sum, value)| *sum += value);
+    }
+    world.all_gather_into(&*sum, values);
+}
+
+/// As [`add`], with values and sums that are rounded to bf16.
+fn add_rounded(world: &SimpleCommunicator, values: &mut [f32], ranks: usize) {
+    let mut own = vec![bf16::ZERO; values.len()];
+    own.convert_from_f32_slice(values);
+    let mut received = vec![0u16; values.len()];
+    world.all_to_all_into(own.reinterpret_cast(), &mut received[..]);
+    let part = values.len() / ranks;
+    let sum = &mut values[..part];
+    let mut parts = received.reinterpret_cast::<bf16>().chunks_exact(part);
+    if let Some(first) = parts.next() {
+        first.convert_to_f32_slice(sum);
+    }
+    for other in parts {
+        sum.iter_mut().zip(other).for_each(|(sum, value)| *sum += value.to_f32());
+    }
+    let mut rounded = vec![bf16::ZERO; part];
+    rounded.convert_from_f32_slice(sum);
+    world.all_gather_into(rounded.reinterpret_cast(), own.reinterpret_cast_mut());
+    own.convert_to_f32_slice(values);
 }

@@ -76,3 +76,23 @@ fn a_config_is_measured_on_its_own_text() {
     assert!(place.fail(2, &["bench", "step", "--shape", "3x4"]).contains("expected three whole numbers"));
     assert!(place.fail(2, &["bench", "step", "--vocab-size", "4"]).contains("4 is not in 5.."));
 }
+
+#[test]
+fn what_more_ranks_gain_follows_from_the_network_and_the_time_of_a_step() {
+    let place = Workplace::new();
+    let ranks = |network: &str, more: &[&str]| {
+        let asked = ["bench", "ranks", "--json", "--model", "tiny", "--micro-batch", "100", "--network", network];
+        place.json(&[&asked[..], more].concat())
+    };
+    let efficiency = |report: &serde_json::Value, row: usize, column: usize| {
+        report["rows"][row]["efficiency"][column].as_f64().expect("a number")
+    };
+    let (slow, fast) = (ranks("1G", &[]), ranks("100G", &["--latency", "5"]));
+    assert_eq!(slow["rows"].as_array().map(Vec::len), Some(10), "2 to 1 024 ranks");
+    assert!(efficiency(&slow, 0, 0) < efficiency(&fast, 0, 0) && efficiency(&slow, 0, 0) < efficiency(&slow, 0, 3));
+    let halved = ranks("1G", &["--set", "train.exchange_precision=bf16"]);
+    assert!(efficiency(&slow, 3, 0) < efficiency(&halved, 3, 0));
+    place.fail(2, &["bench", "ranks", "--network", "fast"]);
+    let text = place.succeed(&["bench", "ranks", "--repetitions", "1", "--shape", "2x3x3", "--vocab-size", "20"]).0;
+    assert!(text.contains("accumulate_steps FOR 90 %") && text.contains("  1024 "), "{text}");
+}

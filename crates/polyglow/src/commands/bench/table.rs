@@ -4,7 +4,9 @@ use std::io::{self, Write};
 
 use polyglow_train::workload::BatchShape;
 
-use crate::bench::{BucketReport, DataReport, Machine, SearchReport, Spread, StepReport};
+use crate::bench::{
+    BucketReport, COLUMNS, DataReport, Machine, RanksReport, RanksRow, SearchReport, Spread, StepReport,
+};
 
 pub(super) fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
     print_machine(out, &report.machine)?;
@@ -68,6 +70,26 @@ pub(super) fn print_data(out: &mut dyn Write, report: &DataReport) -> io::Result
     let (rate, tokens) = (report.batched_pairs_per_second, report.target_tokens_per_second);
     writeln!(out, "batches     {rate:>10.0} pairs/s, {tokens:.0} target tokens/s")?;
     print_memory(out, report.peak_memory)
+}
+
+pub(super) fn print_ranks(out: &mut dyn Write, report: &RanksReport) -> io::Result<()> {
+    let RanksReport { network, work, rows } = report;
+    let (megabytes, parameters) = ((work.parameters * work.bytes_per_value) as f64 / 1e6, work.parameters);
+    let (micro_batch, update) = (work.micro_batch_seconds * 1e3, work.update_seconds * 1e3);
+    let (rate, latency) = (network.bits_per_second / 1e9, network.latency * 1e6);
+    writeln!(out, "{parameters} parameters, {megabytes:.1} MB of gradients in each step")?;
+    writeln!(out, "a micro-batch takes {micro_batch:.1} ms forward and backward, the update {update:.1} ms")?;
+    writeln!(out, "{rate} Gbit/s between machines, {latency} us a message, one rank on each machine")?;
+    writeln!(out, "\nAn estimate: a rank's rate as a share of what it makes alone, by its micro-batches in a step")?;
+    write!(out, "{:>6} {:>9}", "RANKS", "SUMS MS")?;
+    COLUMNS.iter().try_for_each(|micro_batches| write!(out, " {micro_batches:>6}"))?;
+    writeln!(out, "  accumulate_steps FOR 90 %")?;
+    for RanksRow { ranks, exchange_seconds, efficiency, accumulate_steps } in rows {
+        write!(out, "{ranks:>6} {:>9.1}", exchange_seconds * 1e3)?;
+        efficiency.iter().try_for_each(|share| write!(out, " {:>4.0} %", share * 1e2))?;
+        writeln!(out, "  {accumulate_steps:>25}")?;
+    }
+    Ok(())
 }
 
 fn print_machine(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {

@@ -1,0 +1,140 @@
+//! What a training gains from more ranks: a model of the time of a step, docs/cluster.md.
+
+use polyglow_train::train::bucket_len;
+use serde::Serialize;
+
+/// Micro-batches of a rank in each step, a column each.
+pub(crate) const COLUMNS: [u64; 4] = [1, 2, 4, 8];
+/// The efficiency that is asked for.
+const WANTED: f64 = 0.9;
+/// The largest number of ranks.
+const MOST_RANKS: u64 = 1024;
+
+/// Share of a network's rate that sums get, after the headers of TCP.
+const USABLE: f64 = 0.9;
+/// Bytes a second that a core adds to a sum.
+const ADDED: f64 = 8e9;
+/// Bytes a second that a core copies out of tensors, or back.
+const COPIED: f64 = 4e9;
+
+/// What connects the ranks.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Network {
+    /// Bits a second, as it is sold.
+    pub(crate) bits_per_second: f64,
+    /// Seconds that a message takes besides its bytes.
+    pub(crate) latency: f64,
+}
+
+/// What a rank does between two exchanges.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Work {
+    /// Trained values.
+    pub(crate) parameters: usize,
+    /// Forward and backward pass of a micro-batch, in seconds.
+    pub(crate) micro_batch_seconds: f64,
+    /// Moving the weights, which every rank does alike, in seconds.
+    pub(crate) update_seconds: f64,
+    /// Bytes of a gradient as it is sent.
+    pub(crate) bytes_per_value: usize,
+}
+
+/// Efficiency by the number of ranks.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RanksReport {
+    pub(crate) network: Network,
+    pub(crate) work: Work,
+    /// 2 ranks, 4, and so on.
+    pub(crate) rows: Vec<RanksRow>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RanksRow {
+    /// Processes, each on a machine of its own.
+    pub(crate) ranks: u64,
+    /// Sums of a step, in seconds.
+    pub(crate) exchange_seconds: f64,
+    /// Target tokens a second of a rank, as a share of what it makes alone with as many micro-batches in a step, for
+    /// each of [`COLUMNS`].
+    pub(crate) efficiency: [f64; COLUMNS.len()],
+    /// The least `train.accumulate_steps` with which it is 0.9; all ranks together.
+    pub(crate) accumulate_steps: u64,
+}
+
+impl RanksReport {
+    pub(crate) fn new(work: Work, network: Network) -> Self {
+        let numbers = std::iter::successors(Some(2), |ranks| Some(ranks * 2)).take_while(|&ranks| ranks <= MOST_RANKS);
+        Self { network, work, rows: numbers.map(|ranks| row(work, network, ranks)).collect() }
+    }
+}
+
+fn row(work: Work, network: Network, ranks: u64) -> RanksRow {
+    let exchange = exchange_seconds(work, network, ranks);
+    let alone = |micro_batches: u64| micro_batches as f64 * work.micro_batch_seconds + work.update_seconds;
+    let efficiency = |micro_batches: u64| alone(micro_batches) / (alone(micro_batches) + exchange);
+    // `alone / (alone + exchange) = WANTED`, solved for the number of micro-batches.
+    let enough = exchange * WANTED / (1.0 - WANTED);
+    let micro_batches = ((enough - work.update_seconds) / work.micro_batch_seconds).ceil().max(1.0) as u64;
+    RanksRow {
+        ranks,
+        exchange_seconds: exchange,
+        efficiency: COLUMNS.map(efficiency),
+        accumulate_steps: micro_batches * ranks,
+    }
+}
+
+/// The time of the sums of a step.
+///
+/// ```text
+/// per bucket:  meeting 2 (N-1) latency/2, then 2 (N-1) messages
+/// per byte:    2 (N-1)/N / rate + (N-1)/N / adding, while the next bucket is copied; whichever takes longer
+/// ```
+fn exchange_seconds(work: Work, network: Network, ranks: u64) -> f64 {
+    let (values, others) = (work.parameters as f64, (ranks - 1) as f64);
+    let buckets = (values / bucket_len(ranks as usize) as f64).ceil().max(1.0);
+    // Two more meetings: for the losses, and for whether one is asked to stop.
+    let messages = (3.0 * buckets + 2.0) * others * network.latency;
+    let share = others / ranks as f64;
+    let sent = 2.0 * share * values * work.bytes_per_value as f64 / (network.bits_per_second / 8.0 * USABLE);
+    let added = share * values * 4.0 / ADDED;
+    let copied = 2.0 * values * 4.0 / COPIED;
+    // The first bucket is copied, and the last is put back, while nothing is sent.
+    messages + (sent + added).max(copied) + copied.min(sent + added) / buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORK: Work =
+        Work { parameters: 63_000_000, micro_batch_seconds: 0.9, update_seconds: 0.1, bytes_per_value: 4 };
+    const NETWORK: Network = Network { bits_per_second: 10e9, latency: 30e-6 };
+
+    #[test]
+    fn a_faster_network_and_more_micro_batches_are_worth_something() {
+        let efficiency = |network, ranks, column: usize| row(WORK, network, ranks).efficiency[column];
+        let fast = Network { bits_per_second: 100e9, latency: 5e-6 };
+        for ranks in [2, 8, 64, 1024] {
+            assert!(efficiency(NETWORK, ranks, 0) < efficiency(NETWORK, ranks, 2));
+            assert!(efficiency(NETWORK, ranks, 0) < efficiency(fast, ranks, 0));
+        }
+        assert!(efficiency(NETWORK, 64, 0) < efficiency(NETWORK, 2, 0));
+        // By hand: half of 252 MB goes out twice over 1.125 GB/s and is added at 8 GB/s.
+        let sent = 0.252 / 1.125 + 0.126 / 8.0;
+        let seconds = row(WORK, NETWORK, 2).exchange_seconds;
+        assert!((seconds - sent).abs() < 0.1 * sent, "{seconds} and {sent}");
+    }
+
+    #[test]
+    fn the_advice_has_the_efficiency_that_is_asked_for_and_no_less_has() {
+        for ranks in [2, 16, 256] {
+            let found = row(WORK, NETWORK, ranks);
+            let of = |micro_batches: u64| {
+                let alone = micro_batches as f64 * WORK.micro_batch_seconds + WORK.update_seconds;
+                alone / (alone + found.exchange_seconds)
+            };
+            let micro_batches = found.accumulate_steps / ranks;
+            assert!(of(micro_batches) >= WANTED && (micro_batches == 1 || of(micro_batches - 1) < WANTED), "{found:?}");
+        }
+    }
+}
