@@ -27,6 +27,9 @@ pub trait Group: Debug + Send + Sync {
     /// The number of this process among those of its machine, from 0.
     fn local_rank(&self) -> usize;
 
+    /// How many of them are on this machine.
+    fn local_size(&self) -> usize;
+
     /// What every rank gives, in the order of the ranks.
     ///
     /// # Errors
@@ -48,12 +51,14 @@ pub trait Group: Debug + Send + Sync {
     /// See [`Group`].
     fn sum(&self, values: &mut [f32], precision: Precision) -> Result<()>;
 
-    /// The name of this machine.
-    fn host(&self) -> String;
+    /// The machine of each rank.
+    fn hosts(&self) -> &[String];
 
-    /// How long the others are waited for from now on; without end before that, since what comes before the first step may take
-    /// long in one rank.
-    fn wait_at_most(&self, _limit: Duration) {}
+    /// How long the others are waited for from now on, and how long until now: without end at first, since what comes before the
+    /// first step may take long in one rank.
+    fn wait_at_most(&self, limit: Duration) -> Duration {
+        limit
+    }
 
     /// What exchanges have cost this rank since the last call.
     fn take_times(&self) -> Times;
@@ -85,6 +90,10 @@ impl Group for Alone {
         0
     }
 
+    fn local_size(&self) -> usize {
+        1
+    }
+
     fn all_gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>> {
         Ok(vec![own])
     }
@@ -97,8 +106,8 @@ impl Group for Alone {
         Ok(())
     }
 
-    fn host(&self) -> String {
-        String::new()
+    fn hosts(&self) -> &[String] {
+        &[]
     }
 
     fn take_times(&self) -> Times {
@@ -168,6 +177,26 @@ impl dyn Group + '_ {
         self.all_gather(pack(&own)?)?.iter().map(|bytes| unpack(bytes)).collect()
     }
 
+    /// What every rank found, in the order of the ranks, or its error. If this one failed, it still has to come, or the others
+    /// would wait for it.
+    ///
+    /// # Errors
+    /// See [`Group`].
+    pub fn gather_results<T: Serialize + DeserializeOwned>(&self, own: Result<T>) -> Result<Vec<Result<T>>> {
+        if self.is_alone() {
+            return Ok(vec![own]);
+        }
+        let told = self.all_gather(pack(&own.as_ref().map_err(Told::from))?)?;
+        let unpacked = told.iter().map(|bytes| unpack::<Result<T, Told>>(bytes));
+        unpacked.map(|told| Ok(told?.map_err(TrainError::from))).collect()
+    }
+
+    /// `rank 3 on HOST`.
+    pub fn name(&self, rank: usize) -> String {
+        let host = self.hosts().get(rank).map_or(String::new(), |host| format!(" on {host}"));
+        format!("rank {rank}{host}")
+    }
+
     /// What rank 0 found; the others do not look. If it failed, all fail.
     ///
     /// # Errors
@@ -197,11 +226,10 @@ impl dyn Group + '_ {
             if turn == own_turn {
                 found = make.take().map(|make| make());
             }
-            let failed = found.as_ref().and_then(|found| found.as_ref().err()).filter(|_| turn == own_turn);
-            let all = self.gather(failed.map(Told::from))?;
-            if let Some((rank, told)) = (0..).zip(all).find_map(|(rank, told)| Some((rank, told?))) {
-                let own = found.filter(|_| turn == own_turn).and_then(Result::err);
-                return Err(own.unwrap_or_else(|| TrainError::from(told).context(format!("rank {rank}"))));
+            let failed = found.take_if(|found| found.is_err() && turn == own_turn).and_then(Result::err);
+            let all = self.gather_results(failed.map_or(Ok(()), Err))?;
+            if let Some((rank, error)) = (0..).zip(all).find_map(|(rank, other)| Some((rank, other.err()?))) {
+                return Err(if rank == self.rank() { error } else { error.context(self.name(rank)) });
             }
         }
         found.context("every rank has a turn")?

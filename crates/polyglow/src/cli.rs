@@ -127,7 +127,10 @@ fn run_with(arguments: &[OsString]) -> anyhow::Result<u8> {
         }
     };
     let group = if cli.command.is_shared() { ranks::enter()? } else { alone() };
-    logging::init(i16::from(cli.verbose) - i16::from(cli.quiet), group.rank());
+    // Of a training, rank 0 tells all; when lines are translated, each rank warns of its own.
+    let speaks = group.is_first() || matches!(cli.command, Command::Translate(_));
+    logging::init(i16::from(cli.verbose) - i16::from(cli.quiet), group.is_first(), speaks);
+    ranks::warn();
     kernel_cache::locate();
     dispatch(cli.command, &group)
 }

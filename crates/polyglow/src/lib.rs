@@ -30,7 +30,7 @@ pub fn run() -> ExitCode {
     failure::survive_file_size_limit();
     match panic::catch_unwind(AssertUnwindSafe(cli::run)) {
         Ok(Ok(code)) => ranks::end(code),
-        Ok(Err(error)) => ranks::end(failure::report(&error)),
-        Err(_) => ranks::end(failure::report_panic()),
+        Ok(Err(error)) => ranks::end_all(failure::report(&error)),
+        Err(_) => ranks::end_all(failure::report_panic()),
     }
 }

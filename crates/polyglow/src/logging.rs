@@ -5,7 +5,6 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::ranks;
 use fs_err::{File, OpenOptions};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::filter::EnvFilter;
@@ -15,6 +14,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt as layers};
+
+use crate::ranks;
 
 /// What replaces stderr while a progress bar or a dashboard owns the terminal.
 type Printer = Arc<dyn Fn(&str) + Send + Sync>;
@@ -28,10 +29,10 @@ static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
 /// messages of polyglow, 2 and above its traces and debug messages of other crates. `RUST_LOG` overrides it. There is
 /// no color if stderr is not a terminal or `NO_COLOR` is set. Of several processes the first speaks for all: others tell
 /// errors alone, if not asked for more.
-pub(crate) fn init(verbosity: i16, rank: usize) {
+pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
     let default = match verbosity {
-        // What they warn of, rank 0 warns of too.
-        ..=0 if rank > 0 => "error",
+        ..=0 if !speaks => "error",
+        -1..=0 if !is_first => "warn",
         ..=-2 => "error",
         -1 => "warn",
         0 => "warn,polyglow=info,polyglow_train=info,polyglow_view=info",
@@ -158,7 +159,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let path = directory.path().join("train.log");
         let lines = Arc::new(Mutex::new(Vec::new()));
-        init(0, 0);
+        init(0, true, true);
         log_to_file(&path).expect("the file can be made");
         let seen = Arc::clone(&lines);
         let guard = redirect(move |line| lock(&seen).push(line.to_owned()));

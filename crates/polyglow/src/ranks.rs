@@ -1,6 +1,8 @@
 //! One process of several that `mpirun` has started: who the others are, and how all end together.
 
 #[cfg(feature = "mpi")]
+mod cores;
+#[cfg(feature = "mpi")]
 mod mpi;
 
 use std::env;
@@ -28,7 +30,7 @@ pub(crate) fn enter() -> anyhow::Result<Arc<dyn Group>> {
     match launched() {
         0 | 1 => Ok(alone()),
         #[cfg(feature = "mpi")]
-        _ => mpi::start(),
+        size => mpi::start(size),
         #[cfg(not(feature = "mpi"))]
         size => {
             // Each of them would do the whole work, in the same directory.
@@ -43,7 +45,13 @@ pub(crate) fn enter() -> anyhow::Result<Arc<dyn Group>> {
     }
 }
 
-/// Whether an error of this process should be told. What is wrong in all ranks alike, rank 0 tells, and ends all others while they
+/// Warns of what only the ranks together know, once messages are shown.
+pub(crate) fn warn() {
+    #[cfg(feature = "mpi")]
+    mpi::warn();
+}
+
+/// Waits before an error of this process is told. What is wrong in all ranks alike, rank 0 tells, and ends all others while they
 /// wait here; an error of one rank alone is told after a moment.
 pub(crate) fn waits_to_tell() {
     #[cfg(feature = "mpi")]
@@ -58,9 +66,20 @@ pub(crate) fn prefix() -> String {
     String::new()
 }
 
-/// Ends this process. After an error, that ends all others, too, which would wait for it for ever.
+/// Ends this process, when all others end as well.
 pub(crate) fn end(code: u8) -> ExitCode {
     #[cfg(feature = "mpi")]
-    mpi::end(code);
+    if code == 0 {
+        mpi::end();
+    } else {
+        mpi::end_all(code);
+    }
+    ExitCode::from(code)
+}
+
+/// Ends this process, and all others, which would wait for it for ever.
+pub(crate) fn end_all(code: u8) -> ExitCode {
+    #[cfg(feature = "mpi")]
+    mpi::end_all(code);
     ExitCode::from(code)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::config::{Content, DataConfig, GOLD, Split, WeightedPath, no_such_set, wrong};
@@ -23,7 +24,7 @@ pub use part::{AlignmentStream, Part};
 use part::{Alignments, Source};
 
 /// A sentence and its translation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     /// Source sentence; empty in text that has one side only.
     pub src: String,

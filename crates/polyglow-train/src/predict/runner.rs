@@ -11,9 +11,9 @@ use polyglow_model::{Model, Task};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::Result;
 #[cfg(not(feature = "training"))]
 use crate::error::TrainError;
+use crate::error::{Result, ensure};
 use crate::group::Group;
 use crate::plan::{Plan, TaskPlan};
 
@@ -141,15 +141,20 @@ impl<M> Runner<M> {
     /// other; the batches themselves do not depend on how many processes there are, and so neither do the results.
     ///
     /// # Errors
-    /// The first error of `run`; another process cannot be reached.
+    /// The first error of `run`, in every process; another cannot be reached, or has other batches.
     pub(crate) fn deal<B, T: Serialize + DeserializeOwned>(
         &self,
         batches: &[B],
         mut run: impl FnMut(&B) -> Result<T>,
     ) -> Result<Vec<T>> {
         let (rank, size) = (self.group.rank(), self.group.size());
-        let own: Vec<T> = batches.iter().skip(rank).step_by(size).map(&mut run).collect::<Result<_>>()?;
-        let mut dealt: Vec<_> = self.group.gather(own)?.into_iter().map(Vec::into_iter).collect();
+        let own: Result<Vec<T>> = batches.iter().skip(rank).step_by(size).map(&mut run).collect();
+        let dealt = self.group.gather_results(own)?.into_iter().collect::<Result<Vec<_>>>()?;
+        for (rank, dealt) in dealt.iter().enumerate() {
+            let wanted = batches.len().saturating_sub(rank).div_ceil(size);
+            ensure!(dealt.len() == wanted, "{} works on another text than this one", self.group.name(rank));
+        }
+        let mut dealt: Vec<_> = dealt.into_iter().map(Vec::into_iter).collect();
         Ok((0..batches.len()).filter_map(|place| dealt[place % size].next()).collect())
     }
 

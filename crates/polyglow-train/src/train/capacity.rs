@@ -79,7 +79,7 @@ impl Visitor for Search<'_> {
         let batch = |tokens: usize| longest.into_iter().cycle().take((tokens / least).max(1)).collect::<Vec<u32>>();
         if !has_own_memory(&plan.config.device)? {
             let fresh = shape.init(plan.config.seed, &plan.device);
-            let room = available_memory().map_or(u64::MAX, |free| free / 2);
+            let room = available_memory().map_or(u64::MAX, |free| free / 2 / plan.group.local_size() as u64);
             let size = |tokens: usize| BatchShape::from(source.size(0, &batch(tokens)).0);
             return Ok(halved(least, start, |tokens| estimate(plan, shape, &fresh, size(tokens)) <= room));
         }

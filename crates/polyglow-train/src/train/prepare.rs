@@ -318,7 +318,7 @@ fn shared_tokenizers(
             (false, _) => "training text (`data.train`)",
             (true, false) => "validation text (`data.valid`)",
         };
-        let error = failed!("rank {rank} reads another {what} than rank 0");
+        let error = failed!("{} reads another {what} than rank 0", group.name(rank));
         return Err(with_hint(error, "the files of all machines must be the same, at the same paths"));
     }
     Ok((tokenizers, hashes))

@@ -116,8 +116,7 @@ impl<'a, T: Task> Session<'a, T> {
         if group.is_alone() {
             return Ok(());
         }
-        let hosts = group.gather(group.host())?;
-        records.write(&json!({"kind": "ranks", "step": self.state.step, "hosts": hosts}))
+        records.write(&json!({"kind": "ranks", "step": self.state.step, "hosts": group.hosts()}))
     }
 
     /// Adds the sums of every step to those of other processes.
@@ -243,7 +242,16 @@ impl<'a, T: Task> Session<'a, T> {
         for [source, reference, hypothesis] in &samples {
             tracing::info!("  source      {source}\n  reference   {reference}\n  hypothesis  {hypothesis}");
         }
-        Ok(self.compare(&scores))
+        // Rank 0 decides what is better than before: on another processor a score may differ in its last digit.
+        let decided = training.plan.group.share(|| {
+            let improved = self.compare(&scores);
+            Ok((improved, serde_json::to_string(&self.state)?))
+        })?;
+        if !training.plan.group.is_first() {
+            self.before_best = (self.state.best, self.state.stale_validations);
+            self.state = serde_json::from_str(&decided.1)?;
+        }
+        Ok(decided.0)
     }
 
     /// Whether these scores are the best so far; remembers them if so. Among equal scores, such as the zeros of the

@@ -89,8 +89,11 @@ pub(super) fn among(group: &dyn Group, precision: Precision, mut sums: WindowSum
     let losses: Vec<f32> = read.by_ref().flat_map(|data| data.iter::<f32>().collect::<Vec<_>>()).collect();
     let told = (losses, [sums.num_tokens, sums.num_positions, sums.num_real_positions]);
     let (losses, counts): (Vec<_>, Vec<_>) = group.gather(told)?.into_iter().unzip();
+    // A rank without a batch, where the epoch ends, has nothing to add: not even a zero, which may change the order.
+    let has_batch = |counts: &[usize; 3]| counts[0] > 0;
     let loss = |which: usize| -> Tensor<1> {
-        let values: Vec<f32> = losses.iter().map(|losses| losses[which]).collect();
+        let own = losses.iter().zip(&counts).filter(|(_, counts)| has_batch(counts));
+        let values: Vec<f32> = own.map(|(losses, _)| losses[which]).collect();
         Tensor::<1>::from_floats(&values[..], &device).sum()
     };
     let count = |which: usize| counts.iter().map(|counts| counts[which]).sum();

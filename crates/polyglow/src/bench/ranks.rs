@@ -12,11 +12,6 @@ const MOST_RANKS: u64 = 1024;
 
 /// Share of a network's rate that sums get, after the headers of TCP.
 const USABLE: f64 = 0.9;
-/// Bytes a second that a core adds to a sum.
-const ADDED: f64 = 8e9;
-/// Bytes a second that a core copies out of tensors, or back.
-const COPIED: f64 = 4e9;
-
 /// What connects the ranks.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Network {
@@ -24,6 +19,8 @@ pub(crate) struct Network {
     pub(crate) bits_per_second: f64,
     /// Seconds that a message takes besides its bytes.
     pub(crate) latency: f64,
+    /// Bytes a second that a rank copies, sends and adds.
+    pub(crate) host_bytes_per_second: f64,
 }
 
 /// What a rank does between two exchanges.
@@ -86,20 +83,17 @@ fn row(work: Work, network: Network, ranks: u64) -> RanksRow {
 /// The time of the sums of a step.
 ///
 /// ```text
-/// per bucket:  meeting 2 (N-1) latency/2, then 2 (N-1) messages
-/// per byte:    2 (N-1)/N / rate + (N-1)/N / adding, while the next bucket is copied; whichever takes longer
+/// (3 buckets + 2) (N-1) latency + 2 (N-1)/N G / min(network, host)
 /// ```
+///
+/// Each bucket of the `G` bytes of gradients takes a meeting and two exchanges, with a message to or from every other rank; two
+/// more meetings are for the losses and for whether one is asked to stop. The network and the host work at the same time.
 fn exchange_seconds(work: Work, network: Network, ranks: u64) -> f64 {
     let (values, others) = (work.parameters as f64, (ranks - 1) as f64);
     let buckets = (values / bucket_len(ranks as usize) as f64).ceil().max(1.0);
-    // Two more meetings: for the losses, and for whether one is asked to stop.
     let messages = (3.0 * buckets + 2.0) * others * network.latency;
-    let share = others / ranks as f64;
-    let sent = 2.0 * share * values * work.bytes_per_value as f64 / (network.bits_per_second / 8.0 * USABLE);
-    let added = share * values * 4.0 / ADDED;
-    let copied = 2.0 * values * 4.0 / COPIED;
-    // The first bucket is copied, and the last is put back, while nothing is sent.
-    messages + (sent + added).max(copied) + copied.min(sent + added) / buckets
+    let rate = (network.bits_per_second / 8.0 * USABLE).min(network.host_bytes_per_second);
+    messages + 2.0 * others / ranks as f64 * values * work.bytes_per_value as f64 / rate
 }
 
 #[cfg(test)]
@@ -108,21 +102,22 @@ mod tests {
 
     const WORK: Work =
         Work { parameters: 63_000_000, micro_batch_seconds: 0.9, update_seconds: 0.1, bytes_per_value: 4 };
-    const NETWORK: Network = Network { bits_per_second: 10e9, latency: 30e-6 };
+    const NETWORK: Network = Network { bits_per_second: 10e9, latency: 30e-6, host_bytes_per_second: 5e9 };
 
     #[test]
     fn a_faster_network_and_more_micro_batches_are_worth_something() {
         let efficiency = |network, ranks, column: usize| row(WORK, network, ranks).efficiency[column];
-        let fast = Network { bits_per_second: 100e9, latency: 5e-6 };
+        let fast = Network { bits_per_second: 100e9, latency: 5e-6, ..NETWORK };
         for ranks in [2, 8, 64, 1024] {
             assert!(efficiency(NETWORK, ranks, 0) < efficiency(NETWORK, ranks, 2));
             assert!(efficiency(NETWORK, ranks, 0) < efficiency(fast, ranks, 0));
         }
         assert!(efficiency(NETWORK, 64, 0) < efficiency(NETWORK, 2, 0));
-        // By hand: half of 252 MB goes out twice over 1.125 GB/s and is added at 8 GB/s.
-        let sent = 0.252 / 1.125 + 0.126 / 8.0;
-        let seconds = row(WORK, NETWORK, 2).exchange_seconds;
-        assert!((seconds - sent).abs() < 0.1 * sent, "{seconds} and {sent}");
+        // By hand: half of 252 MB goes out twice over 1.125 GB/s, in 16 buckets.
+        let seconds = 0.252 / 1.125 + 50.0 * 30e-6;
+        assert!((row(WORK, NETWORK, 2).exchange_seconds / seconds - 1.0).abs() < 1e-9);
+        let slow = Network { host_bytes_per_second: 0.5e9, ..fast };
+        assert!((row(WORK, slow, 2).exchange_seconds - 0.504 - 50.0 * 5e-6).abs() < 1e-9, "the host takes longer");
     }
 
     #[test]

@@ -113,6 +113,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let labels = is_classifier.then(|| of_labels(&runner.tgt, &held_out.labels(), &first)).transpose()?;
     let ngram = match runner.kind() {
         Task::Translation | Task::Words | Task::Labels | Task::Images | Task::Captions | Task::Masked => None,
+        Task::Language if !group.is_first() => None,
         Task::Language => {
             activity.show("counting n-grams of the training text".to_owned());
             Some(ngram_scores(&plan, &runner.tgt, pairs)?)

@@ -40,7 +40,7 @@ struct Report<'a> {
     /// Where the newest checkpoint stands.
     state: Option<StateReport>,
     checkpoints: CheckpointsReport,
-    /// The machine of each process of the newest start, if there were several.
+    /// The machine of each process that trains or trained last, if there were several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     hosts: Vec<String>,
     /// The newest record of training.
@@ -120,6 +120,8 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
     let vocabulary = run.tokenizers().ok().map(|tokenizers| VocabularyReport::new(&tokenizers));
     let records = records::read(&run.metrics_path())?;
     let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).cloned().collect::<Vec<_>>();
+    let train = of("train").pop();
+    let has_ranks = |record: &Value| record.get("ranks").is_some();
     Ok(Report {
         run: run.root(),
         config,
@@ -132,8 +134,12 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
             average: step("average")?,
             others,
         },
-        hosts: of("ranks").pop().map(|ranks| hosts(&ranks)).unwrap_or_default(),
-        train: of("train").pop(),
+        hosts: of("ranks")
+            .pop()
+            .filter(|_| train.as_ref().is_some_and(has_ranks))
+            .map(|ranks| hosts(&ranks))
+            .unwrap_or_default(),
+        train,
         validations: of("valid"),
         tests: of("test"),
     })

@@ -14,8 +14,15 @@ use super::counts;
 use crate::failure::{usage, with_hint};
 
 /// Keys that may differ from the training: those on which neither the model nor its ids depend.
-pub(crate) const FREE_KEYS: [&str; 6] =
-    ["search.", "data.", "train.tokenize=", "train.dictionary=", "train.spm=", "train.max_tokens="];
+pub(crate) const FREE_KEYS: [&str; 7] = [
+    "search.",
+    "data.",
+    "train.tokenize=",
+    "train.dictionary=",
+    "train.spm=",
+    "train.max_tokens=",
+    "train.rank_timeout=",
+];
 
 /// Which model to use, and how.
 #[derive(Args)]
@@ -32,8 +39,8 @@ pub(super) struct ModelArgs {
     /// best are taken [default: as many as are asked for]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     pub(super) beam_size: Option<usize>,
-    /// Override a key of `[search]` or `[data]`, `train.tokenize`, `train.dictionary`, `train.spm` or
-    /// `train.max_tokens`, as in `search.length_alpha=0.6`; may be repeated
+    /// Override a key of `[search]` or `[data]`, `train.tokenize`, `train.dictionary`, `train.spm`,
+    /// `train.max_tokens` or `train.rank_timeout`, as in `search.length_alpha=0.6`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(super) overrides: Vec<String>,
     /// Device to run on, as `polyglow devices` lists it [default: the config's]
@@ -89,6 +96,18 @@ impl ModelArgs {
         let mut models = vec![RunDirectory::existing(&self.run)?.load(&self.checkpoint, &plan.device)?];
         for path in &self.ensemble {
             models.push(TrainedModel::load(path, &plan.device)?);
+        }
+        // Beside a training, or with a slow network disk, two ranks may find another `best`.
+        let hashes: Vec<_> = models.iter().map(|model| model.checkpoint.model_hash().map(str::to_owned)).collect();
+        let group = &plan.group;
+        for (rank, theirs) in group.gather(hashes.clone())?.into_iter().enumerate() {
+            if theirs != hashes {
+                let error = anyhow!("{} has other weights than {}", group.name(rank), group.name(group.rank()));
+                return Err(with_hint(
+                    error,
+                    "all machines must see the same run; `--checkpoint step-N` names one for good",
+                ));
+            }
         }
         Ok(models)
     }

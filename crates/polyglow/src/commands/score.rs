@@ -65,7 +65,9 @@ struct TokenRecord {
 /// before that are scored), or both are empty.
 pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
     let plan = args.model.open_among(Arc::clone(group), 1)?;
-    let (mut src, mut tgt) = (Lines::open(&args.src)?, Lines::open(&args.tgt)?);
+    // Rank 0 reads for all: where a file is a pipe, it can be read once.
+    let mut files =
+        group.is_first().then(|| anyhow::Ok((Lines::open(&args.src)?, Lines::open(&args.tgt)?))).transpose()?;
     let models = args.model.load(&plan)?;
     check_translates(&models)?;
     let runner = runner(models, &plan)?;
@@ -73,7 +75,8 @@ pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
     let mut activity = Activity::new();
     let (mut num_pairs, mut num_tokens, mut log_prob) = (0, 0, 0.0);
     loop {
-        let (pairs, error) = portion(&mut src, &mut tgt);
+        let (read, error) = files.as_mut().map_or_else(|| (Vec::new(), Ok(())), |(src, tgt)| portion(src, tgt));
+        let pairs = group.share(|| Ok(read))?;
         for (line, (pair, forced)) in (num_pairs + 1..).zip(pairs.iter().zip(runner.teacher_forced(&pairs)?)) {
             if args.json {
                 writeln!(out, "{}", serde_json::to_string(&record(line, pair, &forced, &runner.tgt)?)?)?;

@@ -1,5 +1,6 @@
 //! `polyglow translate`: lines in, as many lines out.
 
+mod input;
 mod interactive;
 mod output;
 mod partial;
@@ -7,17 +8,14 @@ mod results;
 mod shared;
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use polyglow_data::error::DataError;
-use polyglow_data::lines::Lines;
 use polyglow_train::Plan;
 use polyglow_train::group::Group;
 use polyglow_train::predict::runner::Runner;
-use polyglow_train::predict::translate::Request;
 use polyglow_train::predict::unknown_words::UnknownWords;
 use polyglow_train::run::{TrainedModel, runner, sha256};
 
@@ -26,11 +24,9 @@ use super::model::ModelArgs;
 use super::uses::{check_attends, check_translates};
 use crate::activity::{Activity, Pace};
 use crate::failure::{usage, with_hint};
+use input::Input;
 use output::Output;
 use results::Results;
-
-/// The hint for files that go with the input.
-const BESIDE: &str = "there must be one line for each line of the input; a blank line asks for nothing";
 
 /// Lines that are read, batched by length and translated together.
 const PORTION: usize = 2048;
@@ -45,7 +41,8 @@ pub(crate) struct TranslateArgs {
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Go on where the output of the same command ended that was killed, and keep what is written if this one is: needs `--output`
+    /// Go on where the output of the same command with the same input ended that was killed, and keep what is written if this
+    /// one is: needs `--output`, whose file has another name until it is complete
     #[arg(long, requires = "output")]
     resume: bool,
     /// Translations per line, at most the beam size
@@ -99,6 +96,11 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
         return Err(with_hint(error, format!("add `--beam-size {n_best}`")));
     }
     if args.interactive {
+        if !group.is_alone() {
+            let error =
+                usage(anyhow!("`--interactive` is for one process, and a launcher has started {}", group.size()));
+            return Err(with_hint(error, "leave `mpirun` out"));
+        }
         let models = args.model.load(&plan)?;
         check(args, &models)?;
         let runner = runner(models, &plan)?;
@@ -116,16 +118,12 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
     }
     let models = args.model.load(&plan)?;
     check(args, &models)?;
-    let decided_by = decided_by(args, &plan, &models)?;
+    let decided_by = if args.resume { decided_by(args, &plan, &models)? } else { String::new() };
     let runner = runner(models, &plan)?;
     if args.output.is_some() {
         input.probe()?;
     }
-    let Some(output) = Output::create(args, &decided_by)? else {
-        let path = args.output.as_deref().unwrap_or(Path::new("-")).display();
-        tracing::info!("`{path}` is complete: nothing is translated; without `--resume` it is made anew");
-        return shared::dismiss(&runner);
-    };
+    let output = Output::create(args, &decided_by)?;
     if output.lines() > 0 {
         tracing::info!("{} lines are translated; going on after them", output.lines());
         input.skip(output.lines())?;
@@ -209,111 +207,6 @@ impl Watch {
         };
         format!("translated {done}{of} lines, {rate:.1} lines/s{left}")
     }
-}
-
-/// The lines to translate, with what is asked of each.
-struct Input {
-    lines: Lines,
-    first: Option<String>,
-    prefix: Option<Lines>,
-    constraints: Option<Lines>,
-    /// Whether a person types the lines, who expects an answer to each; a file is faster in large portions.
-    typed: bool,
-}
-
-impl Input {
-    fn open(args: &TranslateArgs) -> anyhow::Result<Self> {
-        let lines = match &args.file {
-            Some(path) => Lines::open(path).map_err(|error| explain_missing(error, path, &args.model.run))?,
-            None => Lines::from_reader(io::stdin(), Path::new("standard input"))?,
-        };
-        let open = |path: &Option<PathBuf>| path.as_deref().map(Lines::open).transpose();
-        let (prefix, constraints) = (open(&args.prefix)?, open(&args.constraints)?);
-        let typed = args.file.is_none() && io::stdin().is_terminal();
-        Ok(Self { lines, first: None, prefix, constraints, typed })
-    }
-
-    /// The lines of the input if it is a file that can be read twice, before the first is taken.
-    fn count(&self) -> Option<usize> {
-        let path = self.lines.path();
-        let is_file = path.metadata().is_ok_and(|found| found.is_file());
-        Lines::open(path).ok().filter(|_| is_file).map(|lines| lines.take_while(Result::is_ok).count())
-    }
-
-    /// Reads the first line, so that an unreadable input is an error before the output is created.
-    fn probe(&mut self) -> anyhow::Result<()> {
-        if !self.typed {
-            self.first = self.lines.next().transpose()?;
-        }
-        Ok(())
-    }
-
-    /// Leaves out so many lines, which were read before.
-    fn skip(&mut self, lines: usize) -> anyhow::Result<()> {
-        for _ in 0..lines {
-            if self.first.take().map(Ok).or_else(|| self.lines.next()).transpose()?.is_none() {
-                let error =
-                    anyhow!("the output has {lines} lines' translations, and the input only {}", self.lines.line());
-                return Err(with_hint(error, "is it the same input? Without `--resume` the output is made anew"));
-            }
-            let number = self.lines.line();
-            beside(&mut self.prefix, number)?;
-            beside(&mut self.constraints, number)?;
-        }
-        Ok(())
-    }
-
-    /// The next lines; `None` at the end.
-    fn portion(&mut self) -> anyhow::Result<Option<Vec<Request>>> {
-        let mut requests = Vec::new();
-        while requests.len() < if self.typed { 1 } else { PORTION } {
-            let Some(text) = self.first.take().map(Ok).or_else(|| self.lines.next()).transpose()? else { break };
-            let number = self.lines.line();
-            let prefix = beside(&mut self.prefix, number)?.unwrap_or_default();
-            let constraints = beside(&mut self.constraints, number)?.unwrap_or_default();
-            let constraints = constraints.split('\t').map(str::trim).filter(|phrase| !phrase.is_empty());
-            requests.push(Request { text, prefix, constraints: constraints.map(str::to_owned).collect() });
-        }
-        Ok((!requests.is_empty()).then_some(requests))
-    }
-
-    /// Checks that the other files have no more lines than the input.
-    fn finish(mut self) -> anyhow::Result<()> {
-        let read = self.lines.line();
-        for lines in [&mut self.prefix, &mut self.constraints].into_iter().flatten() {
-            let more = lines.next().transpose()?.is_some();
-            if more {
-                let error = anyhow!("`{}` has more than the {read} lines of the input", lines.path().display());
-                return Err(with_hint(error, BESIDE));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What may be meant by a name that is of no file: the text itself.
-fn explain_missing(error: DataError, path: &Path, run: &Path) -> anyhow::Error {
-    if path.symlink_metadata().is_ok() {
-        return error.into();
-    }
-    let (text, run) = (path.display().to_string(), run.display());
-    let quoted = if text.contains(['\'', '"']) { "TEXT".to_owned() } else { format!("'{text}'") };
-    let advice =
-        format!("to translate a sentence, pipe it: `echo {quoted} | polyglow translate {run}`, or type it with `-i`");
-    let is_sentence = text.contains(char::is_whitespace);
-    let spelled = if is_sentence { "" } else { "is the name spelled right, from the current directory? " };
-    with_hint(anyhow!("there is no file `{text}`"), format!("{spelled}{advice}"))
-}
-
-/// The line of a file that goes with line `number` of the input.
-fn beside(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<String>> {
-    let Some(lines) = lines else { return Ok(None) };
-    let line = lines.next().transpose()?;
-    if line.is_none() {
-        let error = anyhow!("`{}` has no line {number}, but the input does", lines.path().display());
-        return Err(with_hint(error, BESIDE));
-    }
-    Ok(line)
 }
 
 #[cfg(test)]

@@ -3,10 +3,13 @@
 //! MPI waits in a loop that keeps a core busy, and for ever. So all ranks meet before they exchange anything: each tells rank 0
 //! that it is there, and sleeps in between until rank 0 says that all are. Who does not come has a name then.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::anyhow;
 use half::bf16;
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use mpi::Threading;
@@ -15,9 +18,12 @@ use mpi::environment::{Universe, processor_name};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Root, Source};
 use polyglow_model::Precision;
+use polyglow_train::TrainError;
 use polyglow_train::error::Result;
 use polyglow_train::group::{Group, Times};
-use polyglow_train::{ErrorKind, TrainError};
+
+use super::cores::Cores;
+use crate::failure;
 
 /// MPI while it runs. A static is not dropped when a panic unwinds: that would end MPI, which waits for ranks that wait for us.
 static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
@@ -48,23 +54,25 @@ const WATCH: Duration = Duration::from_millis(500);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The processes of MPI.
-#[derive(Debug)]
 struct World {
     rank: usize,
     size: usize,
     local_rank: usize,
+    local_size: usize,
     /// The machine of each rank.
     hosts: Vec<String>,
+    cores: Vec<Cores>,
     times: Mutex<Times>,
     limit: Mutex<Duration>,
     /// Since when this rank is in an exchange, where MPI waits without end.
     since: Mutex<Option<Instant>>,
 }
 
-/// Starts MPI, and deals the cores of a machine to its ranks.
-pub(super) fn start() -> anyhow::Result<Arc<dyn Group>> {
+/// Starts MPI with as many ranks as a launcher says there are, and deals the cores of a machine to its ranks.
+pub(super) fn start(launched: usize) -> anyhow::Result<Arc<dyn Group>> {
+    // A thread of its own exchanges gradients, but never two at once.
     let started = mpi::initialize_with_threading(Threading::Serialized);
-    let (universe, _) = started.ok_or_else(|| anyhow::anyhow!("MPI has been started before"))?;
+    let (universe, threading) = started.ok_or_else(|| anyhow!("MPI has been started before"))?;
     let world = universe.world();
     *locked(&UNIVERSE) = Some(universe);
     let local = world.split_shared(world.rank());
@@ -72,42 +80,39 @@ pub(super) fn start() -> anyhow::Result<Arc<dyn Group>> {
         rank: world.rank() as usize,
         size: world.size() as usize,
         local_rank: local.rank() as usize,
+        local_size: local.size() as usize,
         hosts: Vec::new(),
+        cores: Vec::new(),
         times: Mutex::default(),
         limit: Mutex::new(Duration::MAX),
         since: Mutex::default(),
     };
-    let names = group.all_gather(processor_name().unwrap_or_default().into_bytes())?;
-    group.hosts = names.into_iter().map(|name| String::from_utf8_lossy(&name).into_owned()).collect();
-    deal_cores(local.size() as usize);
+    if group.size != launched {
+        let error = anyhow!("a launcher has started {launched} processes, and this one finds {} by MPI", group.size);
+        let advice = "use the `mpirun` of the MPI that polyglow was built with, or with `srun` the right `--mpi`";
+        return Err(failure::with_hint(error, advice));
+    }
+    anyhow::ensure!(threading >= Threading::Serialized, "this MPI knows no threads: it gives {threading:?}");
+    let host = processor_name().unwrap_or_default();
+    let of_all = |own: &str| (&group as &dyn Group).gather(own.to_owned());
+    (group.hosts, group.cores) = (of_all(&host)?, (&group as &dyn Group).gather(Cores::of_this_process(host.clone()))?);
+    // It fails where there are threads already, which then keep their number.
+    let threads = group.cores[group.rank].threads(&group.cores);
+    if std::env::var_os("RAYON_NUM_THREADS").is_none() {
+        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    }
     let group = WORLD.get_or_init(|| Arc::new(group));
     thread::Builder::new().name("ranks".to_owned()).spawn(|| WORLD.get().map(|world| world.watch()))?;
     Ok(Arc::clone(group) as Arc<dyn Group>)
 }
 
-/// Gives this process its part of the cores, if it may use all of them, as many ranks of the machine do.
-fn deal_cores(ranks: usize) {
-    let (usable, cores) = (thread::available_parallelism().map_or(1, usize::from), num_cores());
-    let chosen = std::env::var_os("RAYON_NUM_THREADS").is_some();
-    if usable == cores && ranks > 1 && !chosen {
-        let threads = (usable / ranks).max(1);
-        // It fails where there are threads already, which then keep their number.
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+/// Warns of machines whose cores are not used.
+pub(super) fn warn() {
+    let Some(world) = WORLD.get().filter(|world| world.rank == 0) else { return };
+    let warnings: BTreeSet<String> = world.cores.iter().filter_map(|rank| rank.warning(&world.cores)).collect();
+    for warning in warnings {
+        tracing::warn!("{warning}");
     }
-    if usable < cores / ranks {
-        tracing::warn!(
-            "{ranks} ranks share the {cores} cores of this machine, and each may use only {usable}: with `--bind-to none`, \
-             `mpirun` lets them use all"
-        );
-    }
-}
-
-/// The cores of this machine, whether or not this process may use them.
-#[expect(unsafe_code, reason = "the standard library only counts the cores that this process may use")]
-fn num_cores() -> usize {
-    // SAFETY: it reads a number of the system.
-    let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    usize::try_from(cores).unwrap_or(1).max(1)
 }
 
 /// Lets rank 0 say what is wrong in all ranks.
@@ -120,18 +125,21 @@ pub(super) fn let_first_speak() {
 /// `rank 3 on HOST: `, or nothing of rank 0.
 pub(super) fn prefix() -> String {
     match WORLD.get() {
-        Some(world) if world.rank > 0 => format!("rank {} on {}: ", world.rank, world.hosts[world.rank]),
+        Some(world) if world.rank > 0 => format!("{}: ", (&**world as &dyn Group).name(world.rank)),
         _ => String::new(),
     }
 }
 
-/// Ends MPI: in order after a success, and otherwise at once, in all ranks.
-pub(super) fn end(code: u8) {
-    let Some(universe) = locked(&UNIVERSE).take() else { return };
-    if code != 0 {
+/// Ends MPI in order, when all ranks do.
+pub(super) fn end() {
+    drop(locked(&UNIVERSE).take());
+}
+
+/// Ends all ranks at once.
+pub(super) fn end_all(code: u8) {
+    if let Some(universe) = locked(&UNIVERSE).take() {
         universe.world().abort(i32::from(code));
     }
-    drop(universe);
 }
 
 /// A reason to look at the clock less and less often: what is near comes at once, and what is far does not keep a core busy.
@@ -150,8 +158,7 @@ impl Patience {
         let waited = self.since.elapsed();
         if waited > limit {
             let (whom, seconds) = (whom(), limit.as_secs());
-            let error = TrainError::new(format!("no sign of {whom} for {seconds} s (`train.rank_timeout`)"));
-            return Err(error.of_kind(ErrorKind::Other));
+            return Err(TrainError::new(format!("no sign of {whom} for {seconds} s (`train.rank_timeout`)")));
         }
         if waited > IMPATIENCE && !self.warned {
             self.warned = true;
@@ -165,6 +172,13 @@ impl Patience {
         }
         Ok(())
     }
+}
+
+/// Ends this process without a word to MPI, in which another thread waits.
+#[expect(unsafe_code, reason = "what the standard library has would first run what MPI wants to do at the end")]
+fn end_process() -> ! {
+    // SAFETY: it does not return.
+    unsafe { libc::_exit(1) }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -208,9 +222,7 @@ impl World {
 
     /// `rank 3 on a, rank 4 on b`.
     fn names(&self, ranks: &[usize]) -> String {
-        let host = |rank: usize| self.hosts.get(rank).map_or("?", String::as_str);
-        let names: Vec<String> = ranks.iter().map(|&rank| format!("rank {rank} on {}", host(rank))).collect();
-        names.join(", ")
+        ranks.iter().map(|&rank| (self as &dyn Group).name(rank)).collect::<Vec<_>>().join(", ")
     }
 
     fn count(&self, add: impl FnOnce(&mut Times)) {
@@ -236,13 +248,17 @@ impl World {
             // Rank 0 speaks first, if it is not the one that hangs.
             let patience = if self.rank == 0 { limit } else { limit.saturating_add(GRACE) };
             if locked(&self.since).is_some_and(|since| since.elapsed() > patience) {
-                let (prefix, seconds) = (prefix(), limit.as_secs());
-                tracing::error!(
-                    "{prefix}an exchange has not ended for {seconds} s (`train.rank_timeout`): a rank hangs in it"
-                );
-                std::process::exit(1);
+                let seconds = limit.as_secs();
+                tracing::error!("an exchange has not ended for {seconds} s (`train.rank_timeout`): a rank hangs in it");
+                end_process();
             }
         }
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "rank {} of {}", self.rank, self.size)
     }
 }
 
@@ -257,6 +273,10 @@ impl Group for World {
 
     fn local_rank(&self) -> usize {
         self.local_rank
+    }
+
+    fn local_size(&self) -> usize {
+        self.local_size
     }
 
     fn all_gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>> {
@@ -309,12 +329,12 @@ impl Group for World {
         })
     }
 
-    fn host(&self) -> String {
-        self.hosts[self.rank].clone()
+    fn hosts(&self) -> &[String] {
+        &self.hosts
     }
 
-    fn wait_at_most(&self, limit: Duration) {
-        *locked(&self.limit) = limit;
+    fn wait_at_most(&self, limit: Duration) -> Duration {
+        std::mem::replace(&mut locked(&self.limit), limit)
     }
 
     fn take_times(&self) -> Times {

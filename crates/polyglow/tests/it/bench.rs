@@ -87,7 +87,7 @@ fn what_more_ranks_gain_follows_from_the_network_and_the_time_of_a_step() {
     let efficiency = |report: &serde_json::Value, row: usize, column: usize| {
         report["rows"][row]["efficiency"][column].as_f64().expect("a number")
     };
-    let (slow, fast) = (ranks("1G", &[]), ranks("100G", &["--latency", "5"]));
+    let (slow, fast) = (ranks("1G", &[]), ranks("100G", &["--latency", "5", "--host", "8"]));
     assert_eq!(slow["rows"].as_array().map(Vec::len), Some(10), "2 to 1 024 ranks");
     assert!(efficiency(&slow, 0, 0) < efficiency(&fast, 0, 0) && efficiency(&slow, 0, 0) < efficiency(&slow, 0, 3));
     let halved = ranks("1G", &["--set", "train.exchange_precision=bf16"]);

@@ -80,6 +80,7 @@ pub(super) fn print_ranks(out: &mut dyn Write, report: &RanksReport) -> io::Resu
     writeln!(out, "{parameters} parameters, {megabytes:.1} MB of gradients in each step")?;
     writeln!(out, "a micro-batch takes {micro_batch:.1} ms forward and backward, the update {update:.1} ms")?;
     writeln!(out, "{rate} Gbit/s between machines, {latency} us a message, one rank on each machine")?;
+    writeln!(out, "a rank copies, sends and adds {} GB/s", network.host_bytes_per_second / 1e9)?;
     writeln!(out, "\nAn estimate: a rank's rate as a share of what it makes alone, by its micro-batches in a step")?;
     write!(out, "{:>6} {:>9}", "RANKS", "SUMS MS")?;
     COLUMNS.iter().try_for_each(|micro_batches| write!(out, " {micro_batches:>6}"))?;

@@ -24,11 +24,13 @@ const SAMPLES: usize = 5;
 
 /// Tests the best checkpoint on every test set, shows some translations, and suggests what to do next.
 ///
-/// All ranks take part if all see the run; where one does not, rank 0 does it alone.
+/// All ranks take part if all see the same checkpoint; where one does not, rank 0 does it alone.
 pub(super) fn finish(run: &RunDirectory, plan: &Plan) -> anyhow::Result<()> {
     let group = &plan.group;
-    let plan = &if group.any(!run.checkpoints(1).has("last"))? { plan.clone().among(alone()) } else { plan.clone() };
-    if !group.is_first() && plan.group.is_alone() {
+    let best = run.weights("best").ok().and_then(|(checkpoint, _)| Some(checkpoint.model_hash()?.to_owned()));
+    let same = group.gather(best.clone())?.iter().all(|other| other.is_some() && *other == best);
+    let plan = &if same { plan.clone() } else { plan.clone().among(alone()) };
+    if !group.is_first() && !same {
         return Ok(());
     }
     let trained = run.load("best", &plan.device)?;

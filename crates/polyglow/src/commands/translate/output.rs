@@ -31,16 +31,15 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Without a path, or with `-`, stdout. `decided_by` names all that output depends on but the input. `None` if what should be
-    /// gone on with is complete.
+    /// Without a path, or with `-`, stdout. `decided_by` names all that output depends on but the input.
     ///
     /// # Errors
     /// The path is a directory, or its directory is not writable; or `--resume` is asked of what is no file (exit code 2).
-    pub(super) fn create(args: &TranslateArgs, decided_by: &str) -> anyhow::Result<Option<Self>> {
+    pub(super) fn create(args: &TranslateArgs, decided_by: &str) -> anyhow::Result<Self> {
         let is_stdout = |path: &&Path| *path == Path::new("-") || *path == Path::new("/dev/stdout");
         let no_file = || usage(anyhow!("`--resume` goes on with a file: give its name with `--output`"));
         let Some(path) = args.output.as_deref().filter(|path| !is_stdout(path)) else {
-            return if args.resume { Err(no_file()) } else { Ok(Some(Self::Stdout)) };
+            return if args.resume { Err(no_file()) } else { Ok(Self::Stdout) };
         };
         if path.is_dir() {
             let error = anyhow!("cannot write `{}`: it is a directory", path.display());
@@ -53,7 +52,7 @@ impl Output {
             Err(error) => return Err(error).with_context(|| format!("cannot write `{}`", path.display())),
         };
         if path.exists() && !path.is_file() {
-            return if args.resume { Err(no_file()) } else { Ok(Some(Self::Special(path))) };
+            return if args.resume { Err(no_file()) } else { Ok(Self::Special(path)) };
         }
         let failed = || format!("cannot write `{}`", path.display());
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -63,17 +62,14 @@ impl Output {
         }
         if args.resume {
             let at = place(&path, decided_by);
-            if path.exists() && !at.exists() {
-                return Ok(None);
-            }
             let partial = Partial::open(&at, args.format, args.n_best)?;
-            return Ok(Some(Self::Partial { path, at, partial }));
+            return Ok(Self::Partial { path, at, partial });
         }
         let new = NewFile::create(&path).with_context(failed)?;
         if let Ok(old) = path.metadata() {
             new.file().set_permissions(old.permissions()).with_context(failed)?;
         }
-        Ok(Some(Self::File { path, new }))
+        Ok(Self::File { path, new })
     }
 
     /// Lines of the input that are translated in it already.

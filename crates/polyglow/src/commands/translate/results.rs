@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use polyglow_data::alignment::Link;
 use polyglow_data::corpus::Pair;
+use polyglow_train::Result;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::{Request, Translated};
 use polyglow_train::tasks::translation::alignment::align;
@@ -69,7 +70,7 @@ impl Results {
         requests: &[Request],
         first_line: usize,
         observe: &mut dyn FnMut(usize),
-    ) -> anyhow::Result<Vec<u8>> {
+    ) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let translations = runner.translate_observed(requests, first_line, observe)?;
         let aligned = self.align(runner, requests, translations)?;
@@ -90,7 +91,7 @@ impl Results {
         runner: &Runner,
         requests: &[Request],
         translations: Vec<Vec<Translated>>,
-    ) -> anyhow::Result<Vec<Vec<Aligned>>> {
+    ) -> Result<Vec<Vec<Aligned>>> {
         let unknown = runner.tgt.token(runner.tgt.special().unk).unwrap_or_default();
         let has_unknown = |text: &str| text.split_whitespace().any(|word| word == unknown);
         let plain = |translation| Aligned { translation, links: Vec::new() };
@@ -132,7 +133,7 @@ fn write_tsv(out: &mut Vec<u8>, line: usize, best: &[Aligned]) -> io::Result<()>
     Ok(())
 }
 
-fn write_json(out: &mut Vec<u8>, line: usize, source: &str, best: &[Aligned]) -> anyhow::Result<()> {
+fn write_json(out: &mut Vec<u8>, line: usize, source: &str, best: &[Aligned]) -> Result<()> {
     let hypotheses = best.iter().map(|Aligned { translation: Translated { text, log_prob, score }, links }| {
         HypothesisRecord { text, log_prob: *log_prob, score: *score, alignment: links }
     });

@@ -6,14 +6,15 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
-use polyglow_train::TrainError;
 use polyglow_train::group::alone;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::Request;
 use polyglow_train::predict::unknown_words::UnknownWords;
+use polyglow_train::{Result, TrainError};
 
-use super::Input;
+use super::input::Input;
 use super::results::Results;
 use crate::activity::{Activity, Pace};
 
@@ -26,19 +27,26 @@ pub(super) fn lead(runner: &Runner, mut input: Input, mut results: Results, done
     let (mut first_line, mut unknown) = (done + 1, UnknownWords::default());
     let (mut activity, pace) = (Activity::new(), Pace::from(done as u64));
     loop {
-        let mut portions = Vec::new();
-        while portions.len() < group.size() {
-            let Some(portion) = input.portion()? else { break };
-            portions.push(portion);
+        // What was read before an error is translated before it is told.
+        let (mut portions, mut failed) = (Vec::new(), None);
+        while portions.len() < group.size() && failed.is_none() {
+            match input.portion() {
+                Ok(Some(portion)) => portions.push(portion),
+                Ok(None) => break,
+                Err(error) => failed = Some(error),
+            }
         }
         let (portions, _): Round = group.share(|| Ok((portions, first_line)))?;
+        for text in translate(runner, &results, &portions, first_line)? {
+            results.out.write_all(&text?)?;
+            results.out.flush()?;
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
         if portions.is_empty() {
             break;
         }
-        for text in translate(runner, &results, &portions, first_line)? {
-            results.out.write_all(&text)?;
-        }
-        results.out.flush()?;
         for request in portions.iter().flatten() {
             unknown.look_at(&runner.members[0].src, &request.text);
         }
@@ -50,41 +58,38 @@ pub(super) fn lead(runner: &Runner, mut input: Input, mut results: Results, done
     input.finish()
 }
 
-/// Tells those who would help that there is nothing to do.
-pub(super) fn dismiss(runner: &Runner) -> anyhow::Result<()> {
-    let _: Round = runner.group.share(|| Ok((Vec::new(), 1)))?;
-    Ok(())
-}
-
 /// Translates for rank 0 as long as it asks for it.
 pub(super) fn help(runner: &Runner, results: &Results) -> anyhow::Result<()> {
     loop {
+        // A pipe gives its next lines when it has them.
+        let limit = runner.group.wait_at_most(Duration::MAX);
         let (portions, first_line): Round = runner.group.share(|| Err(TrainError::new("rank 0 reads")))?;
+        runner.group.wait_at_most(limit);
+        translate(runner, results, &portions, first_line)?;
         if portions.is_empty() {
             return Ok(());
         }
-        translate(runner, results, &portions, first_line)?;
     }
 }
 
-/// What is to be written for each portion, in every rank.
+/// What is to be written for each portion, or why it cannot be made, in every rank.
 fn translate(
     runner: &Runner,
     results: &Results,
     portions: &[Vec<Request>],
     first_line: usize,
-) -> anyhow::Result<Vec<Vec<u8>>> {
+) -> Result<Vec<Result<Vec<u8>>>> {
     let group = &runner.group;
     let starts = portions.iter().scan(first_line, |next, portion| {
         *next += portion.len();
         Some(*next - portion.len())
     });
-    let everybody = portions.len() == group.size();
-    let mut portions = portions.iter().zip(starts);
-    if !everybody {
-        return portions.map(|(portion, start)| results.text(runner, portion, start, &mut |_| {})).collect();
+    let mut portions_at = portions.iter().zip(starts);
+    if portions.len() < group.size() {
+        return Ok(portions_at.map(|(portion, start)| results.text(runner, portion, start, &mut |_| {})).collect());
     }
     let by_itself = Runner { group: alone(), ..runner.clone() };
-    let own = portions.nth(group.rank()).map(|(portion, start)| results.text(&by_itself, portion, start, &mut |_| {}));
-    Ok(group.gather(own.transpose()?.unwrap_or_default())?)
+    let own = portions_at.nth(group.rank());
+    let text = own.map(|(portion, start)| results.text(&by_itself, portion, start, &mut |_| {}));
+    group.gather_results(text.unwrap_or_else(|| Ok(Vec::new())))
 }

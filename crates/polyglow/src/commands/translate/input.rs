@@ -1,0 +1,120 @@
+//! What `translate` reads: lines, with what is asked of each.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use polyglow_data::error::DataError;
+use polyglow_data::lines::Lines;
+use polyglow_train::predict::translate::Request;
+
+use super::{PORTION, TranslateArgs};
+use crate::failure::with_hint;
+
+/// The hint for files that go with the input.
+const BESIDE: &str = "there must be one line for each line of the input; a blank line asks for nothing";
+
+/// The lines to translate, with what is asked of each.
+pub(super) struct Input {
+    pub(super) lines: Lines,
+    first: Option<String>,
+    prefix: Option<Lines>,
+    constraints: Option<Lines>,
+    /// Whether a person types the lines, who expects an answer to each; a file is faster in large portions.
+    pub(super) typed: bool,
+}
+
+impl Input {
+    pub(super) fn open(args: &TranslateArgs) -> anyhow::Result<Self> {
+        let lines = match &args.file {
+            Some(path) => Lines::open(path).map_err(|error| explain_missing(error, path, &args.model.run))?,
+            None => Lines::from_reader(io::stdin(), Path::new("standard input"))?,
+        };
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Lines::open).transpose();
+        let (prefix, constraints) = (open(&args.prefix)?, open(&args.constraints)?);
+        let typed = args.file.is_none() && io::stdin().is_terminal();
+        Ok(Self { lines, first: None, prefix, constraints, typed })
+    }
+
+    /// The lines of the input if it is a file that can be read twice, before the first is taken.
+    pub(super) fn count(&self) -> Option<usize> {
+        let path = self.lines.path();
+        let is_file = path.metadata().is_ok_and(|found| found.is_file());
+        Lines::open(path).ok().filter(|_| is_file).map(|lines| lines.take_while(Result::is_ok).count())
+    }
+
+    /// Reads the first line, so that an unreadable input is an error before the output is created.
+    pub(super) fn probe(&mut self) -> anyhow::Result<()> {
+        if !self.typed {
+            self.first = self.lines.next().transpose()?;
+        }
+        Ok(())
+    }
+
+    /// Leaves out so many lines, which were read before.
+    pub(super) fn skip(&mut self, lines: usize) -> anyhow::Result<()> {
+        for _ in 0..lines {
+            if self.first.take().map(Ok).or_else(|| self.lines.next()).transpose()?.is_none() {
+                let error =
+                    anyhow!("the output has {lines} lines' translations, and the input only {}", self.lines.line());
+                return Err(with_hint(error, "is it the same input? Without `--resume` the output is made anew"));
+            }
+            let number = self.lines.line();
+            beside(&mut self.prefix, number)?;
+            beside(&mut self.constraints, number)?;
+        }
+        Ok(())
+    }
+
+    /// The next lines; `None` at the end.
+    pub(super) fn portion(&mut self) -> anyhow::Result<Option<Vec<Request>>> {
+        let mut requests = Vec::new();
+        while requests.len() < if self.typed { 1 } else { PORTION } {
+            let Some(text) = self.first.take().map(Ok).or_else(|| self.lines.next()).transpose()? else { break };
+            let number = self.lines.line();
+            let prefix = beside(&mut self.prefix, number)?.unwrap_or_default();
+            let constraints = beside(&mut self.constraints, number)?.unwrap_or_default();
+            let constraints = constraints.split('\t').map(str::trim).filter(|phrase| !phrase.is_empty());
+            requests.push(Request { text, prefix, constraints: constraints.map(str::to_owned).collect() });
+        }
+        Ok((!requests.is_empty()).then_some(requests))
+    }
+
+    /// Checks that the other files have no more lines than the input.
+    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+        let read = self.lines.line();
+        for lines in [&mut self.prefix, &mut self.constraints].into_iter().flatten() {
+            let more = lines.next().transpose()?.is_some();
+            if more {
+                let error = anyhow!("`{}` has more than the {read} lines of the input", lines.path().display());
+                return Err(with_hint(error, BESIDE));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What may be meant by a name that is of no file: the text itself.
+fn explain_missing(error: DataError, path: &Path, run: &Path) -> anyhow::Error {
+    if path.symlink_metadata().is_ok() {
+        return error.into();
+    }
+    let (text, run) = (path.display().to_string(), run.display());
+    let quoted = if text.contains(['\'', '"']) { "TEXT".to_owned() } else { format!("'{text}'") };
+    let advice =
+        format!("to translate a sentence, pipe it: `echo {quoted} | polyglow translate {run}`, or type it with `-i`");
+    let is_sentence = text.contains(char::is_whitespace);
+    let spelled = if is_sentence { "" } else { "is the name spelled right, from the current directory? " };
+    with_hint(anyhow!("there is no file `{text}`"), format!("{spelled}{advice}"))
+}
+
+/// The line of a file that goes with line `number` of the input.
+fn beside(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<String>> {
+    let Some(lines) = lines else { return Ok(None) };
+    let line = lines.next().transpose()?;
+    if line.is_none() {
+        let error = anyhow!("`{}` has no line {number}, but the input does", lines.path().display());
+        return Err(with_hint(error, BESIDE));
+    }
+    Ok(line)
+}
