@@ -10,18 +10,24 @@
 has two micro-batches.
 
 `networks` gives each of four ranks a network namespace of its own, as if it were a machine, and limits the rate between
-them; Linux and root are needed for that. A delay needs the kernel's module `sch_netem` besides: without it the column is
-left out, and said to be. Beside the time of the sums of a step, as each run reports it, stands what `polyglow bench ranks`
-expects.
+them with `tc`; Linux and root are needed for that. A delay is made by a process that hands packets on later, so that no
+module of the kernel (`sch_netem`) is needed. Beside the time of the sums of a step, as each run reports it, stands what
+`polyglow bench ranks` expects.
 """
 
 import argparse
+import fcntl
 import json
+import multiprocessing
 import os
+import select
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
+import time
+from collections import deque
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -129,41 +135,81 @@ def ip(*words):
 
 
 @contextmanager
-def machines(number):
-    """As many namespaces, each with an address on one bridge; yields a launcher."""
+def machines(number, delay):
+    """As many namespaces, each with an address on one network, on which a packet takes `delay` seconds; yields their names."""
     names = [f"polyglow{index}" for index in range(number)]
+    switch = None
     try:
-        ip("link", "add", "polyglow-br", "type", "bridge")
-        ip("link", "set", "polyglow-br", "up")
-        for index, name in enumerate(names):
+        for name in names:
             ip("netns", "add", name)
-            ip("link", "add", f"pgv{index}", "type", "veth", "peer", "name", "eth0", "netns", name)
-            ip("link", "set", f"pgv{index}", "master", "polyglow-br", "up")
+        if delay:
+            switch = multiprocessing.Process(target=hand_on, args=(tunnels(names), delay), daemon=True)
+            switch.start()
+        else:
+            bridge(names)
+        for index, name in enumerate(names):
             ip("-n", name, "addr", "add", f"10.99.0.{index + 1}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "eth0", "up")
             ip("-n", name, "link", "set", "lo", "up")
         yield names
     finally:
+        if switch:
+            switch.kill()
+            switch.join()
         for name in names:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
         subprocess.run(["ip", "link", "del", "polyglow-br"], capture_output=True)
 
 
-def limit(names, gigabits, milliseconds):
-    """Limits what each machine sends; `False` where the kernel cannot delay it."""
+def bridge(names):
+    """Connects `eth0` of each namespace in the kernel."""
+    ip("link", "add", "polyglow-br", "type", "bridge")
+    ip("link", "set", "polyglow-br", "up")
+    for index, name in enumerate(names):
+        ip("link", "add", f"pgv{index}", "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("link", "set", f"pgv{index}", "master", "polyglow-br", "up")
+
+
+def tunnels(names):
+    """Makes `eth0` of each namespace a file from which its packets are read, and to which those for it are written."""
+    make, flags = 0x400454CA, 0x0001 | 0x1000  # TUNSETIFF; IFF_TUN | IFF_NO_PI, Linux's if_tun.h
+    files = []
+    for index, name in enumerate(names):
+        files.append(os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK))
+        fcntl.ioctl(files[-1], make, struct.pack("16sH22x", f"pgt{index}".encode(), flags))
+        ip("link", "set", f"pgt{index}", "netns", name, "name", "eth0")
+        # Large packets, so that this process has little to do; and room for many.
+        ip("-n", name, "link", "set", "eth0", "mtu", "60000", "txqueuelen", "10000")
+    return files
+
+
+def hand_on(files, delay):
+    """Gives every packet to the one it is for, `delay` seconds after it came."""
+    # Before all else on the machine, so that the delay is no longer than it should be.
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    waiting = deque()
+    while True:
+        timeout = max(0.0, waiting[0][0] - time.perf_counter()) if waiting else None
+        for file in select.select(files, [], [], timeout)[0]:
+            packet = os.read(file, 65536)
+            # Its last byte of the address of IPv4; what else the kernel sends by itself is for nobody here.
+            if packet[0] >> 4 == 4 and 1 <= packet[19] <= len(files):
+                waiting.append((time.perf_counter() + delay, packet))
+        while waiting and waiting[0][0] <= time.perf_counter():
+            packet = waiting.popleft()[1]
+            os.write(files[packet[19] - 1], packet)
+
+
+def limit(names, gigabits):
+    """Limits what each machine sends; 0 is no limit."""
     for name in names:
         tc = ["tc", "-n", name, "qdisc"]
         subprocess.run([*tc, "del", "dev", "eth0", "root"], capture_output=True)
-        if milliseconds:
-            command = [*tc, "add", "dev", "eth0", "root", "netem", "delay", f"{milliseconds}ms", "limit", "100000"]
-            if gigabits:
-                command += ["rate", f"{gigabits}gbit"]
-            if subprocess.run(command, capture_output=True).returncode != 0:
-                return False
-        elif gigabits:
-            burst = max(64, int(gigabits * 128))
-            run([*tc, "add", "dev", "eth0", "root", "tbf", "rate", f"{gigabits}gbit", "burst", f"{burst}kb", "latency", "50ms"])
-    return True
+        if gigabits:
+            burst = max(128, int(gigabits * 128))
+            # Room for all that a step sends: what is dropped would be sent twice.
+            queue = ["burst", f"{burst}kb", "limit", "500mb"]
+            run([*tc, "add", "dev", "eth0", "root", "tbf", "rate", f"{gigabits}gbit", *queue])
 
 
 def networks(bench, args):
@@ -174,32 +220,27 @@ def networks(bench, args):
         'exec ip netns exec polyglow$index unshare --uts sh -c "hostname node$index; $*"\n'
     )
     agent.chmod(0o755)
-    # Each rank has a core, or a part of one.
-    share = min(1.0, (os.cpu_count() or 1) / args.ranks)
+    hosts = ",".join(f"10.99.0.{index + 1}:1" for index in range(args.ranks))
+    options = ["--mca", "plm_rsh_agent", str(agent), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
+    options += ["--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"]
+    # Every namespace looks like a machine with cores of its own, which it has not: whoever waits gives its core away.
+    options += ["--mca", "mpi_yield_when_idle", "1", "-H", hosts, "-n", str(args.ranks), "-x", "RAYON_NUM_THREADS"]
     print(f"{args.ranks} ranks on {os.cpu_count()} cores\n")
     print("| preset | Gbit/s | delay | sums of a step | expected | tokens/s | of unlimited |")
     print("|---" * 7 + "|")
-    with machines(args.ranks) as names:
-        hosts = ",".join(f"10.99.0.{index + 1}:1" for index in range(args.ranks))
-        options = ["--mca", "plm_rsh_agent", str(agent), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]
-        options += ["--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"]
-        # Every namespace looks like a machine with cores of its own, which it has not: whoever waits gives its core away.
-        options += ["--mca", "mpi_yield_when_idle", "1"]
-        launcher = ["ip", "netns", "exec", names[0], "unshare", "--uts", *MPIRUN, *options, "-H", hosts, "-n", str(args.ranks)]
-        launcher += ["-x", "RAYON_NUM_THREADS"]
-        for preset in args.presets:
-            unlimited = None
-            for gigabits, delay in [(0, 0.0)] + [(rate, delay) for rate in args.rates for delay in args.delays]:
-                shown = f"| {preset} | {gigabits or 'unlimited'} | {delay} ms |"
-                if not limit(names, gigabits, delay):
-                    print(f"{shown} not measured: this kernel has no sch_netem |")
-                    continue
-                reports = bench.train(launcher, preset, args.ranks, 1)
-                tokens, sums = rate(reports), per_step(reports, "exchange_seconds", args.every)
-                unlimited = unlimited or tokens
-                expected = "" if not gigabits else f"{1e3 * expect(args, preset, gigabits, delay):.0f} ms"
-                print(f"{shown} {1e3 * sums:.0f} ms | {expected} | {tokens:.0f} | {tokens / unlimited:.2f} |", flush=True)
-    return share
+    for preset in args.presets:
+        unlimited = None
+        for delay in args.delays:
+            with machines(args.ranks, delay / 1e3) as names:
+                launcher = ["ip", "netns", "exec", names[0], "unshare", "--uts", *MPIRUN, *options]
+                for gigabits in [0, *args.rates]:
+                    limit(names, gigabits)
+                    reports = bench.train(launcher, preset, args.ranks, 1)
+                    tokens, sums = rate(reports), per_step(reports, "exchange_seconds", args.every)
+                    unlimited = unlimited or tokens
+                    expected = f"{1e3 * expect(args, preset, gigabits or 1000, delay):.0f} ms"
+                    shown = f"| {preset} | {gigabits or 'unlimited'} | {delay} ms | {1e3 * sums:.0f} ms | {expected} |"
+                    print(f"{shown} {tokens:.0f} | {tokens / unlimited:.2f} |", flush=True)
 
 
 def expect(args, preset, gigabits, delay):

@@ -27,8 +27,8 @@ static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
 ///
 /// `verbosity` is the number of `-v` minus the number of `-q`: -2 and below errors, -1 warnings, 0 info, 1 debug
 /// messages of polyglow, 2 and above its traces and debug messages of other crates. `RUST_LOG` overrides it. There is
-/// no color if stderr is not a terminal or `NO_COLOR` is set. Of several processes the first speaks for all: others tell
-/// errors alone, if not asked for more.
+/// no color if stderr is not a terminal or `NO_COLOR` is set. Of several processes the first speaks for all, and the others,
+/// if not asked for more, tell errors alone, or warnings too where each `speaks` of its own lines.
 pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
     let default = match verbosity {
         ..=0 if !speaks => "error",
