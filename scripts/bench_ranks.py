@@ -11,8 +11,8 @@ has two micro-batches.
 
 `networks` gives each of four ranks a network namespace of its own, as if it were a machine, and limits the rate between
 them with `tc`; Linux and root are needed for that. A delay is made by a process that hands packets on later, so that no
-module of the kernel (`sch_netem`) is needed. Beside the time of the sums of a step, as each run reports it, stands what
-`polyglow bench ranks` expects.
+module of the kernel (`sch_netem`) is needed. Beside the time of the sums of a step, as each run reports it, and the rest of the
+step as a share of the whole, stands what `polyglow bench ranks` expects.
 """
 
 import argparse
@@ -226,21 +226,19 @@ def networks(bench, args):
     # Every namespace looks like a machine with cores of its own, which it has not: whoever waits gives its core away.
     options += ["--mca", "mpi_yield_when_idle", "1", "-H", hosts, "-n", str(args.ranks), "-x", "RAYON_NUM_THREADS"]
     print(f"{args.ranks} ranks on {os.cpu_count()} cores\n")
-    print("| preset | Gbit/s | delay | sums of a step | expected | tokens/s | of unlimited |")
-    print("|---" * 7 + "|")
+    print("| preset | Gbit/s | delay | tokens/s | sums of a step | expected | efficiency | expected |")
+    print("|---" * 8 + "|")
     for preset in args.presets:
-        unlimited = None
         for delay in args.delays:
             with machines(args.ranks, delay / 1e3) as names:
                 launcher = ["ip", "netns", "exec", names[0], "unshare", "--uts", *MPIRUN, *options]
                 for gigabits in [0, *args.rates]:
                     limit(names, gigabits)
                     reports = bench.train(launcher, preset, args.ranks, 1)
-                    tokens, sums = rate(reports), per_step(reports, "exchange_seconds", args.every)
-                    unlimited = unlimited or tokens
-                    expected = f"{1e3 * expect(args, preset, gigabits or 1000, delay):.0f} ms"
-                    shown = f"| {preset} | {gigabits or 'unlimited'} | {delay} ms | {1e3 * sums:.0f} ms | {expected} |"
-                    print(f"{shown} {tokens:.0f} | {tokens / unlimited:.2f} |", flush=True)
+                    step, sums = (per_step(reports, key, args.every) for key in ("seconds", "exchange_seconds"))
+                    alone, expected = step - sums, expect(args, preset, gigabits or 1000, delay)
+                    print(f"| {preset} | {gigabits or 'unlimited'} | {delay} ms | {rate(reports):.0f} | {1e3 * sums:.0f} ms |"
+                          f" {1e3 * expected:.0f} ms | {alone / step:.2f} | {alone / (alone + expected):.2f} |", flush=True)
 
 
 def expect(args, preset, gigabits, delay):
