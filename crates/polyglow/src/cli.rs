@@ -13,6 +13,8 @@ use polyglow_train::device;
 use polyglow_train::group::{Group, alone};
 
 use crate::commands::help::HelpArgs;
+#[cfg(feature = "serve")]
+use crate::commands::serve;
 use crate::commands::{
     attention, average, bench, caption, check, classify, corpus, devices, embeddings, evaluate, export, generate, help,
     import, info, metrics, new, quantize, report, score, train, translate,
@@ -53,6 +55,9 @@ enum Command {
     Evaluate(evaluate::EvaluateArgs),
     /// Translate lines from a file or stdin to stdout
     Translate(translate::TranslateArgs),
+    /// Serve translations over HTTP, to clients of LibreTranslate and to browsers
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::ServeArgs>),
     /// Explore the word vectors of a run or of a file: nearest words, analogies, a map, sentences, words in context
     Embeddings(embeddings::EmbeddingsArgs),
     /// Describe images: prints a sentence about each
@@ -150,6 +155,8 @@ fn dispatch(command: Command, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
         Command::Train(args) => train::run(&args, group),
         Command::Evaluate(args) => evaluate::run(&args, group),
         Command::Translate(args) => translate::run(&args, group),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(&args),
         Command::Embeddings(args) => embeddings::run(&args),
         Command::Caption(args) => caption::run(&args),
         Command::Classify(args) => classify::run(&args),

@@ -22,6 +22,8 @@ pub(crate) mod new;
 pub(crate) mod quantize;
 pub(crate) mod report;
 pub(crate) mod score;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 pub(crate) mod train;
 pub(crate) mod translate;
 mod uses;

@@ -35,7 +35,7 @@ pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
         -1..=0 if !is_first => "warn",
         ..=-2 => "error",
         -1 => "warn",
-        0 => "warn,polyglow=info,polyglow_train=info,polyglow_view=info",
+        0 => "warn,polyglow=info,polyglow_serve=info,polyglow_train=info,polyglow_view=info",
         1 => "warn,polyglow=debug,polyglow_train=debug,polyglow_view=debug,polyglow_data=debug,polyglow_model=debug",
         _ => "debug,polyglow=trace,polyglow_train=trace,polyglow_view=trace,polyglow_data=trace,polyglow_model=trace",
     };

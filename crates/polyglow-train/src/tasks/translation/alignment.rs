@@ -24,16 +24,32 @@ impl Tokens {
     }
 }
 
+/// The attention of target words to source words: a row for each target word, with a weight for each source word; empty for
+/// words that were not read.
+pub type WordAttention = Vec<Vec<f32>>;
+
 /// For each pair and each decoder layer, from the lowest, a link for every target word: to the source word with the most
-/// attention, heads averaged.
-///
-/// Words are what whitespace divides. The attention to a word is the sum over its tokens, that of a target word the mean
-/// over its tokens, each taken where the token is predicted; attention to the end mark does not count. Sides that are
-/// longer than the model are cut, so that the words beyond have no link. Of several models the first is asked.
+/// [attention].
 ///
 /// # Errors
 /// A line cannot be encoded.
 pub fn align<M: Inspect<Inputs: From<Inputs>>>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Vec<Vec<Link>>>> {
+    let layers = attention(runner, pairs)?;
+    Ok(layers.iter().map(|layers| layers.iter().map(strongest).collect()).collect())
+}
+
+/// For each pair and each decoder layer, from the lowest, what target words look at, heads averaged.
+///
+/// Words are what whitespace divides. The attention to a word is the sum over its tokens, that of a target word the mean
+/// over its tokens, each taken where the token is predicted; attention to the end mark does not count. Sides that are
+/// longer than the model are cut, so that the words beyond have no weights. Of several models the first is asked.
+///
+/// # Errors
+/// A line cannot be encoded.
+pub fn attention<M: Inspect<Inputs: From<Inputs>>>(
+    runner: &Runner<M>,
+    pairs: &[Pair],
+) -> Result<Vec<Vec<WordAttention>>> {
     let (member, tgt) = (&runner.members[0], &runner.tgt);
     let cut = |(ids, words): (Vec<u32>, Vec<usize>)| {
         let len = ids.len().min(runner.longest);
@@ -50,37 +66,36 @@ pub fn align<M: Inspect<Inputs: From<Inputs>>>(runner: &Runner<M>, pairs: &[Pair
         let batch = PairBatch::new(&examples, member.src.special(), tgt.special(), runner.pad_multiple);
         let (src, tgt_in) = (upload_rows(&batch.src, &runner.device), upload_rows(&batch.tgt_in, &runner.device));
         let layers = member.model.cross_attention(Inputs { src, tgt_in }.into());
-        let mut links = vec![Vec::new(); rows.len()];
+        let mut found = vec![Vec::new(); rows.len()];
         for layer in layers.into_iter().fold(Transaction::default(), Transaction::register).execute() {
             let weights: Vec<f32> = layer.iter().collect();
             let weights = weights.chunks(batch.tgt_in.len * batch.src.len);
-            for ((row, weights), links) in rows.iter().zip(weights).zip(&mut links) {
-                links.push(strongest(row, weights, batch.src.len));
+            for ((row, weights), found) in rows.iter().zip(weights).zip(&mut found) {
+                found.push(of_words(row, weights, batch.src.len));
             }
         }
-        Ok(links)
+        Ok(found)
     })
 }
 
-/// The source word with the most attention for each target word.
-fn strongest(tokens: &Tokens, weights: &[f32], src_len: usize) -> Vec<Link> {
+/// The attention of words, from that of their tokens.
+fn of_words(tokens: &Tokens, weights: &[f32], src_len: usize) -> WordAttention {
     let Tokens { src_words, tgt_words, .. } = tokens;
-    let num_words = src_words.last().map_or(0, |last| last + 1);
-    let mut links = Vec::new();
-    let mut queries = tgt_words.iter().zip(weights.chunks(src_len)).peekable();
-    while let Some((&tgt, query)) = queries.next() {
-        let mut sums = vec![0.0; num_words];
-        let mut add = |query: &[f32]| src_words.iter().zip(query).for_each(|(&word, weight)| sums[word] += weight);
-        add(query);
-        // The mean of a word's tokens has its largest value where their sum has.
-        while let Some((_, query)) = queries.next_if(|(next, _)| **next == tgt) {
-            add(query);
-        }
-        // The first of equals, so that equal weights give equal links.
-        let best = (0..num_words).rev().max_by(|&left, &right| sums[left].total_cmp(&sums[right]));
-        links.extend(best.map(|src| (src, tgt)));
+    let count = |words: &[usize]| words.last().map_or(0, |last| last + 1);
+    let mut found = vec![Vec::new(); count(tgt_words)];
+    for (&tgt, query) in tgt_words.iter().zip(weights.chunks(src_len)) {
+        let row: &mut Vec<f32> = &mut found[tgt];
+        row.resize(count(src_words), 0.0);
+        let share = 1.0 / tgt_words.iter().filter(|word| **word == tgt).count() as f32;
+        src_words.iter().zip(query).for_each(|(&word, weight)| row[word] += share * weight);
     }
-    links
+    found
+}
+
+/// The source word with the most attention for each target word; the first of equals, so that equal weights give equal links.
+pub fn strongest(words: &WordAttention) -> Vec<Link> {
+    let best = |row: &Vec<f32>| (0..row.len()).rev().max_by(|&left, &right| row[left].total_cmp(&row[right]));
+    words.iter().enumerate().filter_map(|(tgt, row)| Some((best(row)?, tgt))).collect()
 }
 
 /// The alignment error rate (Och and Ney, 2003) of `found` against `gold`, all of whose links are sure:
@@ -105,7 +120,12 @@ mod tests {
         // Three source tokens in two words and the end mark; three target tokens in two words.
         let tokens = Tokens { example: Example::default(), src_words: vec![0, 1, 1], tgt_words: vec![0, 0, 1] };
         let weights = [0.4, 0.3, 0.2, 0.1, 0.3, 0.2, 0.2, 0.3, 0.1, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0, 1.0];
-        assert_eq!(strongest(&tokens, &weights, 4), [(1, 0), (0, 1)]);
+        let words = of_words(&tokens, &weights, 4);
+        let expected = [[0.35, 0.45], [0.1, 0.0]];
+        for (found, expected) in words.iter().flatten().zip(expected.as_flattened()) {
+            assert!((found - expected).abs() < 1e-6, "{words:?}");
+        }
+        assert_eq!(strongest(&words), [(1, 0), (0, 1)]);
     }
 
     #[test]

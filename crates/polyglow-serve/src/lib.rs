@@ -1,0 +1,22 @@
+//! Translations over HTTP: by LibreTranslate's interface, which existing clients know, by one of our own for what that cannot
+//! say, and by a page for people.
+//!
+//! [`Server`] takes models and limits, and answers until it is told to stop. One thread owns the models; what waits is
+//! translated together.
+
+mod access;
+mod detect;
+mod document;
+mod engine;
+mod failure;
+mod fields;
+mod libre;
+mod metrics;
+mod page;
+mod routes;
+mod server;
+mod translations;
+
+pub use access::Keys;
+pub use routes::{Model, Reload};
+pub use server::{Ended, Limits, Server};

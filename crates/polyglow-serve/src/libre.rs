@@ -1,0 +1,188 @@
+//! LibreTranslate's interface: its fields, its answers, its errors.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use crate::detect::{self, Detected};
+use crate::document::Document;
+use crate::failure::Failure;
+use crate::fields::Fields;
+use crate::server::Shared;
+
+/// The language that is found out from the text.
+const AUTO: &str = "auto";
+
+type Answer = Result<Json<Value>, Failure>;
+
+/// What is to be translated.
+struct Texts {
+    texts: Vec<String>,
+    /// Whether it was an array, so that the answer is one.
+    is_array: bool,
+}
+
+impl Texts {
+    fn of(fields: &Fields) -> Result<Self, Failure> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let missing = || Failure::missing("q");
+        let found = match fields.value("q").ok_or_else(missing)? {
+            Value::Array(values) => {
+                let texts: Option<Vec<String>> = values.iter().map(text).collect();
+                Self { texts: texts.ok_or_else(missing)?, is_array: true }
+            }
+            value => Self { texts: vec![text(value).ok_or_else(missing)?], is_array: false },
+        };
+        let is_empty = if found.is_array { found.texts.is_empty() } else { found.texts[0].is_empty() };
+        if is_empty { Err(missing()) } else { Ok(found) }
+    }
+
+    /// One value for each text: as an array, or by itself.
+    fn answer<T: Into<Value>>(&self, values: Vec<T>) -> Value {
+        let mut values: Vec<Value> = values.into_iter().map(Into::into).collect();
+        if self.is_array { Value::Array(values) } else { values.swap_remove(0) }
+    }
+}
+
+/// `POST /translate`
+pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields) -> Answer {
+    server.keys.check(fields.text("api_key").as_deref())?;
+    let texts = Texts::of(&fields)?;
+    let source = fields.text("source").ok_or_else(|| Failure::missing("source"))?;
+    let target = fields.text("target").ok_or_else(|| Failure::missing("target"))?;
+    let alternatives = alternatives(&fields, server.limits.alternatives)?;
+    check_size(&server, &texts.texts)?;
+    let detected = if source == AUTO { Some(find_language(&server, &texts.texts)) } else { None };
+    let source = detected.as_ref().map_or(&source, |detected| &detected.code);
+    let known =
+        |code: &str| server.routes.language(code).ok_or_else(|| Failure::bad(format!("{code} is not supported")));
+    let (source, target) = (known(source)?, known(&target)?);
+    let format = fields.text("format").unwrap_or_else(|| "text".to_owned());
+    let is_html = match &*format {
+        "text" => false,
+        "html" => true,
+        other => return Err(Failure::bad(format!("{other} format is not supported"))),
+    };
+    let route = server.routes.find(&source, &target).ok_or_else(|| {
+        let [from, to] = [&source, &target].map(|code| format!("{} ({code})", detect::name(code)));
+        Failure::bad(format!("{to} is not available as a target language from {from}"))
+    })?;
+    server.metrics.text(texts.texts.iter().map(|text| text.chars().count()).sum());
+    let documents: Vec<Document> = if is_html {
+        texts.texts.iter().map(|page| Document::of_html(page)).collect::<Result<_, _>>()?
+    } else {
+        texts.texts.iter().map(|text| Document::of_text(&text.replace("\r\n", "\n"))).collect()
+    };
+    let found = server.translate_documents(&route, &documents, 1 + alternatives).await?;
+    let (best, others): (Vec<String>, Vec<Vec<String>>) = found.into_iter().map(|found| others(found, is_html)).unzip();
+    let mut answer = json!({ "translatedText": texts.answer(best) });
+    if alternatives > 0 {
+        answer["alternatives"] = texts.answer(others);
+    }
+    if let Some(Detected { code, confidence }) = detected {
+        let detected = json!({ "language": code, "confidence": confidence });
+        answer["detectedLanguage"] = texts.answer(vec![detected; texts.texts.len()]);
+    }
+    Ok(Json(answer))
+}
+
+/// The best of some translations, and the others without doubles; of pages there are none.
+fn others(mut found: Vec<String>, is_html: bool) -> (String, Vec<String>) {
+    let best = found.remove(0);
+    let mut others: Vec<String> = Vec::new();
+    for other in found {
+        if !is_html && other != best && !others.contains(&other) {
+            others.push(other);
+        }
+    }
+    (best, others)
+}
+
+/// How many other translations are asked for.
+fn alternatives(fields: &Fields, most: usize) -> Result<usize, Failure> {
+    let Some(text) = fields.text("alternatives") else { return Ok(0) };
+    let number: i64 =
+        text.parse().map_err(|_| Failure::bad("Invalid request: alternatives parameter is not a number"))?;
+    match usize::try_from(number).unwrap_or(0) {
+        number if number > most => {
+            Err(Failure::bad(format!("Invalid request: alternatives parameter must be <= {most}")))
+        }
+        number => Ok(number),
+    }
+}
+
+/// Makes sure that there are not too many texts, and that none is too long.
+///
+/// # Errors
+/// There are, or one is.
+pub(crate) fn check_size(server: &Shared, texts: &[String]) -> Result<(), Failure> {
+    let check = |size: usize, limit: Option<usize>| match limit {
+        Some(limit) if size > limit => {
+            Err(Failure::bad(format!("Invalid request: request ({size}) exceeds text limit ({limit})")))
+        }
+        _ => Ok(()),
+    };
+    check(texts.len(), server.limits.texts)?;
+    texts.iter().try_for_each(|text| check(text.chars().count(), server.limits.characters))
+}
+
+/// The language of texts that are in one; where it cannot be told, that of the first model.
+fn find_language(server: &Shared, texts: &[String]) -> Detected {
+    let sources = server.routes.sources();
+    let first = || Detected { code: sources[0].clone(), confidence: 0.0 };
+    detect::detect(&texts.join("\n"), &sources).unwrap_or_else(first)
+}
+
+/// `POST /detect`
+pub(crate) async fn detect(State(server): State<Arc<Shared>>, fields: Fields) -> Answer {
+    server.keys.check(fields.text("api_key").as_deref())?;
+    let texts = Texts::of(&fields)?.texts;
+    check_size(&server, &texts)?;
+    let unknown = || Detected { code: "en".to_owned(), confidence: 0.0 };
+    let Detected { code, confidence } =
+        detect::detect(&texts.join("\n"), &server.routes.sources()).unwrap_or_else(unknown);
+    Ok(Json(json!([{ "language": code, "confidence": confidence }])))
+}
+
+/// `GET /languages`
+pub(crate) async fn languages(State(server): State<Arc<Shared>>) -> Json<Value> {
+    let entry =
+        |code: String| json!({ "code": code, "name": detect::name(&code), "targets": server.routes.targets(&code) });
+    Json(server.routes.languages().into_iter().map(entry).collect())
+}
+
+/// `GET /health`
+pub(crate) async fn health(State(server): State<Arc<Shared>>) -> Answer {
+    if server.engine.has_failed() { Err(Failure::broken()) } else { Ok(Json(json!({ "status": "ok" }))) }
+}
+
+/// `GET /frontend/settings`
+pub(crate) async fn settings(State(server): State<Arc<Shared>>) -> Json<Value> {
+    let sources = server.routes.sources();
+    let source = if sources.len() == 1 { sources[0].clone() } else { AUTO.to_owned() };
+    let target = server.routes.targets(&sources[0]).into_iter().find(|target| *target != sources[0]);
+    let language =
+        |code: &str| json!({ "code": code, "name": if code == AUTO { "Auto Detect" } else { detect::name(code) } });
+    Json(json!({
+        "charLimit": server.limits.characters.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX)),
+        "frontendTimeout": 500,
+        "apiKeys": !server.keys.is_empty(),
+        "keyRequired": server.keys.required,
+        "suggestions": false,
+        "filesTranslation": false,
+        "supportedFilesFormat": [],
+        "language": { "source": language(&source), "target": language(target.as_deref().unwrap_or(&sources[0])) },
+    }))
+}
+
+/// `POST /translate_file`
+pub(crate) async fn no_files() -> Failure {
+    Failure::forbidden("Files translation are disabled on this server.")
+}
+
+/// `POST /suggest`
+pub(crate) async fn no_suggestions() -> Failure {
+    Failure::forbidden("Suggestions are disabled on this server.")
+}

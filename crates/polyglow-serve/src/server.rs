@@ -1,0 +1,262 @@
+//! Models and limits behind an address.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use tokio::net::TcpListener;
+use tokio::task::spawn_blocking;
+
+use crate::access::Keys;
+use crate::document::Document;
+use crate::engine::{Asked, Engine, Found};
+use crate::failure::Failure;
+use crate::metrics::Metrics;
+use crate::routes::{Model, Reload, Routes};
+use crate::{libre, page, translations};
+
+/// How long a server that was told to stop waits for clients that do not take their answers.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// How much may be asked.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Characters of a text; `None` for any number.
+    pub characters: Option<usize>,
+    /// Texts of a request; `None` for any number.
+    pub texts: Option<usize>,
+    /// Bytes of a request.
+    pub body: usize,
+    /// How long a request may take to arrive, and its answer to be found.
+    pub time: Duration,
+    /// Other translations of a text, besides the best.
+    pub alternatives: usize,
+    /// Requests that are in work or wait at a time; more are turned away.
+    pub queue: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let time = Duration::from_mins(1);
+        Self { characters: Some(10_000), texts: Some(200), body: 1 << 20, time, alternatives: 3, queue: 256 }
+    }
+}
+
+/// Why a server has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to; all requests are answered.
+    Stopped,
+    /// The models have failed, as when a device is lost.
+    Failed,
+}
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) routes: Routes,
+    pub(crate) limits: Limits,
+    pub(crate) keys: Keys,
+    pub(crate) metrics: Arc<Metrics>,
+    /// How each model is loaded again.
+    reload: Vec<Reload>,
+}
+
+/// A server that can begin.
+#[derive(Clone)]
+pub struct Server(Arc<Shared>);
+
+impl Server {
+    /// Starts the thread that owns the models, of which there is at least one.
+    ///
+    /// # Panics
+    /// There is none.
+    pub fn new(models: Vec<Model>, limits: Limits, keys: Keys) -> Self {
+        assert!(!models.is_empty(), "a server without a model");
+        let routes = Routes::new(&models);
+        let (runners, reload) = models.into_iter().map(|model| (model.runner, model.reload)).unzip();
+        let metrics = Arc::new(Metrics::new());
+        let engine = Engine::start(runners, limits.queue, Arc::clone(&metrics));
+        Self(Arc::new(Shared { engine, routes, limits, keys, metrics, reload }))
+    }
+
+    /// Loads every model again, and puts it in the place of the one that works, without a pause. A model that cannot be loaded
+    /// leaves the old one in its place, with a warning.
+    pub async fn reload(&self) {
+        for number in 0..self.0.reload.len() {
+            let shared = Arc::clone(&self.0);
+            let loaded = spawn_blocking(move || (shared.reload[number])()).await;
+            let name = self.0.routes.name(number);
+            match loaded.unwrap_or_else(|panicked| Err(panicked.into())) {
+                Ok(runner) => {
+                    self.0.engine.replace(number, runner);
+                    tracing::info!("{name} is loaded again");
+                }
+                Err(error) => tracing::warn!("{name} stays as it is: {error}"),
+            }
+        }
+    }
+
+    /// What answers requests.
+    pub fn router(&self) -> Router {
+        Router::new()
+            .route("/", get(page::page))
+            .route("/translate", post(libre::translate))
+            .route("/detect", post(libre::detect))
+            .route("/languages", get(libre::languages))
+            .route("/health", get(libre::health))
+            .route("/frontend/settings", get(libre::settings))
+            .route("/translate_file", post(libre::no_files))
+            .route("/suggest", post(libre::no_suggestions))
+            .route("/spec", get(page::spec))
+            .route("/metrics", get(metrics))
+            .route("/v1/translations", post(translations::translate))
+            .fallback(|| async { Failure { status: StatusCode::NOT_FOUND, error: "There is nothing here".to_owned() } })
+            .layer(DefaultBodyLimit::max(self.0.limits.body))
+            .layer(from_fn_with_state(Arc::clone(&self.0), around))
+            .with_state(Arc::clone(&self.0))
+    }
+
+    /// Answers requests until `stop` returns or the models fail; requests that have come are answered before it returns.
+    ///
+    /// # Errors
+    /// The address fails.
+    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()>) -> io::Result<Ended> {
+        let engine = self.0.engine.clone();
+        let (told, stopped) = tokio::sync::oneshot::channel::<()>();
+        let until = async {
+            // Also when the sender is gone.
+            let _ = stopped.await;
+        };
+        let mut serving =
+            tokio::spawn(axum::serve(listener, self.router()).with_graceful_shutdown(until).into_future());
+        let ended = tokio::select! {
+            ended = &mut serving => return ended.map_err(io::Error::other)?.map(|()| Ended::Stopped),
+            () = stop => Ended::Stopped,
+            () = engine.failed() => Ended::Failed,
+        };
+        drop(told);
+        if let Ok(served) = tokio::time::timeout(self.0.limits.time + FAREWELL, serving).await {
+            served.map_err(io::Error::other)??;
+        } else {
+            tracing::warn!("some clients did not take their answers");
+        }
+        Ok(ended)
+    }
+}
+
+impl Shared {
+    /// The best translations of each sentence, through one model or two, one after the other; of no model the sentences.
+    ///
+    /// # Errors
+    /// Too many requests wait; it takes too long; the models fail.
+    pub(crate) async fn translate(
+        &self,
+        route: &[usize],
+        sentences: Vec<String>,
+        n_best: usize,
+    ) -> Result<Vec<Vec<String>>, Failure> {
+        let all = async {
+            let mut found: Vec<Vec<String>> = sentences.into_iter().map(|sentence| vec![sentence]).collect();
+            for (place, &model) in route.iter().enumerate() {
+                let n_best = if place + 1 == route.len() { n_best } else { 1 };
+                let asked = Asked { model, beam_size: None, n_best, attention: false };
+                let lines = found.into_iter().map(|mut best| request(best.swap_remove(0))).collect();
+                let text = |found: Found| found.translation.text;
+                let translated = self.engine.translate_all(asked, lines).await?;
+                found = translated.into_iter().map(|best| best.into_iter().map(text).collect()).collect();
+            }
+            Ok(found)
+        };
+        tokio::time::timeout(self.limits.time, all).await.unwrap_or_else(|_| Err(Failure::timeout()))
+    }
+
+    /// The best translations of each document, up to so many.
+    ///
+    /// # Errors
+    /// As [`Self::translate`].
+    pub(crate) async fn translate_documents(
+        &self,
+        route: &[usize],
+        documents: &[Document],
+        n_best: usize,
+    ) -> Result<Vec<Vec<String>>, Failure> {
+        let sentences: Vec<String> = documents.iter().flat_map(Document::sentences).map(str::to_owned).collect();
+        let mut found = self.translate(route, sentences, n_best).await?.into_iter();
+        let versions = |document: &Document| {
+            let own: Vec<Vec<String>> = found.by_ref().take(document.sentences().count()).collect();
+            // A sentence with fewer translations has its last in the rest.
+            let version = |rank: usize| {
+                document.with(own.iter().map(|best| best.get(rank).or(best.last()).map_or("", String::as_str)))
+            };
+            (0..n_best).map(version).collect()
+        };
+        Ok(documents.iter().map(versions).collect())
+    }
+}
+
+/// A sentence of which nothing else is wanted than its translation.
+fn request(text: String) -> polyglow_train::predict::translate::Request {
+    polyglow_train::predict::translate::Request { text, ..Default::default() }
+}
+
+/// Around every request: what lets pages of other places ask, a line in the log without any text, and counts.
+async fn around(State(server): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let (method, path) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
+    let path = path.as_ref().map_or("other", MatchedPath::as_str).to_owned();
+    server.metrics.begin();
+    let counted = Counted { server: Arc::clone(&server), path, started, status: None };
+    let mut response =
+        if method == Method::OPTIONS { StatusCode::NO_CONTENT.into_response() } else { next.run(request).await };
+    counted.answered(&method, response.status());
+    for (name, value) in [
+        (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type"),
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
+        (header::ACCESS_CONTROL_MAX_AGE, "1728000"),
+        (HeaderName::from_static("x-content-type-options"), "nosniff"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A request that is counted when it ends, also if the client goes away before.
+struct Counted {
+    server: Arc<Shared>,
+    path: String,
+    started: Instant,
+    status: Option<StatusCode>,
+}
+
+impl Counted {
+    fn answered(mut self, method: &Method, status: StatusCode) {
+        self.status = Some(status);
+        let milliseconds = self.started.elapsed().as_millis();
+        tracing::info!("{method} {} {} in {milliseconds} ms", self.path, status.as_u16());
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        // 499: the client has gone, as other servers write it.
+        let status = self.status.map_or(499, |status| status.as_u16());
+        self.server.metrics.end(&self.path, status, self.started.elapsed());
+    }
+}
+
+async fn metrics(State(server): State<Arc<Shared>>) -> Response {
+    match server.metrics.text_format() {
+        Ok(text) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
+            .into_response(),
+        Err(error) => Failure { status: StatusCode::INTERNAL_SERVER_ERROR, error: error.to_string() }.into_response(),
+    }
+}

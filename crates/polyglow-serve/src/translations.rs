@@ -1,0 +1,240 @@
+//! Our own interface: n-best lists, scores, beginnings, phrases, alignments, and long texts sentence by sentence.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::{StreamExt, stream};
+use polyglow_data::alignment::Link;
+use polyglow_train::predict::translate::Request;
+use polyglow_train::tasks::translation::alignment::{WordAttention, strongest};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::detect;
+use crate::document::{Document, Part};
+use crate::engine::{Asked, Found, Slice};
+use crate::failure::Failure;
+use crate::fields::Body;
+use crate::libre::check_size;
+use crate::server::Shared;
+
+/// The widest beam that may be asked for.
+const WIDEST: usize = 32;
+
+/// What `POST /v1/translations` reads.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    texts: Vec<String>,
+    /// Languages; may be left out where there is only one model.
+    source: Option<String>,
+    target: Option<String>,
+    /// Width of the beam, if not the run's.
+    beam_size: Option<usize>,
+    /// Translations of each sentence, at most.
+    #[serde(default = "one")]
+    n_best: usize,
+    /// What the translation of each text begins with. A text is then one sentence.
+    #[serde(default)]
+    prefixes: Vec<String>,
+    /// Phrases that the translation of each text contains. A text is then one sentence.
+    #[serde(default)]
+    constraints: Vec<Vec<String>>,
+    /// Whether the words of translations are linked with those of the source.
+    #[serde(default)]
+    alignments: bool,
+    /// Whether it is told how much each word of a translation looks at each of the source.
+    #[serde(default)]
+    attention: bool,
+    /// Whether sentences are sent as they are translated.
+    #[serde(default)]
+    stream: bool,
+    api_key: Option<String>,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// A sentence and its translations, the best first.
+#[derive(Serialize)]
+struct Segment {
+    source: String,
+    hypotheses: Vec<Hypothesis>,
+}
+
+#[derive(Serialize)]
+struct Hypothesis {
+    text: String,
+    log_prob: f32,
+    score: f32,
+    /// For each word of the text the source word with the most attention, both counted from 0: `[source, target]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alignment: Option<Vec<Link>>,
+    /// For each word of the text the attention to each word of the source, in the last layer, heads averaged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attention: Option<WordAttention>,
+}
+
+/// What is told of a translation besides its text.
+#[derive(Clone, Copy)]
+struct Told {
+    alignment: bool,
+    attention: bool,
+}
+
+/// `POST /v1/translations`
+pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Wanted>) -> Result<Response, Failure> {
+    let Body { asked: wanted, key } = body;
+    server.keys.check(key.as_deref().or(wanted.api_key.as_deref()))?;
+    if wanted.texts.is_empty() {
+        return Err(Failure::missing("texts"));
+    }
+    check_size(&server, &wanted.texts)?;
+    let asked = asked(&server, &wanted)?;
+    let (documents, requests) = requests(&wanted)?;
+    server.metrics.text(wanted.texts.iter().map(|text| text.chars().count()).sum());
+    let told = Told { alignment: wanted.alignments, attention: wanted.attention };
+    if wanted.stream {
+        let slices = if requests.is_empty() { None } else { Some(server.engine.translate(asked, requests)?) };
+        return Ok(streamed(slices, &documents, told));
+    }
+    let found = tokio::time::timeout(server.limits.time, server.engine.translate_all(asked, requests)).await;
+    let mut found = found.unwrap_or_else(|_| Err(Failure::timeout()))?.into_iter();
+    let translations = documents.iter().map(|document| {
+        let segments: Vec<Segment> =
+            document.sentences().zip(found.by_ref()).map(|(source, found)| segment(source, found, told)).collect();
+        let text = document.with(segments.iter().map(best));
+        json!({ "text": text, "segments": segments })
+    });
+    let translations: Vec<_> = translations.collect();
+    Ok(Json(json!({ "translations": translations })).into_response())
+}
+
+fn best(segment: &Segment) -> &str {
+    segment.hypotheses.first().map_or("", |hypothesis| &hypothesis.text)
+}
+
+fn segment(source: &str, found: Vec<Found>, told: Told) -> Segment {
+    let hypothesis = |Found { translation, attention }| Hypothesis {
+        text: translation.text,
+        log_prob: translation.log_prob,
+        score: translation.score,
+        alignment: told.alignment.then(|| strongest(&attention)),
+        attention: told.attention.then_some(attention),
+    };
+    Segment { source: source.to_owned(), hypotheses: found.into_iter().map(hypothesis).collect() }
+}
+
+/// The model and how it searches.
+fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
+    let only = server.routes.only();
+    let language = |name: &str, given: &Option<String>, only: Option<String>| match given {
+        Some(code) => server.routes.language(code).ok_or_else(|| Failure::bad(format!("{code} is not supported"))),
+        None => only.ok_or_else(|| Failure::missing(name)),
+    };
+    let (from, to) = only.map_or((None, None), |(source, target)| (Some(source), Some(target)));
+    let (source, target) = (language("source", &wanted.source, from)?, language("target", &wanted.target, to)?);
+    let model = server.routes.direct(&source, &target).ok_or_else(|| {
+        let [from, to] = [&source, &target].map(|code| format!("{} ({code})", detect::name(code)));
+        Failure::bad(format!("no model translates from {from} to {to}"))
+    })?;
+    let Wanted { n_best, beam_size, .. } = *wanted;
+    for (name, value) in [("n_best", n_best), ("beam_size", beam_size.unwrap_or(1))] {
+        if !(1..=WIDEST).contains(&value) {
+            return Err(Failure::bad(format!("Invalid request: {name} must be from 1 to {WIDEST}")));
+        }
+    }
+    if beam_size.is_some_and(|beam_size| beam_size < n_best) {
+        return Err(Failure::bad("Invalid request: n_best must be <= beam_size"));
+    }
+    Ok(Asked { model, beam_size, n_best, attention: wanted.alignments || wanted.attention })
+}
+
+/// The texts in parts, and the sentences in them with what is wished for their translations.
+fn requests(wanted: &Wanted) -> Result<(Vec<Document>, Vec<Request>), Failure> {
+    let Wanted { texts, prefixes, constraints, .. } = wanted;
+    for (name, count) in [("prefixes", prefixes.len()), ("constraints", constraints.len())] {
+        if count != 0 && count != texts.len() {
+            return Err(Failure::bad(format!("Invalid request: {} texts and {count} {name}", texts.len())));
+        }
+    }
+    if prefixes.is_empty() && constraints.is_empty() {
+        let documents: Vec<Document> = texts.iter().map(|text| Document::of_text(text)).collect();
+        let request = |text: &str| Request { text: text.to_owned(), ..Request::default() };
+        let requests = documents.iter().flat_map(Document::sentences).map(request).collect();
+        return Ok((documents, requests));
+    }
+    let request = |(place, text): (usize, &String)| Request {
+        text: text.replace(['\n', '\r'], " "),
+        prefix: prefixes.get(place).cloned().unwrap_or_default(),
+        constraints: constraints.get(place).cloned().unwrap_or_default(),
+    };
+    let documents = texts.iter().map(|text| Document::of_sentence(text)).collect();
+    Ok((documents, texts.iter().enumerate().map(request).collect()))
+}
+
+/// A sentence that has not been sent.
+struct Awaited {
+    text: usize,
+    segment: usize,
+    before: String,
+    source: String,
+}
+
+/// Events: `segment` for each sentence, in order, then `end`, or `error` where no more can come.
+fn streamed(slices: Option<mpsc::UnboundedReceiver<Slice>>, documents: &[Document], told: Told) -> Response {
+    let (mut awaited, mut after) = (VecDeque::new(), Vec::new());
+    for (text, document) in documents.iter().enumerate() {
+        let (mut before, mut segment) = (String::new(), 0);
+        for part in &document.parts {
+            match part {
+                Part::Kept(kept) => before.push_str(kept),
+                Part::Sentence(source) => {
+                    let (before, source) = (std::mem::take(&mut before), source.clone());
+                    awaited.push_back(Awaited { text, segment, before, source });
+                    segment += 1;
+                }
+            }
+        }
+        after.push(before);
+    }
+    let event = |name: &str, data: &Value| Ok::<_, Infallible>(Event::default().event(name).data(data.to_string()));
+    let events =
+        stream::unfold((slices, awaited, Some(after)), move |(mut slices, mut awaited, mut after)| async move {
+            let slice = match &mut slices {
+                Some(slices) => slices.recv().await,
+                None => None,
+            };
+            let sent: Vec<_> = match slice {
+            Some(Ok(found)) => awaited
+                .drain(..found.len().min(awaited.len()))
+                .zip(found)
+                .map(|(Awaited { text, segment: number, before, source }, found)| {
+                    let hypotheses = segment(&source, found, told).hypotheses;
+                    let data = json!({
+                        "text": text, "segment": number, "before": before, "source": source, "hypotheses": hypotheses,
+                    });
+                    event("segment", &data)
+                })
+                .collect(),
+            Some(Err(failure)) => {
+                (slices, after) = (None, None);
+                vec![event("error", &json!({ "error": failure.error }))]
+            }
+            None if awaited.is_empty() => vec![event("end", &json!({ "after": after.take()? }))],
+            None => {
+                after.take()?;
+                vec![event("error", &json!({ "error": Failure::broken().error }))]
+            }
+        };
+            Some((stream::iter(sent), (slices, awaited, after)))
+        });
+    Sse::new(events.flatten()).into_response()
+}

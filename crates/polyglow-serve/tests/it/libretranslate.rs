@@ -1,0 +1,158 @@
+//! LibreTranslate's interface, field by field and error by error.
+
+use polyglow_serve::{Keys, Limits, Server};
+use serde_json::json;
+
+use crate::setup::{get, model, post, post_json, runner, server};
+
+const FORM: &str = "application/x-www-form-urlencoded";
+
+#[tokio::test]
+async fn a_text_is_translated_as_by_the_library() {
+    let router = server().router();
+    let best = runner().best(&["1 2 3", "4 5", "6"]).expect("it translates");
+    let answer = post_json(&router, "/translate", &json!({ "q": "1 2 3", "source": "en", "target": "de" })).await;
+    assert_eq!(answer.json(), json!({ "translatedText": best[0] }));
+    // Lines, sentences and what is between them.
+    let q = " 1 2 3\r\n\r\n4 5\n--\n6 ";
+    let answer =
+        post_json(&router, "/translate", &json!({ "q": q, "source": "EN", "target": "De", "format": "text" })).await;
+    assert_eq!(answer.json()["translatedText"], format!(" {}\n\n{}\n--\n{} ", best[0], best[1], best[2]));
+    let q = json!({ "q": ["4 5", "", "6"], "source": "en", "target": "de", "api_key": null, "alternatives": "0" });
+    assert_eq!(post_json(&router, "/translate", &q).await.json(), json!({ "translatedText": [best[1], "", best[2]] }));
+    let q = json!({ "q": "<p>4 5<br>6</p>", "source": "en", "target": "de", "format": "html", "alternatives": 1 });
+    let page = format!("<p>{}<br>{}</p>", best[1], best[2]);
+    assert_eq!(
+        post_json(&router, "/translate", &q).await.json(),
+        json!({ "translatedText": page, "alternatives": [] })
+    );
+}
+
+#[tokio::test]
+async fn forms_and_addresses_say_the_same_as_json() {
+    let router = server().router();
+    let best = runner().best(&["1 2 3"]).expect("it translates").remove(0);
+    let answer = post(&router, "/translate", FORM, "q=1+2+3&source=en&target=de").await;
+    assert_eq!(answer.json()["translatedText"], best);
+    let answer = post(&router, "/translate?q=1%202%203&source=en&target=de", FORM, "").await;
+    assert_eq!(answer.json()["translatedText"], best);
+    assert_eq!(answer.headers["access-control-allow-origin"], "*");
+    let same = post(&router, "/translate", FORM, "q=1+2+3&source=de&target=de").await;
+    assert_eq!(same.json()["translatedText"], "1 2 3");
+}
+
+#[tokio::test]
+async fn other_translations_are_different_from_the_best_and_each_other() {
+    let router = server().router();
+    let q = json!({ "q": ["1 2 3", "4"], "source": "en", "target": "de", "alternatives": 3 });
+    let answer = post_json(&router, "/translate", &q).await.json();
+    let (best, others) = (&answer["translatedText"], answer["alternatives"].as_array().expect("one for each text"));
+    assert_eq!(others.len(), 2);
+    assert_eq!(others[0].as_array().map(Vec::len), Some(3), "{answer}");
+    for (place, others) in others.iter().enumerate() {
+        let others = others.as_array().expect("a list");
+        for (number, other) in others.iter().enumerate() {
+            assert!(*other != best[place] && !others[..number].contains(other), "{answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_language_of_a_text_is_found_out() {
+    let models = || vec![model("en", "de"), model("de", "en"), model("en", "fr")];
+    let router = Server::new(models(), Limits::default(), Keys::default()).router();
+    let text = "Das ist ein ganz gewöhnlicher deutscher Satz.";
+    let answer = post_json(&router, "/translate", &json!({ "q": text, "source": "auto", "target": "en" })).await.json();
+    assert_eq!(answer["detectedLanguage"]["language"], "de");
+    let answer =
+        post_json(&router, "/translate", &json!({ "q": [text, text], "source": "auto", "target": "fr" })).await;
+    assert_eq!(answer.json()["detectedLanguage"].as_array().expect("one for each text").len(), 2);
+    let found = post(&router, "/detect", FORM, "q=This+is+quite+an+ordinary+English+sentence.").await.json();
+    assert_eq!(found[0]["language"], "en");
+    assert!(found[0]["confidence"].as_f64().is_some_and(|percent| percent > 0.0 && percent <= 100.0), "{found}");
+}
+
+#[tokio::test]
+async fn errors_have_the_words_that_clients_know() {
+    let limits = Limits { characters: Some(20), texts: Some(2), ..Limits::default() };
+    let router = Server::new(vec![model("en", "de"), model("fr", "it")], limits, Keys::default()).router();
+    for (body, expected) in [
+        (json!({ "source": "en", "target": "de" }), "Invalid request: missing q parameter"),
+        (json!({ "q": "", "source": "en", "target": "de" }), "Invalid request: missing q parameter"),
+        (json!({ "q": "1", "target": "de" }), "Invalid request: missing source parameter"),
+        (json!({ "q": "1", "source": "en" }), "Invalid request: missing target parameter"),
+        (
+            json!({ "q": "1", "source": "en", "target": "de", "alternatives": "many" }),
+            "Invalid request: alternatives parameter is not a number",
+        ),
+        (
+            json!({ "q": "1", "source": "en", "target": "de", "alternatives": 4 }),
+            "Invalid request: alternatives parameter must be <= 3",
+        ),
+        (
+            json!({ "q": "123456789 123456789 1", "source": "en", "target": "de" }),
+            "Invalid request: request (21) exceeds text limit (20)",
+        ),
+        (
+            json!({ "q": ["1", "2", "3"], "source": "en", "target": "de" }),
+            "Invalid request: request (3) exceeds text limit (2)",
+        ),
+        (json!({ "q": "1", "source": "xx", "target": "yy" }), "xx is not supported"),
+        (json!({ "q": "1", "source": "en", "target": "yy" }), "yy is not supported"),
+        (json!({ "q": "1", "source": "en", "target": "de", "format": "pdf" }), "pdf format is not supported"),
+        (
+            json!({ "q": "1", "source": "fr", "target": "de" }),
+            "German (de) is not available as a target language from French (fr)",
+        ),
+        (json!(["q"]), "Invalid JSON format"),
+    ] {
+        assert_eq!(post_json(&router, "/translate", &body).await.error(400), expected);
+    }
+    assert_eq!(post(&router, "/translate", "application/json", "no JSON").await.error(400), "Invalid JSON format");
+    assert_eq!(post(&router, "/detect", FORM, "").await.error(400), "Invalid request: missing q parameter");
+    let disabled = post(&router, "/translate_file", FORM, "").await.error(403);
+    assert_eq!(disabled, "Files translation are disabled on this server.");
+    post(&router, "/suggest", FORM, "").await.error(403);
+    get(&router, "/nothing").await.error(404);
+}
+
+#[tokio::test]
+async fn keys_are_asked_for() {
+    let ask = |router: axum::Router, key: &'static str| async move {
+        let body = format!("q=1&source=en&target=de&api_key={key}");
+        post(&router, "/translate", FORM, body).await
+    };
+    let router = |required| {
+        let keys = Keys::parse("school\n", required);
+        Server::new(vec![model("en", "de")], Limits::default(), keys).router()
+    };
+    assert_eq!(ask(router(false), "school").await.status, 200);
+    assert_eq!(ask(router(false), "").await.status, 200);
+    assert_eq!(ask(router(false), "other").await.error(403), "Invalid API key");
+    let missing = ask(router(true), "").await.error(400);
+    assert_eq!(missing, "Please contact the server operator to get an API key");
+    assert_eq!(get(&router(true), "/frontend/settings").await.json()["keyRequired"], true);
+}
+
+#[tokio::test]
+async fn the_server_says_what_it_can() {
+    let models = vec![model("de", "en"), model("en", "fr")];
+    let router = Server::new(models, Limits::default(), Keys::default()).router();
+    let languages = get(&router, "/languages").await.json();
+    assert_eq!(
+        languages,
+        json!([
+            { "code": "de", "name": "German", "targets": ["de", "en", "fr"] },
+            { "code": "en", "name": "English", "targets": ["en", "fr"] },
+            { "code": "fr", "name": "French", "targets": ["fr"] },
+        ])
+    );
+    assert_eq!(get(&router, "/health").await.json(), json!({ "status": "ok" }));
+    let settings = get(&router, "/frontend/settings").await.json();
+    assert_eq!((&settings["charLimit"], &settings["apiKeys"]), (&json!(10_000), &json!(false)));
+    assert_eq!(settings["language"]["source"]["code"], "auto");
+    // German to French goes over English.
+    let over = runner().best(&runner().best(&["1 2"]).expect("it translates")).expect("it translates").remove(0);
+    let answer = post(&router, "/translate", FORM, "q=1+2&source=de&target=fr").await.json();
+    assert_eq!(answer["translatedText"], over);
+}

@@ -1,0 +1,112 @@
+//! Many clients at once, clients that go away, and the end.
+
+use std::time::Duration;
+
+use polyglow_serve::{Ended, Keys, Limits, Server};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::setup::{get, model, post_json, runner, server};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everyone_gets_the_answer_to_his_own_question() {
+    let texts: Vec<String> = (0..200_usize).map(|n| format!("{} {} {}", n % 10, n / 10 % 10, n / 100)).collect();
+    let expected = runner().best(&texts).expect("it translates");
+    let router = server().router();
+    let mut asking = JoinSet::new();
+    for (text, expected) in texts.into_iter().zip(expected) {
+        let router = router.clone();
+        asking.spawn(async move {
+            let answer = post_json(&router, "/translate", &json!({ "q": text, "source": "en", "target": "de" })).await;
+            assert_eq!(answer.json()["translatedText"], expected, "{text}");
+        });
+    }
+    while let Some(asked) = asking.join_next().await {
+        asked.expect("no panic");
+    }
+    let counts = get(&router, "/metrics").await.text;
+    assert!(counts.contains("polyglow_requests_total{path=\"/translate\",status=\"200\"} 200"), "{counts}");
+    let batches: f64 = counts
+        .lines()
+        .find_map(|line| line.strip_prefix("polyglow_batch_lines_count "))
+        .and_then(|number| number.parse().ok())
+        .expect("batches are counted");
+    assert!(batches < 200.0, "what waits is translated together, and not in {batches} batches");
+}
+
+#[tokio::test]
+async fn more_than_the_queue_holds_is_turned_away() {
+    let limits = Limits { queue: 1, ..Limits::default() };
+    let router = Server::new(vec![model("en", "de")], limits, Keys::default()).router();
+    let body = json!({ "texts": vec!["1 2 3"; 150] });
+    let ask = || post_json(&router, "/v1/translations", &body);
+    let (first, second) = tokio::join!(ask(), ask());
+    assert_eq!(first.status, 200);
+    assert_eq!(second.error(503), "Too many requests are waiting, try again later");
+    assert_eq!(second.headers["retry-after"], "1");
+    // The place is free again.
+    assert_eq!(ask().await.status, 200);
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused() {
+    let limits = Limits { body: 100, ..Limits::default() };
+    let router = Server::new(vec![model("en", "de")], limits, Keys::default()).router();
+    let q = json!({ "q": "1 ".repeat(100), "source": "en", "target": "de" });
+    post_json(&router, "/translate", &q).await.error(413);
+}
+
+#[tokio::test]
+async fn a_model_is_loaded_again_while_others_ask() {
+    let server = server();
+    let router = server.router();
+    let q = json!({ "q": "1 2", "source": "en", "target": "de" });
+    let before = post_json(&router, "/translate", &q).await.json();
+    let ((), between) = tokio::join!(server.reload(), post_json(&router, "/translate", &q));
+    assert_eq!(between.json(), before);
+    assert_eq!(post_json(&router, "/translate", &q).await.json(), before);
+}
+
+/// Sends a request and reads the answer to the end.
+async fn exchange(address: std::net::SocketAddr, text: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    stream.write_all(text.as_bytes()).await.expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("it answers");
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_told_to_stop_answers_what_was_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("it has one");
+    let (tell, told) = oneshot::channel::<()>();
+    let serving = tokio::spawn(server().serve(listener, async {
+        let _ = told.await;
+    }));
+    let body = json!({ "texts": vec!["1 2 3 4 5 6"; 200] }).to_string();
+    let request = |length: usize| {
+        format!("POST /v1/translations HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n")
+    };
+    // One goes away at once, one in the midst of what it says, one says what is no request.
+    let mut gone = TcpStream::connect(address).await.expect("it listens");
+    gone.write_all(format!("{}{body}", request(body.len())).as_bytes()).await.expect("it reads");
+    drop(gone);
+    let mut half = TcpStream::connect(address).await.expect("it listens");
+    half.write_all(request(1000).as_bytes()).await.expect("it reads");
+    drop(half);
+    assert!(exchange(address, "no request\r\n\r\n").await.starts_with("HTTP/1.1 400"));
+    let asked = tokio::spawn(async move { exchange(address, &format!("{}{body}", request(body.len()))).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    tell.send(()).expect("it serves");
+    let answer = asked.await.expect("no panic");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+    assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+    let body: Value = serde_json::from_str(body).expect("the whole answer");
+    assert_eq!(body["translations"].as_array().map(Vec::len), Some(200));
+    assert_eq!(serving.await.expect("no panic").expect("it served"), Ended::Stopped);
+    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+}

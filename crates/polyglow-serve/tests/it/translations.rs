@@ -1,0 +1,102 @@
+//! `/v1/translations`
+
+use polyglow_serve::{Keys, Limits, Server};
+use polyglow_train::predict::translate::Request;
+use serde_json::{Value, json};
+
+use crate::setup::{Answer, model, post_json, runner, server};
+
+async fn ask(body: &Value) -> Answer {
+    post_json(&server().router(), "/v1/translations", body).await
+}
+
+#[tokio::test]
+async fn n_best_lists_have_the_scores_of_the_library() {
+    let mut runner = runner();
+    runner.search.beam_size = 4;
+    let request = Request { text: "1 2 3".to_owned(), ..Request::default() };
+    let expected = runner.translate(&[request], 1).expect("it translates").remove(0);
+    let answer = ask(&json!({ "texts": ["1 2 3"], "beam_size": 4, "n_best": 2, "alignments": true })).await.json();
+    let segment = &answer["translations"][0]["segments"][0];
+    assert_eq!(segment["source"], "1 2 3");
+    let found = segment["hypotheses"].as_array().expect("several");
+    assert_eq!(found.len(), 2);
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found["text"], expected.text);
+        let log_prob = found["log_prob"].as_f64().expect("a number");
+        assert!((log_prob - f64::from(expected.log_prob)).abs() < 1e-5, "{log_prob} and {}", expected.log_prob);
+        assert_eq!(found["alignment"].as_array().expect("links").len(), expected.text.split(' ').count());
+    }
+}
+
+#[tokio::test]
+async fn beginnings_and_phrases_are_in_the_translations() {
+    let prefixes = json!({ "texts": ["1 2 3", "4"], "prefixes": [wanted(), ""] });
+    let answer = ask(&prefixes).await.json();
+    let text = answer["translations"][0]["text"].as_str().expect("text");
+    assert!(text.starts_with(&wanted()), "{answer}");
+    let phrases = json!({ "texts": ["1 2 3"], "constraints": [[wanted()]] });
+    let answer = ask(&phrases).await.json();
+    let text = answer["translations"][0]["text"].as_str().expect("text");
+    assert!(text.contains(&wanted()), "{answer}");
+    // What one asks for in vain is no matter of those who ask at the same time.
+    let router = server().router();
+    let in_vain = json!({ "texts": ["1"], "prefixes": ["Donaudampfschiff"] });
+    let plain = json!({ "texts": ["1"] });
+    let (bad, good) =
+        tokio::join!(post_json(&router, "/v1/translations", &in_vain), post_json(&router, "/v1/translations", &plain));
+    assert!(bad.error(400).contains("Donaudampfschiff"), "{bad:?}");
+    assert_eq!(good.status, 200, "{good:?}");
+}
+
+/// A word that the model can write.
+fn wanted() -> String {
+    let best = runner().best(&["9"]).expect("it translates").remove(0);
+    best.split(' ').next().expect("a word").to_owned()
+}
+
+#[tokio::test]
+async fn long_texts_are_sent_sentence_by_sentence() {
+    let text = "0.\n1.\n2.\n3.\n4.\n5.\n6.\n".repeat(10);
+    let answer = ask(&json!({ "texts": [text, "7"], "stream": true })).await;
+    assert!(answer.headers["content-type"].as_bytes().starts_with(b"text/event-stream"), "{answer:?}");
+    let events: Vec<(&str, Value)> = answer
+        .text
+        .split("\n\n")
+        .filter_map(|event| event.strip_prefix("event: ")?.split_once("\ndata: "))
+        .map(|(name, data)| (name, serde_json::from_str(data).expect("JSON")))
+        .collect();
+    assert_eq!(events.len(), 72, "{}", answer.text);
+    let (last, sentences) = events.split_last().expect("there are some");
+    assert_eq!((last.0, &last.1), ("end", &json!({ "after": ["\n", ""] })));
+    let mut found = [String::new(), String::new()];
+    for (name, data) in sentences {
+        assert_eq!(*name, "segment");
+        let place = usize::from(data["text"] == 1);
+        found[place].push_str(data["before"].as_str().expect("text"));
+        found[place].push_str(data["hypotheses"][0]["text"].as_str().expect("text"));
+    }
+    let whole = ask(&json!({ "texts": [text, "7"] })).await.json();
+    assert_eq!(whole["translations"][0]["text"], format!("{}\n", found[0]));
+    assert_eq!(whole["translations"][1]["text"], found[1]);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told() {
+    for (body, expected) in [
+        (json!({ "texts": [] }), "missing texts"),
+        (json!({ "text": ["1"] }), "unknown field `text`"),
+        (json!({ "texts": ["1"], "n_best": 0 }), "n_best must be from 1 to 32"),
+        (json!({ "texts": ["1"], "beam_size": 99 }), "beam_size must be from 1 to 32"),
+        (json!({ "texts": ["1"], "beam_size": 2, "n_best": 3 }), "n_best must be <= beam_size"),
+        (json!({ "texts": ["1"], "prefixes": [] , "constraints": [["a"], ["b"]] }), "1 texts and 2 constraints"),
+        (json!({ "texts": ["1"], "target": "fr" }), "fr is not supported"),
+        (json!({ "texts": ["1"], "source": "de", "target": "en" }), "no model translates from German (de)"),
+    ] {
+        let error = ask(&body).await.error(400);
+        assert!(error.contains(expected), "{error}");
+    }
+    let two = Server::new(vec![model("en", "de"), model("de", "en")], Limits::default(), Keys::default());
+    let error = post_json(&two.router(), "/v1/translations", &json!({ "texts": ["1"] })).await.error(400);
+    assert!(error.contains("missing source"), "{error}");
+}

@@ -1,0 +1,189 @@
+//! `polyglow serve`: translations over HTTP.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use polyglow_serve::{Ended, Keys, Limits, Model, Server};
+use polyglow_train::predict::runner::Runner;
+use polyglow_train::run::{RunDirectory, runner};
+use tokio::net::TcpListener;
+
+use super::counts;
+use super::model::ModelArgs;
+use super::uses::check_translates;
+use crate::failure::{usage, with_hint};
+
+/// What `polyglow serve` is asked to do.
+#[derive(Args)]
+pub(crate) struct ServeArgs {
+    /// Runs that translate, one for each pair of languages; `en-de=RUN` names languages that are not those of its config
+    #[arg(required = true, value_name = "RUN")]
+    runs: Vec<String>,
+    /// Address and port to listen at; `0.0.0.0:5000` lets other machines ask
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
+    listen: SocketAddr,
+    /// `best`, `last`, `step-N`, `average`, `ema` or `int8`, of every run
+    #[arg(long, value_name = "NAME", default_value = "best")]
+    checkpoint: String,
+    /// Beam size, 1 for greedy search [default: the config's]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
+    beam_size: Option<usize>,
+    /// Override a key of `[search]` or `train.max_tokens`, as in `search.length_alpha=0.6`; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+    /// Device to run on, as `polyglow devices` lists it [default: the config's]
+    #[arg(long, value_name = "NAME")]
+    device: Option<String>,
+    /// Characters of a text, at most; 0 for any number
+    #[arg(long, value_name = "N", default_value = "10000")]
+    char_limit: usize,
+    /// Texts of a request, at most; 0 for any number
+    #[arg(long, value_name = "N", default_value = "200")]
+    batch_limit: usize,
+    /// Bytes of a request, at most
+    #[arg(long, value_name = "N", default_value = "1048576")]
+    max_body: usize,
+    /// Seconds that a request may take to arrive, and its answer to be found
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = counts())]
+    timeout: usize,
+    /// Other translations of a text, besides the best, at most
+    #[arg(long, value_name = "N", default_value = "3")]
+    alternatives_limit: usize,
+    /// Requests that are in work or wait at a time; more are turned away with status 503
+    #[arg(long, value_name = "N", default_value = "256", value_parser = counts())]
+    queue: usize,
+    /// File with keys with which one may ask, one a line
+    #[arg(long, value_name = "FILE")]
+    api_keys: Option<PathBuf>,
+    /// Nobody may ask without a key
+    #[arg(long, requires = "api_keys")]
+    require_api_key: bool,
+}
+
+/// Serves until Ctrl-C or SIGTERM, and then answers what has been asked. SIGHUP loads the models again.
+///
+/// # Errors
+/// There is no such run, checkpoint or device, or two runs are for the same languages (exit code 2); the address is not
+/// to be had; the models fail while they serve.
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    let models = models(args)?;
+    let pairs: Vec<String> = models.iter().map(|model| format!("{}-{}", model.source, model.target)).collect();
+    let server = Server::new(models, limits(args), keys(args)?);
+    // Requests are small work; the cores are for the models.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let listener =
+            TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen at {}", args.listen));
+        let listener = listener.map_err(|error| with_hint(error, "`--listen 127.0.0.1:5001` takes another port"))?;
+        let address = listener.local_addr()?;
+        tracing::info!("{} at http://{address}; Ctrl-C ends", pairs.join(", "));
+        #[cfg(unix)]
+        tokio::spawn(reload_when_told(server.clone()));
+        anyhow::Ok(server.serve(listener, told_to_stop()).await?)
+    })?;
+    match ended {
+        Ended::Stopped => {
+            tracing::info!("stopped; all requests are answered");
+            Ok(())
+        }
+        Ended::Failed => Err(anyhow!("the models have failed, see above; the server ends")),
+    }
+}
+
+fn limits(args: &ServeArgs) -> Limits {
+    let limit = |number: usize| (number > 0).then_some(number);
+    Limits {
+        characters: limit(args.char_limit),
+        texts: limit(args.batch_limit),
+        body: args.max_body,
+        time: Duration::from_secs(args.timeout as u64),
+        alternatives: args.alternatives_limit,
+        queue: args.queue,
+    }
+}
+
+fn keys(args: &ServeArgs) -> anyhow::Result<Keys> {
+    let Some(path) = &args.api_keys else { return Ok(Keys::default()) };
+    let keys = Keys::parse(&fs_err::read_to_string(path)?, args.require_api_key);
+    if keys.is_empty() {
+        return Err(usage(anyhow!("`{}` has no key", path.display())));
+    }
+    Ok(keys)
+}
+
+/// The model of each run, with the languages that it is for.
+fn models(args: &ServeArgs) -> anyhow::Result<Vec<Model>> {
+    let mut models: Vec<Model> = Vec::new();
+    for text in &args.runs {
+        let (pair, path) = match text.split_once('=') {
+            Some((pair, path)) if !PathBuf::from(text).exists() => (Some(pair), PathBuf::from(path)),
+            _ => (None, PathBuf::from(text)),
+        };
+        let (source, target) = if let Some(pair) = pair {
+            languages_of(pair)?
+        } else {
+            let config = RunDirectory::existing(&path)?.config()?;
+            let (source, target) = config.data.languages()?;
+            (source.to_owned(), target.to_owned())
+        };
+        if let Some(other) = models.iter().find(|other| (&other.source, &other.target) == (&source, &target)) {
+            let error = usage(anyhow!("two runs translate from `{}` to `{}`", other.source, other.target));
+            return Err(with_hint(
+                error,
+                "for an ensemble, average their checkpoints; other languages are named as in `en-de=RUN`",
+            ));
+        }
+        let mut model = ModelArgs::of_run(&path, &args.checkpoint, args.device.clone());
+        (model.beam_size, model.overrides) = (args.beam_size, args.overrides.clone());
+        let runner = load(&model)?;
+        models.push(Model { source, target, runner, reload: Box::new(move || Ok(load(&model)?)) });
+    }
+    Ok(models)
+}
+
+/// `en` and `de` of `en-de`; of more than one hyphen, as in `pt-BR-en`, the parts are not clear and `:` divides them.
+fn languages_of(pair: &str) -> anyhow::Result<(String, String)> {
+    let parts: Vec<&str> = if pair.contains(':') { pair.split(':').collect() } else { pair.split('-').collect() };
+    match parts[..] {
+        [source, target] if !source.is_empty() && !target.is_empty() => Ok((source.to_owned(), target.to_owned())),
+        _ => {
+            let error = usage(anyhow!("`{pair}` is no pair of languages"));
+            Err(with_hint(error, "write it as in `en-de=RUN` or `zh-Hans:en=RUN`"))
+        }
+    }
+}
+
+fn load(args: &ModelArgs) -> anyhow::Result<Runner> {
+    let plan = args.open()?;
+    let models = args.load(&plan)?;
+    check_translates(&models)?;
+    Ok(runner(models, &plan)?)
+}
+
+/// Returns at the first Ctrl-C or SIGTERM.
+async fn told_to_stop() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+        return;
+    }
+    // Without handlers the first signal ends the process, which is the next best.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Loads the models again at every SIGHUP.
+#[cfg(unix)]
+async fn reload_when_told(server: Server) {
+    let Ok(mut told) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else { return };
+    while told.recv().await.is_some() {
+        server.reload().await;
+    }
+}
