@@ -14,7 +14,6 @@ what `polyglow translate` writes: none may be lost, none may be another's, and m
 """
 
 import argparse
-import contextlib
 import json
 import pathlib
 import random
@@ -29,7 +28,8 @@ import urllib.parse
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 
-from measurement import environment, machine, describe, read_lines, table
+from measurement import describe, environment, machine, read_lines, table
+from serving import free_port, languages, running
 
 PEER = """
 import sys
@@ -59,29 +59,6 @@ Server(("127.0.0.1", int(port)), Handler).serve_forever()
 """
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-@contextlib.contextmanager
-def running(command, port, threads):
-    """A server that answers at the port, and its process."""
-    process = subprocess.Popen([str(word) for word in command], env=environment(threads))
-    try:
-        for _ in range(600):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                break
-            if process.poll() is not None:
-                sys.exit(f"error: {command[0]} ended before it listened")
-            time.sleep(0.1)
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def ours(options, port):
     return [options.program, "-q", "serve", options.run, "--listen", f"127.0.0.1:{port}", "--beam-size", options.beam]
 
@@ -92,12 +69,6 @@ def peer(options, directory, port):
         subprocess.run([options.program, "export", options.run, "--to", "ctranslate2", "--verify", "0", "--out", model],
                        check=True, capture_output=True)
     return [sys.executable, "-c", PEER, model, options.run / "tokenizer.json", port, options.beam, options.threads]
-
-
-def languages(options):
-    found = subprocess.run([options.program, "info", options.run, "--json"], check=True, capture_output=True, text=True)
-    data = json.loads(found.stdout)["config"]["data"]
-    return data["src"], data["tgt"]
 
 
 def load(port, lines, clients, seconds, pair):
@@ -127,7 +98,7 @@ def load(port, lines, clients, seconds, pair):
 
 
 def rates(options, lines):
-    pair, rows = languages(options), []
+    pair, rows = languages(options.program, options.run), []
     with tempfile.TemporaryDirectory() as directory:
         for clients in (1, 8, 64):
             for name, command in (("polyglow", ours), ("CTranslate2", None)):
@@ -135,7 +106,7 @@ def rates(options, lines):
                 for _ in range(options.rounds):
                     port = free_port()
                     started = command(options, port) if command else peer(options, directory, port)
-                    with running(started, port, options.threads):
+                    with running(started, port, environment(options.threads)):
                         load(port, lines, clients, 1, pair)
                         found = load(port, lines, clients, options.seconds, pair)
                     times, words, seconds = times + found[0], words + found[1], seconds + found[2]
@@ -225,8 +196,8 @@ def storm(options, lines):
     done = subprocess.run([options.program, "-q", "translate", options.run, "--beam-size", str(options.beam)],
                           input="\n".join(lines) + "\n", check=True, capture_output=True, text=True)
     port = free_port()
-    with running(ours(options, port), port, options.threads) as process:
-        attack = Storm(port, lines, done.stdout.splitlines(), languages(options))
+    with running(ours(options, port), port, environment(options.threads)) as process:
+        attack = Storm(port, lines, done.stdout.splitlines(), languages(options.program, options.run))
         held, started = [], time.perf_counter()
         with ThreadPoolExecutor(options.clients) as pool:
             for tenth in range(10):

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Builds the book and the libraries' documentation as one site, target/site, and checks every link in it.
+# Builds the book and the libraries' documentation as one site, target/site, and checks every link in it. Two chapters are alive:
+# the quickstart's model is trained for them, and translates in the reader's browser.
 #
-# Needs Python 3 with venv and a network: mdbook and lychee are installed into target/site-tools. Links to other sites are
-# followed with `--online` only.
+# Needs Python 3 with venv and a network: mdbook and lychee are installed into target/site-tools, and scripts/web.sh has needs of
+# its own. Links to other sites are followed with `--online` only.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,6 +23,12 @@ rm -rf "$site" "$target/doc"
 "$tools/bin/mdbook" build docs/book --dest-dir "$site"
 cargo doc --workspace --no-deps --exclude polyglow-book --exclude polyglow-examples
 cp -r "$target/doc" "$site/api"
+
+scripts/web.sh
+cargo build --workspace --bins
+run="$target/site-quickstart"
+"$target/debug/polyglow" train configs/quickstart.toml --run "$run"
+"$target/debug/polyglow" export "$run" --to web --out "$site/live" --package "$target/polyglow-web"
 
 offline=--offline
 if [[ "${1:-}" == --online ]]; then offline=; fi

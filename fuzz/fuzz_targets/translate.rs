@@ -6,52 +6,13 @@ use std::io::Cursor;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use burn::tensor::Device;
 use libfuzzer_sys::fuzz_target;
-use polyglow_data::config::Split;
-use polyglow_data::corpus::Corpus;
 use polyglow_data::lines::Lines;
-use polyglow_data::tokenizer::Tokenizers;
 use polyglow_fuzz::parts;
-use polyglow_train::Plan;
-use polyglow_train::config::Config;
-use polyglow_train::predict::runner::{Member, Runner};
-use polyglow_train::predict::model::model_shape;
+use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::Request;
 
-const CONFIG: &str = r#"
-data.corpus = "digits"
-data.max_len = 12
-tokenizer.vocab_size = 300
-search.beam_size = 2
-[model]
-d_model = 8
-d_ff = 8
-num_heads = 1
-num_encoder_layers = 1
-num_decoder_layers = 1
-[train]
-max_steps = 1
-"#;
-
-static RUNNER: LazyLock<Runner> = LazyLock::new(|| {
-    let config = Config::from_text(CONFIG, &[]).expect("it is right");
-    let plan = Plan::on(config, Device::flex(), None);
-    let corpus = Corpus::open(&plan.config.data, plan.content, Split::Train).expect("it is embedded");
-    let tokenizers = Tokenizers::train(&plan.config.tokenizer, &corpus, &mut |_, _| {}).expect("there is text");
-    let shape = model_shape(&plan, &tokenizers).expect("the sizes fit");
-    let model = shape.init(1, &plan.device);
-    Runner {
-        longest: model.vocabulary().max_len - 1,
-        members: vec![Member { model, src: tokenizers.src }],
-        tgt: tokenizers.tgt,
-        task: plan.task,
-        search: plan.config.search.clone(),
-        max_tokens: 256,
-        pad_multiple: 1,
-        device: plan.device,
-    }
-});
+static RUNNER: LazyLock<Runner> = LazyLock::new(polyglow_fuzz::runner);
 
 fuzz_target!(|input: &[u8]| {
     let [bytes, prefix, constraint] = parts(input);

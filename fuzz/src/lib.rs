@@ -1,5 +1,14 @@
 //! What the fuzz targets share.
 
+use burn::tensor::Device;
+use polyglow_data::config::Split;
+use polyglow_data::corpus::Corpus;
+use polyglow_data::tokenizer::Tokenizers;
+use polyglow_train::Plan;
+use polyglow_train::config::Config;
+use polyglow_train::predict::model::model_shape;
+use polyglow_train::predict::runner::{Member, Runner};
+
 /// Stands between the parts of an input, so that its seeds can be read and written by people.
 const SEPARATOR: &[u8] = b"\n=====\n";
 
@@ -24,4 +33,40 @@ pub fn parts<const N: usize>(input: &[u8]) -> [&[u8]; N] {
 /// The same, as text.
 pub fn texts<const N: usize>(input: &str) -> [&str; N] {
     parts(input.as_bytes()).map(|part| str::from_utf8(part).expect("the separator is text, so what it cuts is text"))
+}
+
+const CONFIG: &str = r#"
+data.corpus = "digits"
+data.max_len = 12
+tokenizer.vocab_size = 300
+search.beam_size = 2
+[model]
+d_model = 8
+d_ff = 8
+num_heads = 1
+num_encoder_layers = 1
+num_decoder_layers = 1
+[train]
+max_steps = 1
+"#;
+
+/// A small translator that has learned nothing.
+pub fn runner() -> Runner {
+    let config = Config::from_text(CONFIG, &[]).expect("it is right");
+    let plan = Plan::on(config, Device::flex(), None);
+    let corpus = Corpus::open(&plan.config.data, plan.content, Split::Train).expect("it is embedded");
+    let tokenizers = Tokenizers::train(&plan.config.tokenizer, &corpus, &mut |_, _| {}).expect("there is text");
+    let shape = model_shape(&plan, &tokenizers).expect("the sizes fit");
+    let model = shape.init(1, &plan.device);
+    Runner {
+        longest: model.vocabulary().max_len - 1,
+        members: vec![Member { model, src: tokenizers.src }],
+        tgt: tokenizers.tgt,
+        task: plan.task,
+        search: plan.config.search.clone(),
+        max_tokens: 256,
+        pad_multiple: 1,
+        device: plan.device,
+        group: plan.group,
+    }
 }

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use polyglow_data::corpus::Pair;
+use polyglow_train::predict::attention::{WordAttention, of_words};
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::{Request, Translated};
-use polyglow_train::tasks::translation::alignment::{WordAttention, attention};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::failure::Failure;
@@ -231,14 +230,13 @@ fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> polyglow_trai
     let mut found: Vec<Vec<Found>> =
         translations.into_iter().map(|best| best.into_iter().take(asked.n_best).map(plain).collect()).collect();
     if asked.attention {
-        let pair =
-            |(line, found): (&Request, &Found)| Pair { src: line.text.clone(), tgt: found.translation.text.clone() };
-        let pairs: Vec<Pair> = lines
+        let pairs: Vec<[&str; 2]> = lines
             .iter()
             .zip(&found)
-            .flat_map(|(line, best)| best.iter().map(move |found| pair((line, found))))
+            .flat_map(|(line, best)| best.iter().map(|found| [&*line.text, &*found.translation.text]))
             .collect();
-        for (found, mut layers) in found.iter_mut().flatten().zip(attention(runner, &pairs)?) {
+        let attention = of_words(runner, &pairs)?;
+        for (found, mut layers) in found.iter_mut().flatten().zip(attention) {
             found.attention = layers.pop().unwrap_or_default();
         }
     }

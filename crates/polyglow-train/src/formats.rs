@@ -14,6 +14,7 @@ mod portable;
 mod sinusoids;
 mod verify;
 mod vocabulary;
+mod web;
 
 use std::path::{Path, PathBuf};
 
@@ -40,11 +41,13 @@ pub enum Target {
     Argos,
     /// The tokenizers alone, for SentencePiece.
     Sentencepiece,
+    /// A page that translates by itself, in a browser.
+    Web,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Ctranslate2, Self::Huggingface, Self::Argos, Self::Sentencepiece];
+    pub const ALL: [Self; 5] = [Self::Ctranslate2, Self::Huggingface, Self::Argos, Self::Sentencepiece, Self::Web];
 
     /// The name in a command.
     pub fn name(self) -> &'static str {
@@ -53,6 +56,7 @@ impl Target {
             Self::Huggingface => "huggingface",
             Self::Argos => "argos",
             Self::Sentencepiece => "sentencepiece",
+            Self::Web => "web",
         }
     }
 
@@ -63,6 +67,7 @@ impl Target {
             Self::Huggingface => "Hugging Face's transformers",
             Self::Argos => "Argos Translate",
             Self::Sentencepiece => "SentencePiece",
+            Self::Web => "a page",
         }
     }
 
@@ -73,6 +78,7 @@ impl Target {
             Self::Huggingface => "transformers",
             Self::Argos => "argostranslate",
             Self::Sentencepiece => "sentencepiece",
+            Self::Web => "polyglow",
         }
     }
 
@@ -86,6 +92,7 @@ impl Target {
             (Self::Huggingface, _) => include_str!("formats/usage/huggingface.md"),
             (Self::Argos, _) => include_str!("formats/usage/argos.md"),
             (Self::Sentencepiece, _) => include_str!("formats/usage/sentencepiece.md"),
+            (Self::Web, _) => include_str!("formats/usage/web.md"),
         }
     }
 }
@@ -129,6 +136,8 @@ pub struct Export {
     pub verify: usize,
     /// The directory, which is not there yet.
     pub out: PathBuf,
+    /// Where the package polyglow-web is, for [`Target::Web`].
+    pub package: Option<PathBuf>,
 }
 
 /// What was written.
@@ -157,6 +166,7 @@ impl Export {
         run.check_tokenizers(&checkpoint, &tokenizers)?;
         let precision = match self.precision {
             Some(precision) => precision,
+            None if self.target == Target::Web => web::precision(plan.config.model.arch),
             None if weights.is_int8() && self.target != Target::Huggingface => Precision::Int8,
             None => Precision::Float32,
         };
@@ -166,6 +176,9 @@ impl Export {
         }
         let arrays = if self.target == Target::Sentencepiece { Arrays::default() } else { Arrays::of(weights)? };
         let model = Portable { config: plan.config.clone(), tokenizers, arrays };
+        if self.target == Target::Web {
+            web::check(&model, precision, self.package.as_deref())?;
+        }
         if self.target != Target::Sentencepiece {
             model.check(&plan.device).context("the run's weights do not fit its config")?;
         }
@@ -190,6 +203,7 @@ impl Export {
         match self.target {
             Target::Ctranslate2 | Target::Argos => ctranslate2::write(model, precision, dir)?,
             Target::Huggingface => huggingface::write(model, dir)?,
+            Target::Web => web::write(model, precision, self.package.as_deref().unwrap_or(Path::new("")), dir)?,
             // Tokenizers translate nothing.
             Target::Sentencepiece => return sentencepiece(&model.tokenizers, dir).map(|()| 0),
         }
@@ -203,6 +217,11 @@ impl Export {
             return Ok(0);
         }
         let lines = verify::lines(model, self.verify)?;
+        if self.target == Target::Web {
+            let [written, own] = web::runners(model, precision, plan, dir)?;
+            verify::equal(&lines, &own.best(&lines)?, &written.best(&lines)?)?;
+            return Ok(lines.len());
+        }
         let written = import(dir).context("what was written cannot be read again")?;
         verify::same(&written, &verify::rounded(model, precision), &lines, plan)?;
         Ok(lines.len())

@@ -1,7 +1,8 @@
 //! What trained models are used for, whatever their task: rows through models and back, and scores.
 //!
-//! Models, [`runner`], [`translate`] and [`weights`] open no file of themselves and need nothing of training.
+//! Models, [`runner`], [`translate`], [`attention`] and [`weights`] open no file of themselves and need nothing of training.
 
+pub mod attention;
 #[cfg(feature = "training")]
 pub mod evaluation;
 #[cfg(feature = "training")]

@@ -38,6 +38,8 @@ pub mod teacher_forcing {}
 pub mod loss {}
 #[doc = include_str!("../src/search.md")]
 pub mod search {}
+#[doc = include_str!("../src/live.md")]
+pub mod live {}
 #[doc = include_str!("../src/recurrent.md")]
 pub mod recurrent {}
 #[doc = include_str!("../src/family.md")]

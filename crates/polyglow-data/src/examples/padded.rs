@@ -26,6 +26,16 @@ impl Padded {
         self.ids.resize(start + self.len, pad as i32);
     }
 
+    /// Rows of ids, each behind the id `begin`.
+    pub fn begun<R: AsRef<[u32]>>(rows: &[R], begin: u32, pad: u32, pad_multiple: usize) -> Self {
+        let longest = rows.iter().map(|row| row.as_ref().len() + 1).max().unwrap_or(0);
+        let mut padded = Self::with_room(rows.len(), longest, pad_multiple);
+        for row in rows {
+            padded.push(&[&[begin], row.as_ref()], pad);
+        }
+        padded
+    }
+
     /// Rows of ids, each followed by the id `end`.
     pub fn ended<R: AsRef<[u32]>>(rows: &[R], end: u32, pad: u32, pad_multiple: usize) -> Self {
         let longest = rows.iter().map(|row| row.as_ref().len() + 1).max().unwrap_or(0);

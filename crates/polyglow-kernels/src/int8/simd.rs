@@ -1,5 +1,7 @@
 //! The innermost loop, for each instruction set that has one for it. All give the same bits.
 
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod wasm;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -36,7 +38,7 @@ macro_rules! in_tiles {
         }
     }};
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
 use in_tiles;
 
 impl<'a> Task<'a> {
@@ -114,11 +116,16 @@ pub(super) fn all() -> Vec<fn(Task<'_>)> {
     all
 }
 
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use wasm::run as portable;
+
 /// For every machine: the compiler vectorizes what it can.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 fn portable(task: Task<'_>) {
     in_tiles!(task, tile, [1], 2);
 }
 
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 fn tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize, panel: usize) {
     for (row, bytes) in (row..).zip(task.rows::<ROWS>(row)) {
         for (panel, weights) in (panel..).zip(task.columns::<PANELS>(panel)) {

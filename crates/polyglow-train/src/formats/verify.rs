@@ -24,8 +24,15 @@ const LONGEST: usize = 12;
 /// # Errors
 /// One does not: its number, and what it became.
 pub(super) fn same(written: &Portable, original: &Portable, lines: &[String], plan: &Plan) -> Result<()> {
-    let (ours, theirs) = (translate(original, lines, plan)?, translate(written, lines, plan)?);
-    for (number, (line, (ours, theirs))) in (1..).zip(lines.iter().zip(ours.iter().zip(&theirs))) {
+    equal(lines, &translate(original, lines, plan)?, &translate(written, lines, plan)?)
+}
+
+/// Makes sure that two models have translated lines alike.
+///
+/// # Errors
+/// As [`same`].
+pub(super) fn equal(lines: &[String], ours: &[String], theirs: &[String]) -> Result<()> {
+    for (number, (line, (ours, theirs))) in (1..).zip(lines.iter().zip(ours.iter().zip(theirs))) {
         if ours != theirs {
             let error = failed!(
                 "what was written translates otherwise: line {number}, `{line}`, becomes `{theirs}` in place of `{ours}`"

@@ -115,8 +115,25 @@ impl<M> Runner<M> {
         self.in_batches(rows, &order, cost, run)
     }
 
+    /// Runs rows in batches, the shortest first, each of at most `max_tokens` padded positions, and returns what `run` gives
+    /// for each row, in the order of `rows`.
+    ///
+    /// # Errors
+    /// The first error of `run`.
+    pub(crate) fn shortest_first<R, T: Serialize + DeserializeOwned>(
+        &self,
+        rows: &[R],
+        width: impl Fn(&R) -> usize,
+        run: impl FnMut(&[&R]) -> Result<Vec<T>>,
+    ) -> Result<Vec<T>> {
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by_key(|&row| width(&rows[row]));
+        let cost = |batch: &[usize]| batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])));
+        self.in_batches(rows, &order, cost, run)
+    }
+
     /// Runs rows in this order, as many at a time as `cost` allows.
-    pub(super) fn in_batches<R, T: Serialize + DeserializeOwned>(
+    fn in_batches<R, T: Serialize + DeserializeOwned>(
         &self,
         rows: &[R],
         order: &[usize],

@@ -3,12 +3,10 @@
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor, Transaction};
 use polyglow_model::mean_of_probabilities;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::runner::{Member, Runner};
 use crate::device::upload;
-use crate::error::Result;
 
 /// How probable models find the targets of an example, each given what stands before it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,23 +50,6 @@ pub(crate) struct Predicted {
 }
 
 impl<M> Runner<M> {
-    /// Runs rows in batches, the shortest first, each of at most `max_tokens` padded positions, and returns what `run` gives
-    /// for each row, in the order of `rows`.
-    ///
-    /// # Errors
-    /// The first error of `run`.
-    pub(crate) fn shortest_first<R, T: Serialize + DeserializeOwned>(
-        &self,
-        rows: &[R],
-        width: impl Fn(&R) -> usize,
-        run: impl FnMut(&[&R]) -> Result<Vec<T>>,
-    ) -> Result<Vec<T>> {
-        let mut order: Vec<usize> = (0..rows.len()).collect();
-        order.sort_by_key(|&row| width(&rows[row]));
-        let cost = |batch: &[usize]| batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])));
-        self.in_batches(rows, &order, cost, run)
-    }
-
     /// Log-probabilities of the ensemble. `logits` gives the scores of a member, by its number.
     ///
     /// # Shapes

@@ -25,8 +25,8 @@ fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> T {
 }
 
 fn export(run: &RunDirectory, target: Target, precision: Precision, out: &Path) -> polyglow_train::Result<usize> {
-    let export =
-        Export { target, checkpoint: "last".to_owned(), precision: Some(precision), verify: 20, out: out.to_owned() };
+    let (precision, out) = (Some(precision), out.to_owned());
+    let export = Export { target, checkpoint: "last".to_owned(), precision, verify: 20, out, package: None };
     export.write(run, run.config()?).map(|exported| exported.verified)
 }
 
@@ -120,6 +120,60 @@ fn run_of(
     });
     let arrays = Arrays(arrays.collect());
     Portable { config, tokenizers, arrays }.create_run(path).expect("it can be made")
+}
+
+// A page.
+
+#[test]
+fn a_page_has_the_model_in_8_bits_beside_the_package_and_fetches_it_again_only_if_it_is_another() {
+    let Converted { sizes, max_len, vocabularies, .. } = parse(&golden("ctranslate2.json"));
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let run = run_of(&sizes, max_len, vocabularies, &sizes, &place.path().join("run"));
+    let mut config = run.config().expect("it is there");
+    (config.data.src, config.data.tgt) = (Some("en".to_owned()), Some("de".to_owned()));
+    let package = place.path().join("package");
+    fs::create_dir(&package).expect("a directory");
+    let write = |out: &str, precision, package: Option<&Path>| {
+        let (out, package) = (place.path().join(out), package.map(Path::to_owned));
+        let checkpoint = "last".to_owned();
+        let export = Export { target: Target::Web, checkpoint, precision, verify: 20, out: out.clone(), package };
+        export.write(&run, config.clone()).map(|exported| (exported, out))
+    };
+    let refused = |precision, package| write("refused", precision, package).expect_err("it cannot be").to_string();
+    assert!(refused(None, None).contains("no package"));
+    assert!(refused(None, Some(&*package)).contains("it has no `index.html`"));
+    for name in
+        ["index.html", "index.js", "index.d.ts", "local.js", "polyglow_web.js", "polyglow_web_bg.wasm", "worker.js"]
+    {
+        fs::write(package.join(name), name).expect("it can be written");
+    }
+    fs::write(package.join("service-worker.js"), "@VERSION@ @FILES@").expect("it can be written");
+    assert!(refused(Some(Precision::Float16), Some(&*package)).contains("float16"));
+
+    let (exported, page) = write("page", None, Some(&package)).expect("it can be written");
+    assert_eq!((exported.precision, exported.verified), (Precision::Int8, 20));
+    assert_eq!(fs::read_to_string(page.join("worker.js")).expect("it is there"), "worker.js");
+    let model: Value = parse(&page.join("model.json"));
+    assert_eq!((&model["source"], &model["target"]), (&json!("en"), &json!("de")));
+    let named = |key: &str| fs::read(page.join(model[key].as_str().expect(key))).expect("what is named is there");
+    assert_eq!(model["bytes"], json!(named("weights").len()));
+    let (config, tokenizer) = (String::from_utf8(named("config")).expect("it is text"), named("tokenizer"));
+    let target = (!model["targetTokenizer"].is_null()).then(|| named("targetTokenizer"));
+    let tokenizers = Tokenizers::parse(&tokenizer, target.as_deref()).expect("it is a tokenizer");
+    let runner =
+        Runner::from_bytes(&config, &tokenizers, &named("weights"), Device::flex()).expect("it belongs together");
+    assert_eq!(runner.best(&["w5 w6", ""]).expect("it translates").len(), 2);
+
+    let service_worker = |page: &Path| fs::read_to_string(page.join("service-worker.js")).expect("it is there");
+    let (version, files) =
+        service_worker(&page).split_once(' ').map(|(v, f)| (v.to_owned(), f.to_owned())).expect("both");
+    let files: Vec<String> = serde_json::from_str(&files).expect("a list");
+    assert!(files.iter().all(|name| name == "./" || page.join(name).is_file()), "{files:?}");
+    assert!(files.contains(&"model.safetensors".to_owned()) && !files.contains(&"README.md".to_owned()));
+    let (_, same) = write("same", None, Some(&package)).expect("it can be written");
+    assert_eq!(service_worker(&same), service_worker(&page));
+    let (_, other) = write("other", Some(Precision::Float32), Some(&package)).expect("it can be written");
+    assert!(!service_worker(&other).starts_with(&version));
 }
 
 #[test]

@@ -8,11 +8,11 @@ use polyglow_data::example::Example;
 use polyglow_data::sources::PairBatch;
 use polyglow_model::{Inspect, ModelShape, Pair};
 use polyglow_train::device::upload_rows;
+use polyglow_train::predict::attention::head_or_mean;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;
-use super::maps::head_or_mean;
 use super::patched::PatchedImage;
 use crate::document::document;
 use crate::drawing::{Drawing, Format, Shape, write};

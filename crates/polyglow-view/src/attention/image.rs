@@ -6,11 +6,11 @@ use burn::tensor::{Device, Tensor};
 use maud::html;
 use polyglow_model::{Image, Inspect, Model, ModelShape, Pooling};
 use polyglow_train::device::upload;
+use polyglow_train::predict::attention::head_or_mean;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;
-use super::maps::head_or_mean;
 use super::patched::PatchedImage;
 use crate::document::document;
 use crate::drawing::{Format, encode, write};

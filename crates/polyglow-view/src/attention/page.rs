@@ -2,8 +2,8 @@
 
 use maud::{PreEscaped, html};
 use polyglow_train::Result;
+use polyglow_train::predict::attention::PairAttention;
 
-use super::PairAttention;
 use crate::document::{document, note};
 
 const STYLE: &str = include_str!("page.css");
@@ -12,6 +12,24 @@ const SCRIPT: &str = include_str!("page.js");
 /// The attention on a pair as an HTML page, on which layers and heads are chosen and cells explored.
 ///
 /// Weights are rounded to three decimals.
+///
+/// ```
+/// use polyglow_train::predict::attention::{Map, PairAttention};
+/// use polyglow_view::attention::render;
+///
+/// let tokens = |text: &str| text.split(' ').map(str::to_owned).collect();
+/// let cross = Map {
+///     queries: tokens("der Hund"),
+///     keys: tokens("the dog"),
+///     weights: vec![vec![vec![0.75, 0.25, 0.0, 1.0]]],
+/// };
+/// // This model has no self-attention.
+/// let none = || Map { queries: Vec::new(), keys: Vec::new(), weights: Vec::new() };
+/// let attention = PairAttention { encoder: none(), decoder: none(), cross };
+/// let page = render(&attention, "the dog", "der Hund")?;
+/// assert!(page.starts_with("<!DOCTYPE html>"));
+/// # Ok::<(), polyglow_train::TrainError>(())
+/// ```
 ///
 /// # Errors
 /// The weights cannot be written as JSON.
@@ -59,7 +77,8 @@ pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> Result<String>
 
 #[cfg(test)]
 mod tests {
-    use super::super::Map;
+    use polyglow_train::predict::attention::Map;
+
     use super::*;
 
     #[test]

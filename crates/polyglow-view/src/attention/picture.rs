@@ -1,6 +1,7 @@
 //! One map as a picture: a cell for each weight, with the tokens beside the rows and above the columns.
 
-use super::Map;
+use polyglow_train::predict::attention::Map;
+
 use crate::drawing::{Drawing, Shape, longest};
 
 /// Width and height of a cell, in units of the picture.
@@ -10,22 +11,19 @@ const GAP: i32 = 6;
 /// Around the picture.
 const MARGIN: i32 = 8;
 
-impl Map {
-    /// A picture of the weights of one head.
-    pub(super) fn drawing(&self, weights: &[f32]) -> Drawing<'_> {
-        let margin = |tokens: &[String]| longest(tokens) + GAP + MARGIN;
-        let (left, top) = (margin(&self.queries), margin(&self.keys));
-        let (x, y) = (|key: usize| left + CELL * key as i32, |query: usize| top + CELL * query as i32);
-        let num_keys = self.keys.len();
-        let rows = self.queries.iter().enumerate();
-        let rows = rows.map(|(query, text)| Shape::RowLabel { x: left - GAP, y: y(query) + CELL / 2, text });
-        let columns = self.keys.iter().enumerate();
-        let columns = columns.map(|(key, text)| Shape::ColumnLabel { x: x(key) + CELL / 2, y: top - GAP, text });
-        let cell =
-            |(place, &weight)| Shape::Cell { x: x(place % num_keys), y: y(place / num_keys), side: CELL, weight };
-        let shapes = rows.chain(columns).chain(weights.iter().enumerate().map(cell)).collect();
-        Drawing { width: x(num_keys) + MARGIN, height: y(self.queries.len()) + MARGIN, shapes }
-    }
+/// A picture of the weights of one head.
+pub(super) fn drawing<'a>(map: &'a Map, weights: &[f32]) -> Drawing<'a> {
+    let margin = |tokens: &[String]| longest(tokens) + GAP + MARGIN;
+    let (left, top) = (margin(&map.queries), margin(&map.keys));
+    let (x, y) = (|key: usize| left + CELL * key as i32, |query: usize| top + CELL * query as i32);
+    let num_keys = map.keys.len();
+    let rows = map.queries.iter().enumerate();
+    let rows = rows.map(|(query, text)| Shape::RowLabel { x: left - GAP, y: y(query) + CELL / 2, text });
+    let columns = map.keys.iter().enumerate();
+    let columns = columns.map(|(key, text)| Shape::ColumnLabel { x: x(key) + CELL / 2, y: top - GAP, text });
+    let cell = |(place, &weight)| Shape::Cell { x: x(place % num_keys), y: y(place / num_keys), side: CELL, weight };
+    let shapes = rows.chain(columns).chain(weights.iter().enumerate().map(cell)).collect();
+    Drawing { width: x(num_keys) + MARGIN, height: y(map.queries.len()) + MARGIN, shapes }
 }
 
 #[cfg(test)]
@@ -40,7 +38,7 @@ mod tests {
     #[test]
     fn every_weight_has_a_cell_and_every_token_a_label() {
         let map = map("a", "<b> c", &[0.25, 1.0]);
-        let drawing = map.drawing(&map.head(0, None));
+        let drawing = super::drawing(&map, &map.head(0, None));
         let svg = drawing.svg();
         assert!(svg.starts_with("<svg") && svg.contains(">&lt;b&gt;</text>") && svg.matches("<text").count() == 3);
         assert!(svg.contains("fill-opacity=\"0.250\"") && svg.matches("<rect").count() == 2, "{svg}");
@@ -53,7 +51,7 @@ mod tests {
     #[test]
     fn margins_have_room_for_wide_letters() {
         let map = map("日本語", "a", &[1.0]);
-        assert_eq!(map.drawing(&[1.0]).width, 3 * 16 + 14 + 30 + 8);
+        assert_eq!(drawing(&map, &[1.0]).width, 3 * 16 + 14 + 30 + 8);
     }
 
     #[test]

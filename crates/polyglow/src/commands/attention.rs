@@ -11,13 +11,14 @@ use polyglow_data::config::ImageConfig;
 use polyglow_data::corpus::{Pair, read_image};
 use polyglow_model::Task;
 use polyglow_model::attention::AttentionKind;
+use polyglow_train::predict::attention::PairAttention;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::unknown_words::UnknownWords;
 use polyglow_train::run::runner;
 use polyglow_train::tasks::translation::alignment::align;
 use polyglow_train::tasks::{images, labels};
 use polyglow_view::Format;
-use polyglow_view::attention::{CaptionAttention, ImageAttention, PairAttention, Selection};
+use polyglow_view::attention::{CaptionAttention, ImageAttention, Selection, write_pair};
 
 use super::counts;
 use super::model::ModelArgs;
@@ -112,7 +113,8 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     };
     tracing::info!("{} -> {tgt}", args.src);
     if let Some((path, format)) = out {
-        PairAttention::new(&runner, &args.src, &tgt)?.write([&args.src, &tgt], selection, format, path)?;
+        let attention = PairAttention::new(&runner, &args.src, &tgt)?;
+        write_pair(&attention, [&args.src, &tgt], selection, format, path)?;
         tracing::info!("wrote `{}`", path.display());
     }
     if args.pharaoh {

@@ -1,5 +1,6 @@
 //! `polyglow export`: a run for other programs.
 
+use std::env;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
@@ -19,7 +20,7 @@ const FREE_KEYS: [&str; 4] = ["license=", "device=", "data.", "search."];
 pub(crate) struct ExportArgs {
     /// Directory of the run
     run: PathBuf,
-    /// The format: `ctranslate2`, `huggingface`, `argos` or `sentencepiece`
+    /// The format: `ctranslate2`, `huggingface`, `argos`, `sentencepiece` or `web`
     #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Target::ALL.map(Target::name)))]
     to: String,
     /// The directory to write, which is not there yet
@@ -28,12 +29,15 @@ pub(crate) struct ExportArgs {
     /// The checkpoint: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or a path
     #[arg(long, value_name = "NAME", default_value = "best")]
     checkpoint: String,
-    /// What numbers are written as, not for `huggingface`: `float32`, `float16` or `int8` [default: as the checkpoint has them]
+    /// What numbers are written as, not for `huggingface`: `float32`, `float16` or `int8` [default: `int8` for `web`, else as the checkpoint has them]
     #[arg(long, value_name = "NUMBERS", value_parser = PossibleValuesParser::new(Precision::ALL.map(Precision::name)))]
     precision: Option<String>,
     /// Lines of the test set that a written translation model must translate as the run does, or nothing is kept; 0 tries none
     #[arg(long, value_name = "N", default_value_t = 100)]
     verify: usize,
+    /// For `web`: directory of the package polyglow-web [default: beside the program]
+    #[arg(long, value_name = "DIR")]
+    package: Option<PathBuf>,
     /// Override `license`, `device`, or a key of `[data]` or `[search]`; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
@@ -55,6 +59,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
         precision: args.precision.as_ref().and_then(precision),
         verify: args.verify,
         out: args.out.clone(),
+        package: args.package.clone().or_else(package),
     };
     let mut activity = Activity::new();
     activity.show(format!("writing `{}`", args.out.display()));
@@ -69,4 +74,11 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
         tracing::info!("`{out}/README.md` says how to use it");
     }
     Ok(())
+}
+
+/// The package polyglow-web, where a release has it: beside the program, or in `share` beside its directory.
+fn package() -> Option<PathBuf> {
+    let program = env::current_exe().ok()?;
+    let dir = program.parent()?;
+    [dir.join("polyglow-web"), dir.join("../share/polyglow/web")].into_iter().find(|dir| dir.is_dir())
 }

@@ -33,14 +33,13 @@ impl PairBatch {
     /// Pads examples to multiples of `pad_multiple`.
     pub fn new(examples: &[Example], src: SpecialIds, tgt: SpecialIds, pad_multiple: usize) -> Self {
         let sources: Vec<&[u32]> = examples.iter().map(|example| &*example.src).collect();
-        let longest = examples.iter().map(|example| example.tgt.len() + 1).max().unwrap_or(0);
-        let mut tgt_in = Padded::with_room(examples.len(), longest, pad_multiple);
-        let mut tgt_out = tgt_in.clone();
-        for Example { tgt: ids, .. } in examples {
-            tgt_in.push(&[&[tgt.bos], &**ids], tgt.pad);
-            tgt_out.push(&[&**ids, &[tgt.eos]], tgt.pad);
+        let targets: Vec<&[u32]> = examples.iter().map(|example| &*example.tgt).collect();
+        Self {
+            src: Padded::ended(&sources, src.eos, src.pad, pad_multiple),
+            tgt_in: Padded::begun(&targets, tgt.bos, tgt.pad, pad_multiple),
+            tgt_out: Padded::ended(&targets, tgt.eos, tgt.pad, pad_multiple),
+            gold_attention: None,
         }
-        Self { src: Padded::ended(&sources, src.eos, src.pad, pad_multiple), tgt_in, tgt_out, gold_attention: None }
     }
 
     /// Adds [`Self::gold_attention`] from the links of each row, which are between tokens and sorted by the target.

@@ -1,20 +1,18 @@
-//! The attention weights of a model on one pair of sentences.
+//! The attention weights of a model: of all layers and heads on one pair of sentences, and from word to word.
 
-use std::path::Path;
+mod words;
 
 use burn::tensor::{TensorData, Transaction};
-use polyglow_data::example::Example;
-use polyglow_data::sources::PairBatch;
+use polyglow_data::padded::Padded;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::attention::AttentionKind;
 use polyglow_model::{Inputs, Inspect, Pair, Task, Text};
-use polyglow_train::device::upload_rows;
-use polyglow_train::predict::runner::{Member, Runner};
-use polyglow_train::{Result, TrainError};
 use serde::Serialize;
 
-use super::{Selection, render};
-use crate::drawing::{Format, write};
+use super::runner::{Member, Runner};
+use crate::device::upload_rows;
+use crate::error::{Result, TrainError};
+pub use words::{WordAttention, of_words};
 
 /// The name of the trained vector that an encoder may have before its text.
 const CLASS: &str = "[class]";
@@ -22,7 +20,7 @@ const CLASS: &str = "[class]";
 /// The attention weights of all layers and heads on one pair.
 ///
 /// ```
-/// use polyglow_view::attention::{Map, PairAttention, render};
+/// use polyglow_train::predict::attention::Map;
 ///
 /// let tokens = |text: &str| text.split(' ').map(str::to_owned).collect();
 /// // One layer with two heads.
@@ -33,13 +31,6 @@ const CLASS: &str = "[class]";
 /// };
 /// assert_eq!(cross.head(0, Some(1)), [0.25, 0.75, 0.5, 0.5]);
 /// assert_eq!(cross.head(0, None), [0.5, 0.5, 0.25, 0.75]);
-///
-/// // This model has no self-attention.
-/// let none = || Map { queries: Vec::new(), keys: Vec::new(), weights: Vec::new() };
-/// let attention = PairAttention { encoder: none(), decoder: none(), cross };
-/// let page = render(&attention, "the dog", "der Hund")?;
-/// assert!(page.starts_with("<!DOCTYPE html>"));
-/// # Ok::<(), polyglow_train::TrainError>(())
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct PairAttention {
@@ -81,14 +72,15 @@ impl PairAttention {
             ids.truncate(runner.longest);
             Ok(ids)
         };
-        let example = Example { src: encode(src_tokenizer, src)?, tgt: encode(&runner.tgt, tgt)? };
+        let (src_ids, tgt_ids) = (encode(src_tokenizer, src)?, encode(&runner.tgt, tgt)?);
         let (special, tgt_special) = (src_tokenizer.special(), runner.tgt.special());
-        let batch = PairBatch::new(std::slice::from_ref(&example), special, tgt_special, 1);
-        let (src_ids, tgt_in) = (upload_rows(&batch.src, &runner.device), upload_rows(&batch.tgt_in, &runner.device));
+        let src_in = Padded::ended(&[&src_ids], special.eos, special.pad, 1);
+        let tgt_in = Padded::begun(&[&tgt_ids], tgt_special.bos, tgt_special.pad, 1);
+        let [src, tgt] = [&src_in, &tgt_in].map(|rows| upload_rows(rows, &runner.device));
         let inputs: Inputs = match runner.kind() {
-            Task::Translation => Pair { src: src_ids, tgt_in }.into(),
-            Task::Labels | Task::Masked => Text { ids: src_ids }.into(),
-            Task::Language | Task::Words => Text { ids: tgt_in }.into(),
+            Task::Translation => Pair { src, tgt_in: tgt }.into(),
+            Task::Labels | Task::Masked => Text { ids: src }.into(),
+            Task::Language | Task::Words => Text { ids: tgt }.into(),
             Task::Images | Task::Captions => return Err(TrainError::new("the model reads images, and no text")),
         };
         let maps = Inspect::attention(model, inputs);
@@ -97,14 +89,14 @@ impl PairAttention {
             let ids: Vec<u32> = first.into_iter().chain(ids.iter().copied()).chain(last).collect();
             tokenizer.shown_together(&ids)
         };
-        let mut src = names(src_tokenizer, None, &example.src, Some(special.eos));
+        let mut src = names(src_tokenizer, None, &src_ids, Some(special.eos));
         // An encoder may have a trained vector before its text.
         let num_states = maps.encoder.first().map_or(0, |layer| layer.dims()[3]);
-        if num_states > example.src.len() + 1 {
+        if num_states > src_ids.len() + 1 {
             src.insert(0, (CLASS.to_owned(), 1));
         }
-        let tgt_in = names(&runner.tgt, Some(tgt_special.bos), &example.tgt, None);
-        let tgt_out = names(&runner.tgt, None, &example.tgt, Some(tgt_special.eos));
+        let tgt_in = names(&runner.tgt, Some(tgt_special.bos), &tgt_ids, None);
+        let tgt_out = names(&runner.tgt, None, &tgt_ids, Some(tgt_special.eos));
         let kinds = [(&src, &src, &maps.encoder), (&tgt_out, &tgt_in, &maps.decoder), (&tgt_out, &src, &maps.cross)];
         let tensors = kinds.iter().flat_map(|(_, _, layers)| layers.iter().cloned());
         let mut read = tensors.fold(Transaction::default(), Transaction::register).execute().into_iter();
@@ -119,27 +111,6 @@ impl PairAttention {
             Map { queries: texts(queries), keys: texts(keys), weights }
         });
         Ok(Self { encoder, decoder, cross })
-    }
-
-    /// Writes the weights on this pair: a page of all layers and heads, or a picture of one.
-    ///
-    /// # Errors
-    /// The model has no such attention; the picture is too large; the file cannot be written.
-    ///
-    /// # Panics
-    /// There is no such layer or head: see [`Selection::check`].
-    pub fn write(&self, [src, tgt]: [&str; 2], selection: Selection, format: Format, path: &Path) -> Result<()> {
-        if format == Format::Html {
-            return write(path, render(self, src, tgt)?);
-        }
-        let map = self.map(selection.kind);
-        let Some(last) = map.weights.len().checked_sub(1) else {
-            return Err(TrainError::new("the model has no such layers"));
-        };
-        let layer = selection.layer.map_or(last, |layer| layer - 1);
-        let weights = map.head(layer, selection.head.map(|head| head - 1));
-        let drawing = map.drawing(&weights);
-        if format == Format::Svg { write(path, drawing.svg()) } else { write(path, drawing.png()?) }
     }
 
     /// The map of one kind.
@@ -163,7 +134,10 @@ impl Map {
 }
 
 /// The weights of a head, or the mean over all heads if `head` is `None`.
-pub(super) fn head_or_mean(heads: &[Vec<f32>], head: Option<usize>) -> Vec<f32> {
+///
+/// # Panics
+/// There is no such head.
+pub fn head_or_mean(heads: &[Vec<f32>], head: Option<usize>) -> Vec<f32> {
     if let Some(head) = head {
         return heads[head].clone();
     }

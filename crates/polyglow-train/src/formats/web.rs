@@ -1,0 +1,146 @@
+//! A page that translates by itself: a model beside the package polyglow-web, in a folder that any server of files can serve.
+
+use std::fs;
+use std::path::Path;
+
+use burn::tensor::{Device, TensorData};
+use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::{Arch, Task};
+use serde_json::json;
+
+use super::Precision;
+use super::folder;
+use super::portable::Portable;
+use crate::error::{Context, Result, TrainError, failed, usage, with_hint};
+use crate::plan::Plan;
+use crate::predict::model::{load_for_search, model_shape};
+use crate::predict::runner::Runner;
+use crate::predict::weights::{self, Weights};
+use crate::run::sha256;
+
+const CONFIG: &str = "config.toml";
+const WEIGHTS: &str = "model.safetensors";
+/// What the page begins with: the names of the other files.
+const MODEL: &str = "model.json";
+/// Keeps the files in a browser; it is written with their names.
+const SERVICE_WORKER: &str = "service-worker.js";
+/// The files of the package that a page needs.
+const PACKAGE: [&str; 8] = [
+    "index.html",
+    "index.js",
+    "index.d.ts",
+    "local.js",
+    "polyglow_web.js",
+    "polyglow_web_bg.wasm",
+    "worker.js",
+    SERVICE_WORKER,
+];
+/// The largest file of the package that is read.
+const MOST_PACKAGE: u64 = 1 << 28;
+
+/// What numbers are written as unless it is said.
+pub(super) fn precision(arch: Arch) -> Precision {
+    // A page waits for its model to come.
+    if arch == Arch::Transformer { Precision::Int8 } else { Precision::Float32 }
+}
+
+/// Makes sure that a page can translate with a model, and that the package is there.
+///
+/// # Errors
+/// It does not translate text, or its numbers cannot be written so, or a file of the package is missing (exit code 2).
+pub(super) fn check(model: &Portable, precision: Precision, package: Option<&Path>) -> Result<()> {
+    let config = &model.config.model;
+    if config.task() != Task::Translation {
+        return Err(usage(TrainError::new("only models that translate text are written for a page")));
+    }
+    if precision == Precision::Float16 || precision == Precision::Int8 && config.arch != Arch::Transformer {
+        let error = failed!("`--precision {}`: no page computes so with this model", precision.name());
+        return Err(with_hint(usage(error), "`float32` always works; Transformers may have `int8`"));
+    }
+    let hint = "releases have it beside the program; `scripts/web.sh` builds it, and `--package DIR` says where it is";
+    let Some(package) = package else {
+        return Err(with_hint(usage(TrainError::new("there is no package polyglow-web at hand")), hint));
+    };
+    match PACKAGE.iter().find(|name| !package.join(name).is_file()) {
+        Some(missing) => {
+            let error = failed!("`{}` is not the package polyglow-web: it has no `{missing}`", package.display());
+            Err(with_hint(usage(error), hint))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes the page and its model.
+///
+/// # Errors
+/// The package cannot be read; the disk refuses.
+pub(super) fn write(model: &Portable, precision: Precision, package: &Path, dir: &Path) -> Result<()> {
+    folder::write(dir, CONFIG, model.config.to_toml()?.as_bytes())?;
+    model.tokenizers.save(dir)?;
+    let bytes = weights::to_bytes(&tensors(model, precision)?)?;
+    folder::write(dir, WEIGHTS, &bytes)?;
+    let (source, target) = model.config.data.languages()?;
+    let shared = model.tokenizers.is_shared();
+    let language = |code: &str, targets: &[&str]| json!({ "code": code, "name": code, "targets": targets });
+    let described = json!({
+        "source": source,
+        "target": target,
+        // As a server's `/languages` has them.
+        "languages": [language(source, &[source, target]), language(target, &[target])],
+        "config": CONFIG,
+        "tokenizer": if shared { "tokenizer.json" } else { "tokenizer.src.json" },
+        "targetTokenizer": if shared { None } else { Some("tokenizer.tgt.json") },
+        "weights": WEIGHTS,
+        "bytes": bytes.len(),
+    });
+    folder::write_json(dir, MODEL, &described)?;
+    for name in PACKAGE.iter().filter(|name| **name != SERVICE_WORKER) {
+        folder::write(dir, name, &folder::read(&package.join(name), MOST_PACKAGE)?)?;
+    }
+    let template = folder::read(&package.join(SERVICE_WORKER), MOST_PACKAGE)?;
+    let template = String::from_utf8(template).context("the package's service worker")?;
+    folder::write(dir, SERVICE_WORKER, service_worker(&template, dir)?.as_bytes())
+}
+
+/// The service worker of the files in a folder; other files make another version of it, so that browsers fetch them.
+fn service_worker(template: &str, dir: &Path) -> Result<String> {
+    let mut names: Vec<String> = fs::read_dir(dir)
+        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect())
+        .with_context(|| format!("cannot read `{}`", dir.display()))?;
+    names.retain(|name| name != "README.md" && !name.ends_with(".d.ts"));
+    names.sort();
+    let mut hashes = String::new();
+    for name in &names {
+        hashes += &sha256(&folder::read(&dir.join(name), u64::MAX - 1)?);
+    }
+    // The page is asked for by the name of its folder.
+    names.push("./".to_owned());
+    let version = &sha256(hashes.as_bytes())[..16];
+    Ok(template.replace("@VERSION@", version).replace("@FILES@", &serde_json::to_string(&names)?))
+}
+
+/// The weights as they are written.
+fn tensors(model: &Portable, precision: Precision) -> Result<Vec<(String, TensorData)>> {
+    let tensors = model.arrays.clone().into_tensors();
+    if precision != Precision::Int8 {
+        return Ok(tensors);
+    }
+    weights::quantize(&Weights::new(Path::new(WEIGHTS), tensors.into_iter().collect())?)
+}
+
+/// What was written, ready to translate, and what should have been.
+///
+/// # Errors
+/// What was written cannot be read again.
+pub(super) fn runners(model: &Portable, precision: Precision, plan: &Plan, dir: &Path) -> Result<[Runner; 2]> {
+    let device: &Device = &plan.device;
+    let text = fs::read_to_string(dir.join(CONFIG)).with_context(|| format!("cannot read `{}`", dir.display()))?;
+    let tokenizers = Tokenizers::load(dir)?;
+    let bytes = folder::read(&dir.join(WEIGHTS), u64::MAX - 1)?;
+    let written = Runner::from_bytes(&text, &tokenizers, &bytes, device.clone())?;
+    let shape = model_shape(plan, &model.tokenizers)?;
+    let weights = Weights::new(Path::new(WEIGHTS), tensors(model, precision)?.into_iter().collect())?;
+    let own = load_for_search(&shape, weights, device)?;
+    let longest = shape.vocabulary().max_len - 1;
+    Ok([written, Runner::new(own, plan, &model.tokenizers, plan.config.search.clone(), longest)])
+}

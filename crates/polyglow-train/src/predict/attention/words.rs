@@ -1,0 +1,100 @@
+//! What the words of a translation look at.
+
+use burn::tensor::Transaction;
+use polyglow_data::padded::Padded;
+use polyglow_model::{Inspect, Pair};
+
+use crate::device::upload_rows;
+use crate::error::Result;
+use crate::predict::runner::Runner;
+
+/// The attention of target words to source words: a row for each target word, with a weight for each source word; empty for
+/// words that were not read.
+pub type WordAttention = Vec<Vec<f32>>;
+
+/// A pair in ids, with the word that each of them belongs to.
+struct Tokens {
+    src: Vec<u32>,
+    tgt: Vec<u32>,
+    src_words: Vec<usize>,
+    tgt_words: Vec<usize>,
+}
+
+impl Tokens {
+    fn width(&self) -> usize {
+        self.src.len().max(self.tgt.len()) + 1
+    }
+}
+
+/// For each pair, `[source, target]`, and each decoder layer, from the lowest, what target words look at, heads averaged.
+///
+/// Words are what whitespace divides. The attention to a word is the sum over its tokens, that of a target word the mean
+/// over its tokens, each taken where the token is predicted; attention to the end mark does not count. Sides that are
+/// longer than the model are cut, so that the words beyond have no weights. Of several models the first is asked.
+///
+/// # Errors
+/// A line cannot be encoded.
+pub fn of_words<M: Inspect<Inputs: From<Pair>>>(
+    runner: &Runner<M>,
+    pairs: &[[&str; 2]],
+) -> Result<Vec<Vec<WordAttention>>> {
+    let (member, target) = (&runner.members[0], &runner.tgt);
+    let cut = |(ids, words): (Vec<u32>, Vec<usize>)| {
+        let len = ids.len().min(runner.longest);
+        (ids[..len].to_vec(), words[..len].to_vec())
+    };
+    let encode = |[src, tgt]: &[&str; 2]| {
+        let (src, src_words) = cut(member.src.encode_words(src)?);
+        let (tgt, tgt_words) = cut(target.encode_words(tgt)?);
+        Ok(Tokens { src, tgt, src_words, tgt_words })
+    };
+    let tokens: Vec<Tokens> = pairs.iter().map(encode).collect::<Result<_>>()?;
+    runner.shortest_first(&tokens, Tokens::width, |rows| {
+        let (sources, targets): (Vec<_>, Vec<_>) = rows.iter().map(|row| (&row.src, &row.tgt)).unzip();
+        let (special, multiple) = (member.src.special(), runner.pad_multiple);
+        let src = Padded::ended(&sources, special.eos, special.pad, multiple);
+        let tgt_in = Padded::begun(&targets, target.special().bos, target.special().pad, multiple);
+        let [src_ids, tgt_ids] = [&src, &tgt_in].map(|rows| upload_rows(rows, &runner.device));
+        let layers = member.model.cross_attention(Pair { src: src_ids, tgt_in: tgt_ids }.into());
+        let mut found = vec![Vec::new(); rows.len()];
+        for layer in layers.into_iter().fold(Transaction::default(), Transaction::register).execute() {
+            let weights: Vec<f32> = layer.iter().collect();
+            let weights = weights.chunks(tgt_in.len * src.len);
+            for ((row, weights), found) in rows.iter().zip(weights).zip(&mut found) {
+                found.push(gathered(row, weights, src.len));
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// The attention of words, from that of their tokens.
+fn gathered(tokens: &Tokens, weights: &[f32], src_len: usize) -> WordAttention {
+    let Tokens { src_words, tgt_words, .. } = tokens;
+    let count = |words: &[usize]| words.last().map_or(0, |last| last + 1);
+    let mut found = vec![Vec::new(); count(tgt_words)];
+    for (&tgt, query) in tgt_words.iter().zip(weights.chunks(src_len)) {
+        let row: &mut Vec<f32> = &mut found[tgt];
+        row.resize(count(src_words), 0.0);
+        let share = 1.0 / tgt_words.iter().filter(|word| **word == tgt).count() as f32;
+        src_words.iter().zip(query).for_each(|(&word, weight)| row[word] += share * weight);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_gather_the_attention_of_their_tokens() {
+        // Three source tokens in two words and the end mark; three target tokens in two words.
+        let tokens = Tokens { src: Vec::new(), tgt: Vec::new(), src_words: vec![0, 1, 1], tgt_words: vec![0, 0, 1] };
+        let weights = [0.4, 0.3, 0.2, 0.1, 0.3, 0.2, 0.2, 0.3, 0.1, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0, 1.0];
+        let words = gathered(&tokens, &weights, 4);
+        let expected = [[0.35, 0.45], [0.1, 0.0]];
+        for (found, expected) in words.iter().flatten().zip(expected.as_flattened()) {
+            assert!((found - expected).abs() < 1e-6, "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+#![doc = include_str!("../README.md")]
+
+mod beam;
+mod translator;
+#[cfg(target_arch = "wasm32")]
+mod wasm;
+
+pub use beam::{Beam, Next, Row, Token};
+pub use translator::{Asked, Found, Translator};

@@ -1,0 +1,56 @@
+//! The boundary: JSON in, JSON out. `package/index.js` puts it into a worker and gives it types.
+
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen::{JsError, JsValue};
+
+use crate::translator::Asked;
+
+/// A model in use, as JavaScript sees it.
+#[wasm_bindgen(js_name = Translator)]
+pub struct Exported(crate::Translator);
+
+#[wasm_bindgen(js_class = Translator)]
+impl Exported {
+    /// As [`crate::Translator::new`].
+    ///
+    /// # Errors
+    /// As there.
+    #[wasm_bindgen(constructor)]
+    pub fn new(
+        config: &str,
+        tokenizer: &[u8],
+        tgt_tokenizer: Option<Box<[u8]>>,
+        weights: &[u8],
+    ) -> Result<Exported, JsError> {
+        Ok(Self(crate::Translator::new(config, tokenizer, tgt_tokenizer.as_deref(), weights)?))
+    }
+
+    /// As [`crate::Translator::translate`], with an [`Asked`].
+    ///
+    /// # Errors
+    /// As there; it is no such JSON.
+    pub fn translate(&self, asked: &str, progress: &js_sys::Function) -> Result<String, JsError> {
+        let asked: Asked = serde_json::from_str(asked)?;
+        let mut tell = |done: usize| {
+            // What goes wrong in showing it is no matter of the translation.
+            let _ = progress.call1(&JsValue::NULL, &JsValue::from(done as u32));
+        };
+        Ok(serde_json::to_string(&self.0.translate(&asked, &mut tell)?)?)
+    }
+
+    /// As [`crate::Translator::attention`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attention(&self, line: &str, translation: &str) -> Result<String, JsError> {
+        Ok(serde_json::to_string(&self.0.attention(line, translation)?)?)
+    }
+
+    /// As [`crate::Translator::beam`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn beam(&self, line: &str, beam_size: usize) -> Result<String, JsError> {
+        Ok(serde_json::to_string(&self.0.beam(line, beam_size)?)?)
+    }
+}

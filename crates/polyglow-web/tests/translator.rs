@@ -1,0 +1,100 @@
+//! What a page can ask, beside what the library says.
+
+use std::fs;
+use std::sync::OnceLock;
+
+use polyglow_train::predict::runner::Runner;
+use polyglow_train::{Config, Silent, Stop, Training, device};
+use polyglow_web::{Asked, Translator};
+
+const CONFIG: &str = "data.corpus = 'digits'
+    tokenizer.kind = 'word'
+    model = { d_model = 32, d_ff = 32, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
+    train = { max_steps = 60, max_tokens = 400, lr = 1e-2, warmup_steps = 10 }";
+
+/// A model in both ways.
+fn models() -> (Runner, Translator) {
+    static MODELS: OnceLock<(Runner, Translator)> = OnceLock::new();
+    let train = || {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let config = Config::from_text(CONFIG, &[]).expect("it is a config");
+        let mut training = Training::prepare(config, dir.path(), &mut Silent).expect("it can start");
+        training.run(&Stop::default(), &mut Silent).expect("it trains");
+        let runner = Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there");
+        let read = |name: &str| fs::read(dir.path().join(name)).expect(name);
+        let config = String::from_utf8(read("config.toml")).expect("it is text");
+        let (tokenizer, weights) = (read("tokenizer.json"), read("checkpoints/best/model.safetensors"));
+        (runner, Translator::new(&config, &tokenizer, None, &weights).expect("the files belong together"))
+    };
+    MODELS.get_or_init(train).clone()
+}
+
+fn asked(json: &str) -> Asked {
+    serde_json::from_str(json).expect("it is a question")
+}
+
+#[test]
+fn lines_are_translated_as_by_the_library() {
+    let (runner, translator) = models();
+    let lines = ["1 2 3", "", "4 5 6 7", "9"];
+    let mut done = Vec::new();
+    let question = asked(r#"{ "lines": ["1 2 3", "", "4 5 6 7", "9"], "attention": true }"#);
+    let found = translator.translate(&question, &mut |lines| done.push(lines)).expect("it translates");
+    let texts: Vec<&str> = found.iter().map(|best| &*best[0].text).collect();
+    assert_eq!(texts, runner.best(&lines).expect("it translates"));
+    assert_eq!(done.last(), Some(&4));
+    for (line, found) in lines.iter().zip(&found) {
+        let attention = found[0].attention.as_ref().expect("it was asked for");
+        assert_eq!(attention.len(), found[0].text.split_whitespace().count());
+        assert!(attention.iter().all(|row| row.len() == line.split_whitespace().count()));
+    }
+    let question = asked(r#"{ "lines": ["1 2 3"], "beamSize": 4, "nBest": 3, "prefixes": ["4"] }"#);
+    let found = translator.translate(&question, &mut |_| {}).expect("it translates").remove(0);
+    assert!(found.len() == 3 && found.iter().all(|found| found.text.starts_with('4')), "{found:?}");
+    assert!(found.is_sorted_by(|left, right| left.score >= right.score), "{found:?}");
+}
+
+#[test]
+fn what_cannot_be_is_told() {
+    let (_, translator) = models();
+    let told = |json: &str| translator.translate(&asked(json), &mut |_| {}).expect_err("it cannot be").to_string();
+    assert_eq!(told(r#"{ "lines": ["1", "2"], "prefixes": ["1"] }"#), "2 lines and 1 prefixes");
+    assert!(told(r#"{ "lines": ["1"], "beamSize": 0 }"#).contains("beam_size"));
+    assert!(serde_json::from_str::<Asked>(r#"{ "lines": [], "beam": 3 }"#).is_err(), "a name that nobody reads");
+    assert!(Translator::new("data.corpus = 'digits'", b"{}", None, b"").is_err());
+}
+
+#[test]
+fn a_beam_is_what_the_search_has_kept() {
+    let (mut runner, translator) = models();
+    let beam = translator.beam("1 2 3", 3).expect("it searches");
+    runner.search.beam_size = 3;
+    let best = runner.best(&["1 2 3"]).expect("it translates");
+    assert_eq!(beam.found[0].text, best[0]);
+    assert_eq!(beam.source.len(), 4);
+    assert!(beam.steps[0].len() == 1 && beam.steps[0][0].tokens.is_empty());
+    for (position, step) in beam.steps.iter().enumerate() {
+        assert!((1..=3).contains(&step.len()));
+        for row in step {
+            assert_eq!(row.tokens.len(), position);
+            // It is one of the step before, and one of what could follow there.
+            let Some((last, rest)) = row.tokens.split_last() else { continue };
+            let before = beam.steps[position - 1].iter().find(|before| before.tokens == rest).expect("it was kept");
+            let next = before.next.iter().find(|next| next.token == *last && !next.ends).expect("it was likely");
+            assert!((before.log_prob + next.log_prob - row.log_prob).abs() < 1e-4);
+        }
+    }
+}
+
+#[test]
+fn attention_is_that_of_every_head() {
+    let (_, translator) = models();
+    let maps = translator.attention("1 2 3", "4 5").expect("it can be read");
+    for (map, [queries, keys]) in [(&maps.encoder, [4, 4]), (&maps.decoder, [3, 3]), (&maps.cross, [3, 4])] {
+        assert_eq!((map.queries.len(), map.keys.len()), (queries, keys));
+        assert!(map.weights.len() == 1 && map.weights[0].len() == 2);
+        for row in map.weights[0].iter().flat_map(|head| head.chunks(keys)) {
+            assert!((row.iter().sum::<f32>() - 1.0).abs() < 1e-4, "{row:?}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+"""What scripts that start servers share."""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@contextlib.contextmanager
+def running(command, port, env=None):
+    """A server that answers at the port, and its process."""
+    process = subprocess.Popen([str(word) for word in command], env=env or os.environ)
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            if process.poll() is not None:
+                sys.exit(f"error: {command[0]} ended before it listened")
+            time.sleep(0.1)
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def languages(program, run):
+    """Source and target of a run."""
+    found = subprocess.run([program, "info", run, "--json"], check=True, capture_output=True, text=True)
+    data = json.loads(found.stdout)["config"]["data"]
+    return data["src"], data["tgt"]
