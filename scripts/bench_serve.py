@@ -98,7 +98,7 @@ def load(port, lines, clients, seconds, pair):
 
 
 def rates(options, lines):
-    pair, rows = languages(options.program, options.run), []
+    pair, rows = None, []
     with tempfile.TemporaryDirectory() as directory:
         for clients in (1, 8, 64):
             for name, command in (("polyglow", ours), ("CTranslate2", None)):
@@ -107,6 +107,8 @@ def rates(options, lines):
                     port = free_port()
                     started = command(options, port) if command else peer(options, directory, port)
                     with running(started, port, environment(options.threads)):
+                        # Ours, which is first, says it.
+                        pair = pair or languages(port)
                         load(port, lines, clients, 1, pair)
                         found = load(port, lines, clients, options.seconds, pair)
                     times, words, seconds = times + found[0], words + found[1], seconds + found[2]
@@ -197,7 +199,7 @@ def storm(options, lines):
                           input="\n".join(lines) + "\n", check=True, capture_output=True, text=True)
     port = free_port()
     with running(ours(options, port), port, environment(options.threads)) as process:
-        attack = Storm(port, lines, done.stdout.splitlines(), languages(options.program, options.run))
+        attack = Storm(port, lines, done.stdout.splitlines(), languages(port))
         held, started = [], time.perf_counter()
         with ThreadPoolExecutor(options.clients) as pool:
             for tenth in range(10):

@@ -24,8 +24,8 @@ from serving import free_port, languages, running
 
 NODE = """
 const { createRequire } = require("node:module");
-const { libreTranslate } = createRequire(process.argv[2] + "/")("libretranslate-ts");
-const [, , , address, source, target, ...lines] = process.argv;
+const [, folder, address, source, target, ...lines] = process.argv;
+const { libreTranslate } = createRequire(`${folder}/`)("libretranslate-ts");
 libreTranslate.setApiEndpoint(address);
 libreTranslate.setApiKey("a key");
 (async () => {
@@ -74,13 +74,14 @@ def main():
     lines = read_lines(options.text)[:options.lines]
     done = subprocess.run([options.program, "-q", "translate", options.run], input="\n".join(lines) + "\n", check=True,
                           capture_output=True, text=True)
-    wanted, (source, target) = done.stdout.splitlines(), languages(options.program, options.run)
+    wanted = done.stdout.splitlines()
     keys, port = pathlib.Path(options.run) / "keys.txt", free_port()
     keys.write_text("a key\n")
     command = [options.program, "-q", "serve", options.run, "--listen", f"127.0.0.1:{port}", "--api-keys", keys]
     address = f"http://127.0.0.1:{port}/"
     try:
         with running(command, port):
+            source, target = languages(port)
             client = LibreTranslateAPI(address, "a key")
             same("libretranslatepy", [client.translate(line, source, target) for line in lines], wanted)
             check(source in [language["code"] for language in client.languages()], "its languages")
@@ -89,7 +90,7 @@ def main():
             client = LibreTranslator(source, target, api_key="a key", use_free_api=False, custom_url=address)
             same("deep-translator", client.translate_batch(lines), wanted)
             check(refused(address, source, target), "its wrong key is refused")
-            node = ["node", "-e", NODE, "--", options.node_modules.resolve().parent, address, source, target, *lines]
+            node = ["node", "-e", NODE, "--", options.node_modules.resolve().parent, address.rstrip("/"), source, target, *lines]
             found = json.loads(subprocess.run(node, check=True, capture_output=True, text=True).stdout)
             same("libretranslate-ts", found["texts"], wanted)
             check(source in [language["code"] for language in found["languages"]], "its languages")

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 
 
 def free_port():
@@ -32,8 +33,8 @@ def running(command, port, env=None):
         process.wait()
 
 
-def languages(program, run):
-    """Source and target of a run."""
-    found = subprocess.run([program, "info", run, "--json"], check=True, capture_output=True, text=True)
-    data = json.loads(found.stdout)["config"]["data"]
-    return data["src"], data["tgt"]
+def languages(port):
+    """Source and target of a server with one run."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/languages") as answer:
+        found = json.load(answer)
+    return next((language["code"], code) for language in found for code in language["targets"] if code != language["code"])

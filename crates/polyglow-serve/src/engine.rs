@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use polyglow_model::search::SearchMethod;
 use polyglow_train::predict::attention::{WordAttention, of_words};
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::{Request, Translated};
@@ -29,6 +30,8 @@ pub(crate) struct Asked {
     pub(crate) beam_size: Option<usize>,
     /// Translations of each line, at most.
     pub(crate) n_best: usize,
+    /// How they are looked for, if not as the run does.
+    pub(crate) method: Option<SearchMethod>,
     /// Whether what the words of translations look at is found.
     pub(crate) attention: bool,
 }
@@ -213,6 +216,7 @@ impl Worker {
         let runner = &mut self.models[asked.model];
         let (search, widest) = (runner.search.clone(), runner.tgt.vocab_size());
         runner.search.beam_size = asked.beam_size.unwrap_or(search.beam_size).max(asked.n_best).min(widest);
+        runner.search.method = asked.method.unwrap_or(search.method);
         let lines: Vec<Request> = lines.into_iter().cloned().collect();
         let found = match runner.search.validate() {
             Ok(()) => translate(runner, asked, &lines).map_err(|error| Failure::bad(error.to_string())),

@@ -167,7 +167,7 @@ impl Shared {
             let mut found: Vec<Vec<String>> = sentences.into_iter().map(|sentence| vec![sentence]).collect();
             for (place, &model) in route.iter().enumerate() {
                 let n_best = if place + 1 == route.len() { n_best } else { 1 };
-                let asked = Asked { model, beam_size: None, n_best, attention: false };
+                let asked = Asked { model, beam_size: None, n_best, method: None, attention: false };
                 let lines = found.into_iter().map(|mut best| request(best.swap_remove(0))).collect();
                 let text = |found: Found| found.translation.text;
                 let translated = self.engine.translate_all(asked, lines).await?;

@@ -10,6 +10,7 @@ use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use polyglow_data::alignment::Link;
+use polyglow_model::search::SearchMethod;
 use polyglow_train::predict::attention::WordAttention;
 use polyglow_train::predict::translate::Request;
 use polyglow_train::tasks::translation::alignment::strongest;
@@ -41,6 +42,8 @@ pub(crate) struct Wanted {
     /// Translations of each sentence, at most.
     #[serde(default = "one")]
     n_best: usize,
+    /// `beam`, `sample` or `branch`, if not as the run does.
+    method: Option<SearchMethod>,
     /// What the translation of each text begins with. A text is then one sentence.
     #[serde(default)]
     prefixes: Vec<String>,
@@ -155,7 +158,7 @@ fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
     if beam_size.is_some_and(|beam_size| beam_size < n_best) {
         return Err(Failure::bad("Invalid request: n_best must be <= beam_size"));
     }
-    Ok(Asked { model, beam_size, n_best, attention: wanted.alignments || wanted.attention })
+    Ok(Asked { model, beam_size, n_best, method: wanted.method, attention: wanted.alignments || wanted.attention })
 }
 
 /// The texts in parts, and the sentences in them with what is wished for their translations.

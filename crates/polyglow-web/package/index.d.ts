@@ -15,6 +15,9 @@ export interface Options {
   beamSize?: number;
   /** Translations of each line, at most. Default: 1. */
   nBest?: number;
+  /** How they are looked for; `branch`: each has another first word after its prefix, what else could stand there. Default: as
+   * the run does. */
+  method?: "beam" | "sample" | "branch";
   /** What the translation of each line begins with: none, or one for each line. */
   prefixes?: string[];
   /** Phrases that the translation of each line contains: none, or some for each line. */

@@ -1,9 +1,9 @@
 // In place of a server: answers what the page asks, with the model in this folder.
 globalThis.polyglow = (() => {
   const own = { onprogress: () => {}, ask };
-  const model = fetch("model/model.json").then(answer => answer.json());
+  const model = fetch("model.json").then(answer => answer.json());
   const ready = import("./index.js").then(({ Translator }) =>
-    Translator.fetch("model/", { onProgress: share => own.onprogress(`loading the model: ${Math.round(100 * share)} %`) }));
+    Translator.fetch("./", { onProgress: share => own.onprogress(`loading the model: ${Math.round(100 * share)} %`) }));
   ready.then(() => own.onprogress(""), () => {});
   navigator.serviceWorker?.register("service-worker.js").catch(() => {});
 
@@ -15,10 +15,10 @@ globalThis.polyglow = (() => {
     }
     if (path !== "v1/translations") throw new Error(`no model in this page answers ${path}`);
     const translator = await ready;
-    const { texts: [text], n_best: nBest, beam_size: beamSize, prefixes, attention } = body;
+    const { texts: [text], n_best: nBest, beam_size: beamSize, method, prefixes, attention } = body;
     const parts = prefixes ? [{ sentence: text }] : partsOf(text, source);
     const sentences = parts.flatMap(({ sentence }) => sentence ?? []);
-    const found = await translator.translate(sentences, { nBest, beamSize, prefixes, attention });
+    const found = await translator.translate(sentences, { nBest, beamSize, method, prefixes, attention });
     const segments = sentences.map((sentence, place) => ({ source: sentence, hypotheses: found[place] }));
     let place = 0;
     const whole = parts.map(({ kept, sentence }) => sentence ? found[place++][0].text : kept).join("");

@@ -1,6 +1,7 @@
 //! What a page asks of a model.
 
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::search::SearchMethod;
 use polyglow_train::device;
 use polyglow_train::predict::attention::{PairAttention, WordAttention, of_words};
 use polyglow_train::predict::runner::Runner;
@@ -26,6 +27,8 @@ pub struct Asked {
     pub beam_size: Option<usize>,
     /// Translations of each line, at most; 1 if it is not said.
     pub n_best: Option<usize>,
+    /// How they are looked for; as the run does if it is not said.
+    pub method: Option<SearchMethod>,
     /// What the translation of each line begins with; none, or as many as lines.
     #[serde(default)]
     pub prefixes: Vec<String>,
@@ -77,8 +80,10 @@ impl Translator {
         let mut runner = self.runner.clone();
         let n_best = asked.n_best.unwrap_or(1);
         let widest = runner.tgt.vocab_size();
-        runner.search.beam_size = asked.beam_size.unwrap_or(runner.search.beam_size).max(n_best).min(widest);
+        runner.search.beam_size = asked.beam_size.unwrap_or(runner.search.beam_size);
+        runner.search.method = asked.method.unwrap_or(runner.search.method);
         runner.search.validate()?;
+        runner.search.beam_size = runner.search.beam_size.max(n_best).min(widest);
         let requests = requests(asked)?;
         let translations = runner.translate_observed(&requests, 1, progress)?;
         let mut found: Vec<Vec<Found>> =

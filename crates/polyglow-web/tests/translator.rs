@@ -1,5 +1,6 @@
 //! What a page can ask, beside what the library says.
 
+use std::collections::HashSet;
 use std::fs;
 use std::sync::OnceLock;
 
@@ -52,6 +53,10 @@ fn lines_are_translated_as_by_the_library() {
     let found = translator.translate(&question, &mut |_| {}).expect("it translates").remove(0);
     assert!(found.len() == 3 && found.iter().all(|found| found.text.starts_with('4')), "{found:?}");
     assert!(found.is_sorted_by(|left, right| left.score >= right.score), "{found:?}");
+    let question = asked(r#"{ "lines": ["1 2 3"], "nBest": 3, "method": "branch", "prefixes": ["4"] }"#);
+    let found = translator.translate(&question, &mut |_| {}).expect("it translates").remove(0);
+    let second: HashSet<Option<&str>> = found.iter().map(|found| found.text.split(' ').nth(1)).collect();
+    assert_eq!(second.len(), 3, "{found:?}");
 }
 
 #[test]

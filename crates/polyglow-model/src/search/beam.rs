@@ -77,7 +77,7 @@ impl Continuation {
 /// Finds up to `beam_size` hypotheses for each sentence, the best first; at least one for each.
 ///
 /// `next` starts with one row per sentence. The beam of a sentence falls into groups (one, unless
-/// [`SearchConfig::diversity_groups`] says otherwise; one a sample when sampling) of the same width. At every position
+/// [`SearchConfig::diversity_groups`] says otherwise; one for each sample or branch) of the same width. At every position
 /// each group keeps its best unfinished hypotheses; one that ends among the best is set aside. A group is done when as
 /// many as it is wide have ended, and its rows leave the batch. Where none ended in time, the best unfinished ones are
 /// returned.
@@ -164,6 +164,7 @@ fn num_candidates(config: &SearchConfig) -> usize {
     match config.method {
         SearchMethod::Sample if config.top_k > 0 => config.top_k,
         SearchMethod::Sample => usize::MAX,
+        SearchMethod::Branch => config.beam_size,
         SearchMethod::Beam if config.beam_size == 1 => 1,
         // Up to half of twice the width may be end marks; a group avoids what the groups before it have taken.
         SearchMethod::Beam => 2 * width + if num_groups > 1 { config.beam_size } else { 0 },
@@ -200,7 +201,7 @@ impl Taken {
     }
 }
 
-/// What a group goes on with, best first: by probability, by chance, or with regard to the groups before it and to
+/// What a group goes on with, best first: by probability, by chance, by its number, or with regard to the groups before it and to
 /// constraints. `taken` are the tokens of the groups before it: each time that one is there costs the diversity penalty
 /// (Vijayakumar et al., 2018, equation 5 with Hamming diversity).
 fn choose(
@@ -218,11 +219,17 @@ fn choose(
         choices.truncate(1);
         return choices;
     }
-    for choice in &mut choices {
-        let times = taken.iter().filter(|&&id| id == choice.id).count();
-        choice.rank -= times as f32 * config.diversity_penalty as f32;
+    if config.method == SearchMethod::Beam {
+        for choice in &mut choices {
+            let times = taken.iter().filter(|&&id| id == choice.id).count();
+            choice.rank -= times as f32 * config.diversity_penalty as f32;
+        }
     }
     choices.sort_by(Continuation::order);
+    if config.method == SearchMethod::Branch && group[0].ids.len() == sentence.prefix.len() {
+        // Every branch has the same choices here, and takes another one.
+        return choices.get(group[0].group).into_iter().copied().collect();
+    }
     if sentence.constraints.is_empty() {
         choices.truncate(if width == 1 { 1 } else { 2 * width });
     } else {

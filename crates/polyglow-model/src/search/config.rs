@@ -26,15 +26,18 @@ pub enum SearchMethod {
     Beam,
     /// At random, by the model's probabilities; `beam_size` independent samples.
     Sample,
+    /// The `beam_size` most probable tokens after what a translation begins with, each gone on with greedily: what else could
+    /// stand there.
+    Branch,
 }
 
 /// The `[search]` section.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SearchConfig {
-    /// `"beam"` or `"sample"`; default `"beam"`.
+    /// `"beam"`, `"sample"` or `"branch"`; default `"beam"`.
     pub method: SearchMethod,
-    /// Hypotheses kept at each position, or samples drawn; 1 is greedy search; default 4.
+    /// Hypotheses kept at each position, samples drawn, or branches; 1 is greedy search; default 4.
     pub beam_size: usize,
     /// `"none"`, `"average"` or `"wu"`; default `"average"`. The length counts the end mark.
     pub length_penalty: LengthPenalty,
@@ -143,8 +146,8 @@ impl SearchConfig {
             let reason = format!("must divide `search.beam_size = {}`", self.beam_size);
             return Err(ModelError::config("search.diversity_groups", self.diversity_groups, reason));
         }
-        if self.diversity_groups > 1 && self.method == SearchMethod::Sample {
-            let reason = "samples are independent already; groups are only for the method `beam`";
+        if self.diversity_groups > 1 && self.method != SearchMethod::Beam {
+            let reason = "samples and branches are apart already; groups are only for the method `beam`";
             return Err(ModelError::config("search.diversity_groups", self.diversity_groups, reason));
         }
         Ok(())
@@ -171,8 +174,10 @@ impl SearchConfig {
 
     /// Parts of the beam that are searched apart from each other, and the hypotheses of each.
     pub(super) fn groups(&self) -> (usize, usize) {
-        let groups = if self.method == SearchMethod::Sample { self.beam_size } else { self.diversity_groups };
-        (groups, self.beam_size / groups)
+        match self.method {
+            SearchMethod::Beam => (self.diversity_groups, self.beam_size / self.diversity_groups),
+            SearchMethod::Sample | SearchMethod::Branch => (self.beam_size, 1),
+        }
     }
 
     /// The fewest tokens, end mark included, that the output for `src_len` source tokens may have.

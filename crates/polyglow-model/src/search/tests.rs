@@ -170,6 +170,45 @@ fn constraints_are_met_by_narrow_beams_and_samples_even_at_the_last_moment() {
 }
 
 #[test]
+fn branches_begin_with_the_most_probable_tokens_and_go_on_greedily() {
+    let branches = SearchConfig { method: SearchMethod::Branch, ..config(3, LengthPenalty::None) };
+    for number in 0..20 {
+        for prefix in [vec![], vec![2], vec![4, 3]] {
+            let wish = |prefix: &[u32]| Sentence { prefix: prefix.to_vec(), ..plain(number) };
+            let found = &search(&mut Table::new(&[number]), &[wish(&prefix)], &branches, MARKS)[0];
+            let read: Vec<u32> = std::iter::once(MARKS.bos).chain(prefix.iter().copied()).collect();
+            let log_probs = Table::log_probs(VOCAB_SIZE, number, &read);
+            let mut likely: Vec<u32> = (1..VOCAB_SIZE).collect();
+            likely.sort_by(|&left, &right| log_probs[right as usize].total_cmp(&log_probs[left as usize]));
+            let mut expected: Vec<Hypothesis> = likely[..3]
+                .iter()
+                .map(|&id| {
+                    if id == MARKS.eos {
+                        let before = &read[1..];
+                        let log_prob: f32 = (0..=before.len())
+                            .map(|len| {
+                                let next = before.get(len).copied().unwrap_or(MARKS.eos);
+                                Table::log_probs(VOCAB_SIZE, number, &read[..=len])[next as usize]
+                            })
+                            .sum();
+                        return Hypothesis { ids: before.to_vec(), log_prob, score: log_prob };
+                    }
+                    let longer = [&prefix[..], &[id]].concat();
+                    let greedy = config(1, LengthPenalty::None);
+                    search(&mut Table::new(&[number]), &[wish(&longer)], &greedy, MARKS).remove(0).remove(0)
+                })
+                .collect();
+            expected.sort_by(|left, right| right.score.total_cmp(&left.score));
+            assert_eq!(found.len(), 3);
+            for (found, expected) in found.iter().zip(&expected) {
+                assert_eq!(found.ids, expected.ids, "sentence {number} after {prefix:?}");
+                assert!((found.score - expected.score).abs() < 1e-4);
+            }
+        }
+    }
+}
+
+#[test]
 fn one_beam_takes_the_most_probable_token_each_time() {
     for sentence in 0..20 {
         // With a penalty, tokens that are there already count as less probable.

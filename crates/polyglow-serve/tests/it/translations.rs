@@ -1,5 +1,7 @@
 //! `/v1/translations`
 
+use std::collections::HashSet;
+
 use polyglow_serve::{Keys, Limits, Server};
 use polyglow_train::predict::translate::Request;
 use serde_json::{Value, json};
@@ -35,6 +37,12 @@ async fn beginnings_and_phrases_are_in_the_translations() {
     let answer = ask(&prefixes).await.json();
     let text = answer["translations"][0]["text"].as_str().expect("text");
     assert!(text.starts_with(&wanted()), "{answer}");
+    let branches = json!({ "texts": ["1 2 3"], "n_best": 3, "method": "branch" });
+    let answer = ask(&branches).await.json();
+    let found = answer["translations"][0]["segments"][0]["hypotheses"].as_array().expect("a list").clone();
+    let first: HashSet<&str> =
+        found.iter().map(|found| found["text"].as_str().expect("text").split(' ').next().expect("a word")).collect();
+    assert_eq!(first.len(), 3, "{answer}");
     let phrases = json!({ "texts": ["1 2 3"], "constraints": [[wanted()]] });
     let answer = ask(&phrases).await.json();
     let text = answer["translations"][0]["text"].as_str().expect("text");

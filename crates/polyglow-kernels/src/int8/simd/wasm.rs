@@ -6,7 +6,7 @@ use std::arch::wasm32::{
 };
 
 use super::super::product::Task;
-use super::super::{GROUP, Group};
+use super::super::{GROUP, Group, PANEL};
 use super::in_tiles;
 
 /// Vectors of a group.
@@ -35,15 +35,16 @@ fn tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize,
             }
         }
         for (row, sums) in (row..).zip(sums) {
-            let numbers = sums.map(|sum| {
-                [
+            let mut numbers = [0; PANEL];
+            for (numbers, sum) in numbers.as_chunks_mut().0.iter_mut().zip(sums) {
+                *numbers = [
                     i32x4_extract_lane::<0>(sum),
                     i32x4_extract_lane::<1>(sum),
                     i32x4_extract_lane::<2>(sum),
                     i32x4_extract_lane::<3>(sum),
-                ]
-            });
-            task.write(row, panel, numbers.as_flattened().as_chunks().0.first_chunk().expect("the sums of a panel"));
+                ];
+            }
+            task.write(row, panel, &[numbers]);
         }
     }
 }
