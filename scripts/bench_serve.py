@@ -5,6 +5,13 @@
     python scripts/bench_serve.py target/release/polyglow runs/my input.en rates
     python scripts/bench_serve.py target/release/polyglow runs/my input.en storm --requests 10000
 
+With `--libretranslate PYTHON`, of an environment that has it, LibreTranslate takes part with the same weights: the run needs a shared
+tokenizer of the kind `unigram`, and its package and any other must be installed in `ARGOS_PACKAGES_DIR`, since it asks the network
+for more where there are fewer than two:
+
+    polyglow export runs/my --to argos --out package
+    ARGOS_PACKAGES_DIR=packages python -c "from argostranslate import package; package.install_from_path('package/....argosmodel')"
+
 `rates` asks for single lines of a text, from 1, 8 and 64 clients at a time, each of which waits for its answer before it asks
 again. The peer is CTranslate2 with the same weights and the same beam under a plain Python server (a thread for each request, as
 its documentation has it). Both take turns.
@@ -58,6 +65,19 @@ class Server(ThreadingHTTPServer):
 Server(("127.0.0.1", int(port)), Handler).serve_forever()
 """
 
+# It cuts texts into sentences with a model that it downloads; a text here is one sentence.
+LIBRETRANSLATE = """
+from argostranslate import translate
+class Whole:
+    def __init__(self, package):
+        pass
+    def split_sentences(self, text):
+        return [text]
+translate.MiniSBDSentencizer = Whole
+from libretranslate.main import main
+main()
+"""
+
 
 def ours(options, port):
     return [options.program, "-q", "serve", options.run, "--listen", f"127.0.0.1:{port}", "--beam-size", options.beam]
@@ -69,6 +89,11 @@ def peer(options, directory, port):
         subprocess.run([options.program, "export", options.run, "--to", "ctranslate2", "--verify", "0", "--out", model],
                        check=True, capture_output=True)
     return [sys.executable, "-c", PEER, model, options.run / "tokenizer.json", port, options.beam, options.threads]
+
+
+def libretranslate(options, port, pair):
+    return [options.libretranslate, "-c", LIBRETRANSLATE, "--host", "127.0.0.1", "--port", port, "--disable-web-ui", "--load-only",
+            ",".join(pair)]
 
 
 def load(port, lines, clients, seconds, pair):
@@ -101,11 +126,16 @@ def rates(options, lines):
     pair, rows = None, []
     with tempfile.TemporaryDirectory() as directory:
         for clients in (1, 8, 64):
-            for name, command in (("polyglow", ours), ("CTranslate2", None)):
+            for name in ["polyglow", "CTranslate2"] + ["LibreTranslate"] * bool(options.libretranslate):
                 times, words, seconds = [], 0, 0.0
                 for _ in range(options.rounds):
                     port = free_port()
-                    started = command(options, port) if command else peer(options, directory, port)
+                    if name == "polyglow":
+                        started = ours(options, port)
+                    elif name == "CTranslate2":
+                        started = peer(options, directory, port)
+                    else:
+                        started = libretranslate(options, port, pair)
                     with running(started, port, environment(options.threads)):
                         # Ours, which is first, says it.
                         pair = pair or languages(port)
@@ -223,6 +253,7 @@ def main():
     parser.add_argument("run", type=pathlib.Path)
     parser.add_argument("text", type=pathlib.Path, help="sentences, one a line")
     parser.add_argument("part", choices=["rates", "storm"])
+    parser.add_argument("--libretranslate", metavar="PYTHON")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=10)
