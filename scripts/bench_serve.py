@@ -13,8 +13,8 @@ for more where there are fewer than two:
     ARGOS_PACKAGES_DIR=packages python -c "from argostranslate import package; package.install_from_path('package/....argosmodel')"
 
 `rates` asks for single lines of a text, from 1, 8 and 64 clients at a time, each of which waits for its answer before it asks
-again. The peer is CTranslate2 with the same weights and the same beam under a plain Python server (a thread for each request, as
-its documentation has it). Both take turns.
+again. The peer is CTranslate2 with the same weights and the same beam under a plain Python server (a thread for each request; one worker of
+one thread for each core, which is its fastest way for small models). They take turns.
 
 `storm` mixes requests with clients that go away, bodies that are broken, and readers that are slow, and compares every answer with
 what `polyglow translate` writes: none may be lost, none may be another's, and memory may not grow.
@@ -45,9 +45,11 @@ import json, ctranslate2
 from tokenizers import Tokenizer
 model, tokenizer, port, beam, threads = sys.argv[1:]
 tokenizer = Tokenizer.from_file(tokenizer)
-translator = ctranslate2.Translator(model, device="cpu", compute_type="float32", inter_threads=1, intra_threads=int(threads))
+translator = ctranslate2.Translator(model, device="cpu", compute_type="float32", inter_threads=int(threads), intra_threads=1)
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # One packet for an answer, and at once.
+    wbufsize, disable_nagle_algorithm = 65536, True
     def log_message(self, *_):
         pass
     def do_POST(self):
@@ -136,7 +138,7 @@ def rates(options, lines):
                         started = peer(options, directory, port)
                     else:
                         started = libretranslate(options, port, pair)
-                    with running(started, port, environment(options.threads)):
+                    with running(started, port, environment(options.threads), quiet=name != "polyglow"):
                         # Ours, which is first, says it.
                         pair = pair or languages(port)
                         load(port, lines, clients, 1, pair)

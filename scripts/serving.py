@@ -17,9 +17,10 @@ def free_port():
 
 
 @contextlib.contextmanager
-def running(command, port, env=None):
+def running(command, port, env=None, quiet=False):
     """A server that answers at the port, and its process."""
-    process = subprocess.Popen([str(word) for word in command], env=env or os.environ)
+    process = subprocess.Popen([str(word) for word in command], env=env or os.environ, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL if quiet else None)
     try:
         for _ in range(600):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
