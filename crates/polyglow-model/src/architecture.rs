@@ -76,8 +76,8 @@ pub trait Predict<I>: Module {
     }
 }
 
-/// What a model must offer to be searched: to write text one token at a time.
-pub trait Generate: Module {
+/// What a model must offer to be searched: to write text one token at a time, in several threads at a time.
+pub trait Generate: Module + Sync {
     /// What the model keeps between positions, for all rows together.
     type Cache: Clone + Debug + Send;
 

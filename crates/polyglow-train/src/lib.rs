@@ -11,7 +11,7 @@
 //! # Features
 //!
 //! - `training`, on by default: everything that trains, and run directories. Without it what is left translates from bytes
-//!   ([`Runner::from_bytes`](predict::runner::Runner::from_bytes)), without files, threads of its own or clocks.
+//!   ([`Runner::from_bytes`](predict::runner::Runner::from_bytes)), without files or clocks, and without threads where there are none.
 //! - `native-tokenizers`, on by default: see polyglow-data.
 //! - `flex` (default), `ndarray`, `wgpu`, `vulkan`, `metal`, `cuda`, `rocm`: the backends that are built in.
 

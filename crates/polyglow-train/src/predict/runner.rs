@@ -7,10 +7,11 @@ use burn::tensor::Device;
 use polyglow_data::config::ImageConfig;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_model::search::SearchConfig;
-use polyglow_model::{Model, Task};
+use polyglow_model::{Model, Task, computes_on_host};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::beside;
 #[cfg(not(feature = "training"))]
 use crate::error::TrainError;
 use crate::error::{Result, ensure};
@@ -98,21 +99,32 @@ impl<M> Runner<M> {
 
     /// Runs rows in batches, the longest first, so that the first batch shows whether the memory suffices, and returns what
     /// `run` gives for each row, in the order of `rows`. `width` is in positions of a search, which takes up as many as
-    /// hypotheses are kept.
+    /// hypotheses are kept. On the CPU several batches run side by side; `ended` is told of each, in this thread.
     ///
     /// # Errors
     /// The first error of `run`.
-    pub(crate) fn longest_first<R, T: Serialize + DeserializeOwned>(
+    pub(crate) fn longest_first<R: Sync, T: Send + Serialize + DeserializeOwned>(
         &self,
         rows: &[R],
         width: impl Fn(&R) -> usize,
-        run: impl FnMut(&[&R]) -> Result<Vec<T>>,
-    ) -> Result<Vec<T>> {
+        run: impl Fn(&[&R]) -> Result<Vec<T>> + Sync,
+        mut ended: impl FnMut(&[&R]),
+    ) -> Result<Vec<T>>
+    where
+        M: Sync,
+    {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|&row| Reverse(width(&rows[row])));
         let width = |batch: &[usize]| batch.first().map_or(0, |&row| width(&rows[row]) + 1);
         let cost = |batch: &[usize]| batch.len() * self.padded(width(batch)) * self.search.beam_size;
-        self.in_batches(rows, &order, cost, run)
+        let batches = self.batches(rows, &order, cost);
+        let found = if self.group.is_alone() && computes_on_host(&self.device) {
+            let threads = rayon::current_num_threads();
+            beside::each(batches.len(), threads, |place| run(&batches[place]), |place| ended(&batches[place]))?
+        } else {
+            self.deal(&batches, |batch| run(batch).inspect(|_| ended(batch)))?
+        };
+        Ok(in_order(&order, found))
     }
 
     /// Runs rows in batches, the shortest first, each of at most `max_tokens` padded positions, and returns what `run` gives
@@ -124,34 +136,26 @@ impl<M> Runner<M> {
         &self,
         rows: &[R],
         width: impl Fn(&R) -> usize,
-        run: impl FnMut(&[&R]) -> Result<Vec<T>>,
+        mut run: impl FnMut(&[&R]) -> Result<Vec<T>>,
     ) -> Result<Vec<T>> {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|&row| width(&rows[row]));
         let cost = |batch: &[usize]| batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])));
-        self.in_batches(rows, &order, cost, run)
+        let found = self.deal(&self.batches(rows, &order, cost), |batch| run(batch))?;
+        Ok(in_order(&order, found))
     }
 
-    /// Runs rows in this order, as many at a time as `cost` allows.
-    fn in_batches<R, T: Serialize + DeserializeOwned>(
-        &self,
-        rows: &[R],
-        order: &[usize],
-        cost: impl Fn(&[usize]) -> usize,
-        mut run: impl FnMut(&[&R]) -> Result<Vec<T>>,
-    ) -> Result<Vec<T>> {
+    /// Rows in this order, as many at a time as `cost` allows.
+    fn batches<'a, R>(&self, rows: &'a [R], order: &[usize], cost: impl Fn(&[usize]) -> usize) -> Vec<Vec<&'a R>> {
         let (mut rest, mut batches) = (order, Vec::new());
         while !rest.is_empty() {
             let fits = |count: &usize| cost(&rest[..*count]) <= self.max_tokens;
             let count = (2..=rest.len()).take_while(fits).last().unwrap_or(1);
             let (batch, later) = rest.split_at(count);
-            batches.push(batch);
+            batches.push(batch.iter().map(|&row| &rows[row]).collect());
             rest = later;
         }
-        let found = self.deal(&batches, |batch| run(&batch.iter().map(|&row| &rows[row]).collect::<Vec<_>>()))?;
-        let mut found: Vec<(usize, T)> = order.iter().copied().zip(found.into_iter().flatten()).collect();
-        found.sort_by_key(|(row, _)| *row);
-        Ok(found.into_iter().map(|(_, found)| found).collect())
+        batches
     }
 
     /// What `run` gives for each batch, in their order. The group's processes deal the batches among each other, one after the
@@ -218,6 +222,13 @@ impl<M> Runner<M> {
         }
         Ok(encoded)
     }
+}
+
+/// What was found in this order, in the order of the rows.
+fn in_order<T>(order: &[usize], found: Vec<Vec<T>>) -> Vec<T> {
+    let mut found: Vec<(usize, T)> = order.iter().copied().zip(found.into_iter().flatten()).collect();
+    found.sort_by_key(|(row, _)| *row);
+    found.into_iter().map(|(_, found)| found).collect()
 }
 
 /// The bytes of images.

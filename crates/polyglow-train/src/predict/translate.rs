@@ -92,13 +92,14 @@ impl<M: Generate> Runner<M> {
             |piece| self.positions(&piece.ids),
             |batch| {
                 let decode = |found: Vec<Hypothesis>| found.iter().map(|hypothesis| self.decode(hypothesis)).collect();
-                let found = self.hypotheses(batch).into_iter().map(decode).collect();
+                self.hypotheses(batch).into_iter().map(decode).collect()
+            },
+            |batch| {
                 for piece in batch {
                     left[piece.line] -= 1;
                     done += usize::from(left[piece.line] == 0);
                 }
                 observe(done);
-                found
             },
         )?;
         let found = pieces.iter().map(|piece| piece.line).zip(found).collect();
