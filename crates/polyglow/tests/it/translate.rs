@@ -366,19 +366,19 @@ fn partial(name: &str) -> Vec<PathBuf> {
 fn a_killed_translation_goes_on_where_its_output_ends() {
     // Blank lines need no model.
     let text: String = (0..5000).map(|line| if line % 500 == 0 { "look aaa now\n" } else { "\n" }).collect();
-    write("long.en", &text);
-    let straight = PLACE.succeed(&["translate", "run", "long.en"]).0;
+    write("many.en", &text);
+    let straight = PLACE.succeed(&["translate", "run", "many.en"]).0;
 
-    let resume = ["--output", "long.de", "--resume"];
+    let resume = ["--output", "many.de", "--resume"];
     let mut command = PLACE.command(&[&["translate", "run"][..], &resume].concat());
     let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
     let mut input = child.stdin.take().expect("it is a pipe");
     input.write_all(&text.as_bytes()[..text.len() - 100]).expect("it reads");
     let lines = |path: &PathBuf| fs::read_to_string(path).expect("it is text").lines().count();
-    wait_until("two portions", || partial("long.de").first().is_some_and(|path| lines(path) >= 4096));
+    wait_until("two portions", || partial("many.de").first().is_some_and(|path| lines(path) >= 4096));
     child.kill().and_then(|()| child.wait()).expect("it was alive");
     drop(input);
-    let found = partial("long.de").pop().expect("it stays");
+    let found = partial("many.de").pop().expect("it stays");
     // As if it had been killed while it wrote.
     fs::OpenOptions::new()
         .append(true)
@@ -389,14 +389,14 @@ fn a_killed_translation_goes_on_where_its_output_ends() {
     // What other settings have made is not gone on with.
     let other = [&["translate", "run", "input.en", "--beam-size", "2"][..], &resume].concat();
     PLACE.succeed(&other);
-    assert_eq!(partial("long.de"), [found.as_path()]);
-    fs::remove_file(PLACE.path().join("long.de")).expect("it is there");
+    assert_eq!(partial("many.de"), [found.as_path()]);
+    fs::remove_file(PLACE.path().join("many.de")).expect("it is there");
 
-    let (_, said) = PLACE.succeed(&[&["translate", "run", "long.en"][..], &resume].concat());
+    let (_, said) = PLACE.succeed(&[&["translate", "run", "many.en"][..], &resume].concat());
     assert!(said.contains("4096 lines are translated; going on after them"), "{said}");
-    assert!(fs::read_to_string(PLACE.path().join("long.de")).expect("it is there") == straight);
-    assert!(partial("long.de").is_empty());
+    assert!(fs::read_to_string(PLACE.path().join("many.de")).expect("it is there") == straight);
+    assert!(partial("many.de").is_empty());
 
-    PLACE.fail(2, &["translate", "run", "long.en", "--resume"]);
+    PLACE.fail(2, &["translate", "run", "many.en", "--resume"]);
     PLACE.fail(2, &["translate", "run", "long.en", "--resume", "--output", "-"]);
 }
