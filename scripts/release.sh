@@ -3,10 +3,11 @@
 #
 # Builds are `cpu`, one static file that runs on every Linux, and `vulkan`, which also computes on GPUs and needs glibc 2.17
 # (2012) or newer; both without a name. From `cpu` come a Debian package, a Python wheel and what a container is built from.
+# All of them carry the package polyglow-web, what `polyglow export --to web` puts beside a model.
 # All of it lies in target/release-VERSION/ then, with SHA256SUMS and an SBOM; the licenses of all dependencies are in each.
 #
-# Needs rustup, Python 3 with venv, dpkg-deb and a network: compilers and tools are installed into target/release-tools. On two
-# cores `cpu` takes about half an hour, `vulkan` more than one.
+# Needs rustup, Python 3 with venv, npm, dpkg-deb and a network: compilers and tools are installed into target/release-tools. On two
+# cores polyglow-web takes a quarter of an hour, `cpu` about half an hour, `vulkan` more than one.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -62,7 +63,7 @@ collect_licenses() {
     mkdir "$licenses"
     cp LICENSE-* "$licenses"
     # Read from the packages, not asked for at a server.
-    cargo about generate --offline --config packaging/about.toml --manifest-path crates/polyglow/Cargo.toml --features vulkan \
+    cargo about generate --offline --config packaging/about.toml --workspace --features polyglow/vulkan \
         --fail packaging/licenses.hbs > "$licenses/dependencies.html"
     cp "$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" "$licenses/rust-library.html"
     cp "$("$tools/bin/python" -c 'import ziglang, os; print(os.path.dirname(ziglang.__file__))')/lib/libc/musl/COPYRIGHT" \
@@ -81,7 +82,9 @@ write_sbom() {
 # the distributions with glibc as well as for those with musl.
 build_cpu() {
     local wheel="$out/wheel"
-    mkdir "$wheel"
+    # Files in `data` are installed into the environment, below its root.
+    mkdir -p "$wheel/data/data/share/polyglow"
+    cp -r "$target/polyglow-web" "$wheel/data/data/share/polyglow/web"
     cp -r packaging/pyproject.toml README.md "$out/licenses" "$wheel"
     echo "manifest-path = \"$PWD/crates/polyglow/Cargo.toml\"" >> "$wheel/pyproject.toml"
     (cd "$wheel" && maturin build --zig --profile dist --target x86_64-unknown-linux-musl --locked --strip \
@@ -97,13 +100,16 @@ build_vulkan() {
     cp "$target/x86_64-unknown-linux-gnu/dist/polyglow" "$out/program-vulkan"
 }
 
-# What people look for beside a program: man pages and completions, in the places that Debian has for them.
+# What people look for beside a program: man pages and completions, in the places that Debian has for them; and polyglow-web,
+# where the program looks for it.
 lay_out() {
     local program="$1" root="$2"
     install -D "$program" "$root/bin/polyglow"
     "$program" man --out "$root/share/man/man1"
     mkdir -p "$root/share/bash-completion/completions" "$root/share/zsh/vendor-completions" \
         "$root/share/fish/vendor_completions.d" "$root/share/doc/polyglow/powershell"
+    mkdir -p "$root/share/polyglow"
+    cp -r "$target/polyglow-web" "$root/share/polyglow/web"
     "$program" completions bash > "$root/share/bash-completion/completions/polyglow"
     "$program" completions zsh > "$root/share/zsh/vendor-completions/_polyglow"
     "$program" completions fish > "$root/share/fish/vendor_completions.d/polyglow.fish"
@@ -146,6 +152,8 @@ container() {
     local root="$directory/root"
     install -D "$out/program-cpu" "$root/usr/bin/polyglow"
     install -D --mode=644 --target-directory="$root/usr/share/doc/polyglow/licenses" "$out"/licenses/*
+    mkdir -p "$root/usr/share/polyglow"
+    cp -r "$target/polyglow-web" "$root/usr/share/polyglow/web"
     # For files on the way to their place.
     mkdir --mode=1777 "$root/tmp"
     cp packaging/Containerfile "$directory"
@@ -158,6 +166,7 @@ mkdir -p "$out"
 install_tools
 collect_licenses
 write_sbom
+scripts/web.sh --small
 for build in "$@"; do
     "build_$build"
     "$out/program-$build" --version

@@ -217,6 +217,8 @@ impl Worker {
         let (search, widest) = (runner.search.clone(), runner.tgt.vocab_size());
         runner.search.beam_size = asked.beam_size.unwrap_or(search.beam_size).max(asked.n_best).min(widest);
         runner.search.method = asked.method.unwrap_or(search.method);
+        // Who shares a batch is chance in any case, so that the last digits may depend on the number of cores, too.
+        runner.spread = true;
         let lines: Vec<Request> = lines.into_iter().cloned().collect();
         let found = match runner.search.validate() {
             Ok(()) => translate(runner, asked, &lines).map_err(|error| Failure::bad(error.to_string())),

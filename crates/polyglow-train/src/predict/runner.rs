@@ -59,6 +59,9 @@ pub struct Runner<M = Model> {
     pub device: Device,
     /// Padded positions in a batch, times the beam, at most.
     pub max_tokens: usize,
+    /// Whether a few rows become a batch for each core, where the CPU searches. Their numbers then depend in their last digits on
+    /// how many cores there are.
+    pub spread: bool,
     /// What padded lengths are multiples of.
     pub pad_multiple: usize,
     /// The most tokens of a side that all members can read, without the end mark; as many can be written.
@@ -86,6 +89,7 @@ impl<M> Runner<M> {
             search,
             device: plan.device.clone(),
             max_tokens: plan.max_tokens(),
+            spread: false,
             pad_multiple: plan.pad_multiple,
             longest,
             group: Arc::clone(&plan.group),
@@ -117,9 +121,11 @@ impl<M> Runner<M> {
         order.sort_by_key(|&row| Reverse(width(&rows[row])));
         let width = |batch: &[usize]| batch.first().map_or(0, |&row| width(&rows[row]) + 1);
         let cost = |batch: &[usize]| batch.len() * self.padded(width(batch)) * self.search.beam_size;
-        let batches = self.batches(rows, &order, cost);
-        let found = if self.group.is_alone() && computes_on_host(&self.device) {
-            let threads = rayon::current_num_threads();
+        let side_by_side = self.group.is_alone() && computes_on_host(&self.device);
+        let threads = if side_by_side { rayon::current_num_threads() } else { 1 };
+        let most = if self.spread { rows.len().div_ceil(threads) } else { rows.len() };
+        let batches = self.batches(rows, &order, most, cost);
+        let found = if side_by_side {
             beside::each(batches.len(), threads, |place| run(&batches[place]), |place| ended(&batches[place]))?
         } else {
             self.deal(&batches, |batch| run(batch).inspect(|_| ended(batch)))?
@@ -141,16 +147,22 @@ impl<M> Runner<M> {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|&row| width(&rows[row]));
         let cost = |batch: &[usize]| batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])));
-        let found = self.deal(&self.batches(rows, &order, cost), |batch| run(batch))?;
+        let found = self.deal(&self.batches(rows, &order, rows.len(), cost), |batch| run(batch))?;
         Ok(in_order(&order, found))
     }
 
-    /// Rows in this order, as many at a time as `cost` allows.
-    fn batches<'a, R>(&self, rows: &'a [R], order: &[usize], cost: impl Fn(&[usize]) -> usize) -> Vec<Vec<&'a R>> {
+    /// Rows in this order, as many at a time as `cost` allows, and at most so many.
+    fn batches<'a, R>(
+        &self,
+        rows: &'a [R],
+        order: &[usize],
+        most: usize,
+        cost: impl Fn(&[usize]) -> usize,
+    ) -> Vec<Vec<&'a R>> {
         let (mut rest, mut batches) = (order, Vec::new());
         while !rest.is_empty() {
             let fits = |count: &usize| cost(&rest[..*count]) <= self.max_tokens;
-            let count = (2..=rest.len()).take_while(fits).last().unwrap_or(1);
+            let count = (2..=rest.len().min(most)).take_while(fits).last().unwrap_or(1);
             let (batch, later) = rest.split_at(count);
             batches.push(batch.iter().map(|&row| &rows[row]).collect());
             rest = later;

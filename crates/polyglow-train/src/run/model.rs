@@ -124,6 +124,7 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
         search: plan.config.search.clone(),
         device: plan.device.clone(),
         max_tokens: plan.max_tokens(),
+        spread: false,
         pad_multiple: plan.pad_multiple,
         longest,
         group: Arc::clone(&plan.group),
