@@ -69,7 +69,7 @@ impl Embeddings {
     }
 
     /// The embedding of a model on one side: a vector for each token but the special ones, which stand for no text. Its
-    /// word is the token as [`Tokenizer::shown`] has it.
+    /// word is the token as `Tokenizer::shown` has it.
     pub fn of_model(model: &Model, tokenizer: &Arc<Tokenizer>, side: Side, device: &Device) -> Self {
         let table = model.vectors(side, device);
         let [_, dim] = table.dims();
