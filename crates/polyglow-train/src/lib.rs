@@ -15,6 +15,7 @@
 //! - `native-tokenizers`, on by default: see polyglow-data.
 //! - `flex` (default), `ndarray`, `wgpu`, `vulkan`, `metal`, `cuda`, `rocm`: the backends that are built in.
 
+mod beside;
 pub mod config;
 pub mod device;
 pub mod error;

@@ -8,6 +8,8 @@ use burn::tensor::Device;
 use polyglow_data::batching::BatchingConfig;
 use polyglow_data::config::{Content, ImageConfig};
 use polyglow_data::skip_gram::SkipGrams;
+#[cfg(feature = "training")]
+use polyglow_data::sources::{BatchSource, Sharded};
 use polyglow_metrics::{TokenizerChoice, TokenizerName};
 use polyglow_model::quantization::has_int8_kernels;
 use polyglow_model::{Precision, Task as TaskKind, computes_on_host};
@@ -16,6 +18,10 @@ use crate::config::{BestMetric, Config, MaxTokens};
 use crate::device;
 use crate::error::{Result, failed, usage, with_hint};
 use crate::group::{Group, alone};
+
+/// Shards of a micro-batch at most on the CPU: cores that one keeps busy. Another number is another training, to the last digits.
+#[cfg(feature = "training")]
+const MOST_SHARDS: usize = 8;
 
 /// What is learned, with the settings that only this task has.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -151,6 +157,18 @@ impl Plan {
         let content = content(task.kind());
         let pad_multiple = train.pad_multiple.unwrap_or(1);
         Self { config, task, content, device, on_host, has_kernels, pad_multiple, group: alone() }
+    }
+
+    /// Batches of `source` as a training takes them: in shards where it runs on the cores of a CPU.
+    #[cfg(feature = "training")]
+    pub fn sharded<S: BatchSource>(&self, source: &Arc<S>) -> Arc<Sharded<S>> {
+        Arc::new(Sharded::new(Arc::clone(source), self.most_shards()))
+    }
+
+    /// Shards of a micro-batch at most: as many cores as one can keep busy.
+    #[cfg(feature = "training")]
+    pub(crate) fn most_shards(&self) -> usize {
+        if self.on_host { MOST_SHARDS } else { 1 }
     }
 
     /// The plan of one of several processes.

@@ -3,7 +3,6 @@
 //! Models, [`runner`], [`translate`], [`attention`] and [`weights`] open no file of themselves and need nothing of training.
 
 pub mod attention;
-mod beside;
 #[cfg(feature = "training")]
 pub mod evaluation;
 #[cfg(feature = "training")]

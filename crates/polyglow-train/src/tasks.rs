@@ -85,7 +85,7 @@ pub use setting::{HeldOut, Setting, TrainingData};
 /// ```
 pub trait Task: Send + Sync + 'static {
     /// The model that learns.
-    type Model: Module;
+    type Model: Module + Sync;
     /// Where its batches come from.
     type Source: BatchSource<Error: Into<TrainError>>;
     /// A batch on the device.
@@ -115,6 +115,9 @@ pub trait Task: Send + Sync + 'static {
 /// A batch of a task, in host memory.
 pub type BatchOf<T> = <<T as Task>::Source as BatchSource>::Batch;
 
+/// A micro-batch of a task: its shards, each a batch. Gradients are added in their order.
+pub type MicroBatch<T> = Vec<BatchOf<T>>;
+
 /// How large a batch is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchSize {
@@ -126,6 +129,23 @@ pub struct BatchSize {
     pub targets: usize,
     /// Bytes that go to the device.
     pub bytes: usize,
+}
+
+impl BatchSize {
+    /// That of all shards together: their rows, padded to the longest.
+    pub fn of_all(shards: impl IntoIterator<Item = Self>) -> Self {
+        let join = |a: BatchShape, b: BatchShape| BatchShape {
+            rows: a.rows + b.rows,
+            src_len: a.src_len.max(b.src_len),
+            tgt_len: a.tgt_len.max(b.tgt_len),
+        };
+        shards.into_iter().fold(Self::default(), |all, shard| Self {
+            shape: join(all.shape, shard.shape),
+            real_positions: all.real_positions + shard.real_positions,
+            targets: all.targets + shard.targets,
+            bytes: all.bytes + shard.bytes,
+        })
+    }
 }
 
 /// Bytes of an id on the device.

@@ -15,10 +15,10 @@ mod stop;
 mod sums;
 mod trial;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use polyglow_data::prefetch::{BatchStream, Position, Share};
+use polyglow_data::sources::Sharded;
 
 pub use capacity::find_max_tokens;
 pub use disk::{Bytes, DiskEstimate};
@@ -29,7 +29,7 @@ pub use optimizer::{Optimizer, ParameterStep, UpdateRule, rule};
 pub use prepare::{Text, Training};
 pub use schedule::Schedule;
 pub use session::Session;
-pub use step::{Phase, StepConfig, StepRecord, observed_step, step, step_across};
+pub use step::{Observe, Phase, StepConfig, StepRecord, observed_step, step, step_across};
 pub use stop::Stop;
 pub use sums::{GradientSum, SumAcross, WindowSums, alone, bucket_len};
 pub use trial::{TrialReport, try_step};
@@ -75,7 +75,8 @@ pub fn fit<T: Task>(
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
     let window = training.plan.config.train.accumulate_steps;
     let share = Share { rank: group.rank(), size: group.size(), window };
-    let mut batches = BatchStream::start_share(Arc::clone(task.source()), start, share).map_err(Into::into)?;
+    let mut batches =
+        BatchStream::start_share(training.plan.sharded(task.source()), start, share).map_err(Into::into)?;
     guard(|| session.warm_up(stop, observer)).unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
     let tensorboard = training.plan.config.train.tensorboard;
     let mut records = if group.is_first() {
@@ -101,7 +102,7 @@ pub fn fit<T: Task>(
 fn steps<T: Task>(
     plan: &Plan,
     session: &mut Session<'_, T>,
-    batches: &mut BatchStream<T::Source>,
+    batches: &mut BatchStream<Sharded<T::Source>>,
     records: &mut Records,
     stop: &Stop,
     observer: &mut dyn Observer,

@@ -9,6 +9,7 @@ mod labels;
 mod lines;
 mod masked;
 mod pairs;
+mod sharded;
 mod skip_grams;
 mod windows;
 
@@ -26,13 +27,14 @@ pub use labels::{LabelBatch, LabelSource};
 pub use lines::{LineSource, TextBatch};
 pub use masked::{MaskedBatch, MaskedSource};
 pub use pairs::{PairBatch, PairSource};
+pub use sharded::{Sharded, num_shards};
 pub use skip_grams::{SkipGramBatch, SkipGramSource};
 pub use windows::WindowSource;
 
 /// What a stream of training batches is made from.
 pub trait BatchSource: Send + Sync + 'static {
     /// A micro-batch in host memory.
-    type Batch: Send + 'static;
+    type Batch: Send + Sync + 'static;
     /// What can go wrong.
     type Error: From<DataError> + Send + 'static;
 
@@ -48,6 +50,15 @@ pub trait BatchSource: Send + Sync + 'static {
     /// # Errors
     /// The data cannot be read.
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<Self::Batch, Self::Error>;
+
+    /// The batch of some items in `count` parts, or fewer, which are worked on side by side: each of some of the items, and like
+    /// a batch.
+    ///
+    /// # Errors
+    /// As [`Self::batch`].
+    fn shards(&self, epoch: u64, items: &[u32], count: usize) -> Result<Vec<Self::Batch>, Self::Error> {
+        sharded::runs(items, count).map(|items| self.batch(epoch, items)).collect()
+    }
 
     /// Rows, input positions and target positions of the batch of some items, padding included, at most, and how many
     /// positions are no padding. Known without making the batch.

@@ -11,7 +11,7 @@ use polyglow_model::{Model, Task, computes_on_host};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::beside;
+use crate::beside;
 #[cfg(not(feature = "training"))]
 use crate::error::TrainError;
 use crate::error::{Result, ensure};
@@ -126,7 +126,13 @@ impl<M> Runner<M> {
         let most = if self.spread { rows.len().div_ceil(threads) } else { rows.len() };
         let batches = self.batches(rows, &order, most, cost);
         let found = if side_by_side {
-            beside::each(batches.len(), threads, |place| run(&batches[place]), |place| ended(&batches[place]))?
+            let mut found = Vec::with_capacity(batches.len());
+            let take = |place: usize, batch: Vec<T>| {
+                ended(&batches[place]);
+                found.push(batch);
+            };
+            beside::each(batches.len(), threads, |place| run(&batches[place]), take)?;
+            found
         } else {
             self.deal(&batches, |batch| run(batch).inspect(|_| ended(batch)))?
         };

@@ -87,7 +87,7 @@ impl Visitor for Search<'_> {
         let fresh = shape.init(plan.config.seed, &device);
         let found = largest(least, start, |tokens| {
             observer.activity(&format!("looking for the largest batch: {tokens} tokens"));
-            let batch = || source.batch(0, &batch(tokens)).map_err(Into::into);
+            let batch = || Ok(vec![source.batch(0, &batch(tokens)).map_err(Into::into)?]);
             let fits = try_step(&task, plan, fresh.clone(), batch, &device);
             plan.device.memory_cleanup();
             if let Err(error) = &fits {
@@ -108,7 +108,7 @@ impl Visitor for Search<'_> {
 }
 
 fn estimate(plan: &Plan, shape: &ModelShape, model: &Model, batch: BatchShape) -> u64 {
-    MemoryEstimate::new(shape, &plan.config.train, model, batch, plan.has_kernels).total
+    MemoryEstimate::new(plan, shape, model, batch).total
 }
 
 /// The first of `start` and its halves that fits, and at least `least`.

@@ -3,11 +3,12 @@
 use std::fs;
 
 use burn::module::Module;
+use polyglow_data::sources::num_shards;
 use polyglow_model::{ModelShape, parameter};
 use serde::Serialize;
 
 use super::optimizer::{rule, state_len};
-use crate::config::TrainConfig;
+use crate::plan::Plan;
 use crate::workload::BatchShape;
 
 /// Bytes of an `f32`, in which everything is computed.
@@ -15,14 +16,15 @@ pub(super) const FLOAT: u64 = 4;
 
 /// What training takes on the device, in bytes.
 ///
-/// With `P` parameters, `4 P` bytes each for the weights, the gradients (twice that where they are summed over
-/// micro-batches) and the moving average of the weights where one is kept, and what the optimizer keeps: `8 P` for Adam,
-/// `4 P` for Lion, and for Adafactor 4 for each row and each column of a matrix and for each other value.
+/// With `P` parameters, `4 P` bytes for the weights, for the gradients of each shard that is worked on, for their sum where there
+/// are several, for the sum over micro-batches where there are several, and for the moving average of the weights where one is
+/// kept, and what the optimizer keeps: `8 P` for Adam, `4 P` for Lion, and for Adafactor 4 for each row and each column of a matrix
+/// and for each other value.
 ///
 /// To these come the activations that the forward pass keeps for the backward pass (`ModelShape::activations`), 4 bytes
-/// each. On the CPU the sum is within a third of the truth for a Transformer; a GPU adds what its kernels and its
-/// allocator need, and takes less with `train.precision = "bf16"` or `train.gradient_checkpointing`, of which this knows
-/// nothing.
+/// each, of the shards that are worked on: on a CPU with few cores these are not all. On the CPU the sum is within a third of the
+/// truth for a Transformer; a GPU adds what its kernels and its allocator need, and takes less with `train.precision = "bf16"` or
+/// `train.gradient_checkpointing`, of which this knows nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryEstimate {
     /// The weights.
@@ -40,19 +42,16 @@ pub struct MemoryEstimate {
 }
 
 impl MemoryEstimate {
-    /// The estimate for `model`, which is of this shape, and this largest batch, with kernels or without.
-    pub fn new(
-        shape: &ModelShape,
-        train: &TrainConfig,
-        model: &impl Module,
-        largest: BatchShape,
-        kernels: bool,
-    ) -> Self {
-        let weights = FLOAT * parameter::count(model) as u64;
-        let gradients = if train.accumulate_steps > 1 { 2 * weights } else { weights };
+    /// The estimate for `model`, which is of this shape, and this largest batch.
+    pub fn new(plan: &Plan, shape: &ModelShape, model: &impl Module, largest: BatchShape) -> Self {
+        let (train, weights) = (&plan.config.train, FLOAT * parameter::count(model) as u64);
+        let shards = num_shards(largest.positions(), plan.most_shards());
+        let at_once = shards.min(rayon::current_num_threads()) as u64;
+        let sums = u64::from(shards > 1) + u64::from(train.accumulate_steps > 1);
+        let gradients = (at_once + sums) * weights;
         let optimizer = FLOAT * state_len(&*rule(train), model) as u64;
         let ema = if train.ema_decay > 0.0 { weights } else { 0 };
-        let activations = activations(shape, largest, kernels);
+        let activations = activations(shape, largest, plan.has_kernels) * at_once / shards as u64;
         let total = weights + gradients + optimizer + ema + activations;
         Self { weights, gradients, optimizer, ema, activations, total }
     }

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::prefetch::{BatchStream, Placed};
-use polyglow_data::sources::BatchSource;
+use polyglow_data::sources::{BatchSource, Sharded};
 use serde_json::json;
 
 use super::monitor::Monitor;
 use super::optimizer::{Optimizer, freeze};
 use super::schedule::Schedule;
-use super::step::{Phase, StepConfig, step_across};
+use super::step::{StepConfig, step_across};
 use super::sums::{SumAcross, alone, among};
 use super::{Ending, TrainReport, Training, last_step};
 use crate::config::BestMetric;
@@ -27,7 +27,7 @@ use crate::predict::evaluation::Scores;
 use crate::predict::model::load_weights;
 use crate::run::records::Records;
 use crate::run::{Best, Checkpoints, TrainState};
-use crate::tasks::{BatchOf, Task, Validation};
+use crate::tasks::{BatchSize, MicroBatch, Task, Validation};
 use crate::workload::BatchShape;
 
 /// A training under way.
@@ -150,7 +150,7 @@ impl<'a, T: Task> Session<'a, T> {
     ///
     /// # Errors
     /// A batch cannot be read, or other processes cannot be reached.
-    pub fn step(&mut self, batches: &mut BatchStream<T::Source>, observer: &mut dyn Observer) -> Result<()> {
+    pub fn step(&mut self, batches: &mut BatchStream<Sharded<T::Source>>, observer: &mut dyn Observer) -> Result<()> {
         let started = Instant::now();
         let config = &self.training.plan.config;
         let window = next_window::<T>(batches, config.train.accumulate_steps)?;
@@ -159,9 +159,6 @@ impl<'a, T: Task> Session<'a, T> {
         let lr = self.schedule.learning_rate(number);
         let step_config = StepConfig { seed: config.seed, step: number, lr, first };
         let model = self.model.take().context("a step failed before this one")?;
-        let batch = &self.batch;
-        let mut note = |phase| note(phase, batch, observer);
-        let (optimizer, across) = (&mut self.optimizer, &mut *self.across);
         if let Some(last) = window.last() {
             let epoch_ends = last.ends_epoch();
             self.state.epoch = if epoch_ends { last.epoch + 1 } else { last.epoch };
@@ -169,9 +166,13 @@ impl<'a, T: Task> Session<'a, T> {
         }
         let (window, examples): (Vec<_>, Vec<_>) =
             window.into_iter().map(|placed| (placed.batch, placed.examples)).unzip();
-        let window: Vec<BatchOf<T>> = window.into_iter().flatten().collect();
-        let (model, record) =
-            step_across(self.task, model, optimizer, &window, &self.device, step_config, across, &mut note)?;
+        let window: Vec<MicroBatch<T>> = window.into_iter().flatten().collect();
+        let shape = |shards: &MicroBatch<T>| BatchSize::of_all(shards.iter().map(|shard| self.task.size(shard))).shape;
+        if let Some(largest) = window.iter().map(shape).max_by_key(BatchShape::positions) {
+            self.note(largest, observer);
+        }
+        let (optimizer, across) = (&mut self.optimizer, &mut *self.across);
+        let (model, record) = step_across(self.task, model, optimizer, &window, &self.device, step_config, across)?;
         self.model = Some(model);
         self.state.step = number;
         self.state.tokens += record.num_tokens as u64;
@@ -279,8 +280,10 @@ impl<'a, T: Task> Session<'a, T> {
         self.batch.get()
     }
 
-    fn note(&self, phase: Phase, observer: &mut dyn Observer) {
-        note(phase, &self.batch, observer);
+    /// Remembers and tells which batch the device is given.
+    fn note(&self, shape: BatchShape, observer: &mut dyn Observer) {
+        self.batch.set(Some(shape));
+        observer.batch(Some(shape));
     }
 
     fn epochs_are_over(&self) -> bool {
@@ -317,19 +320,11 @@ fn resume<M: Module>(
     Ok(Some((serde_json::to_string(&checkpoint.state)?, checkpoint.path)))
 }
 
-/// Remembers and tells which batch the device is given.
-fn note(phase: Phase, batch: &Cell<Option<BatchShape>>, observer: &mut dyn Observer) {
-    if let Phase::Begin(shape) = phase {
-        batch.set(Some(shape));
-        observer.batch(Some(shape));
-    }
-}
-
 /// The places of the next step, with this process's batches: `accumulate_steps` of them, or fewer where the epoch ends.
 fn next_window<T: Task>(
-    batches: &mut BatchStream<T::Source>,
+    batches: &mut BatchStream<Sharded<T::Source>>,
     accumulate_steps: usize,
-) -> Result<Vec<Placed<Option<BatchOf<T>>>>> {
+) -> Result<Vec<Placed<Option<MicroBatch<T>>>>> {
     let mut window = Vec::with_capacity(accumulate_steps);
     while window.len() < accumulate_steps {
         let batch = batches.next_place().context("the stream of batches ended")?.map_err(Into::into)?;

@@ -1,15 +1,19 @@
-//! One step: teacher forcing on every micro-batch of the window, the sums over all of them, then one move of the weights.
+//! One step: teacher forcing on every shard of every micro-batch of the window, the sums over all of them, then one move of the
+//! weights.
+
+use std::mem::take;
+use std::time::Instant;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use polyglow_data::random::mix;
-use polyglow_model::dropout;
+use polyglow_model::{computes_on_host, dropout};
 
 use super::optimizer::Optimizer;
-use super::sums::{GradientSum, SumAcross, WindowSums};
+use super::sums::{GradientSum, SumAcross, WindowSums, alone};
+use crate::beside::each;
 use crate::error::Result;
-use crate::tasks::{BatchOf, BatchSize, Loss, Task};
-use crate::workload::BatchShape;
+use crate::tasks::{BatchOf, BatchSize, Loss, MicroBatch, Task};
 
 /// What a step needs beside the model and the data.
 #[derive(Clone, Copy, Debug)]
@@ -47,135 +51,188 @@ pub struct StepRecord {
     pub num_real_positions: usize,
 }
 
-/// The parts of a step. All but the last come once for each micro-batch.
+/// The parts of a step. All but the last come once for each shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// A micro-batch of this shape begins.
-    Begin(BatchShape),
     /// Ids go to the device.
     Upload,
     /// The forward pass, with the loss; with kernels also with the gradients of the projection to the vocabulary.
     Forward,
-    /// The backward pass, with the addition of its gradients to those before.
+    /// The backward pass.
     Backward,
     /// The move of the weights.
     Update,
 }
 
+/// Is told, in whichever thread it was, that a part of a step is done, and when it began.
+pub type Observe<'a> = dyn Fn(Phase, Instant) + Sync + 'a;
+
 /// Runs the micro-batches of a window and moves the weights once, by the gradient of the mean over all their target
 /// tokens together. Nothing is read from a GPU.
 ///
+/// On the CPU the shards of micro-batches run side by side. Their gradients are added in order, first those of each micro-batch
+/// and then those of the window, so that the result does not depend on the number of threads.
+///
 /// A step with a loss or a gradient that is not finite is skipped: it moves nothing, see [`Optimizer::step`].
+///
+/// # Errors
+/// A thread cannot be started; the model is dropped.
 pub fn step<T: Task>(
     task: &T,
     model: T::Model,
     optimizer: &mut Optimizer,
-    window: &[BatchOf<T>],
+    window: &[MicroBatch<T>],
     device: &Device,
     config: StepConfig,
-) -> (T::Model, StepRecord) {
-    observed_step(task, model, optimizer, window, device, config, &mut |_| {})
+) -> Result<(T::Model, StepRecord)> {
+    step_across(task, model, optimizer, window, device, config, &mut alone)
 }
 
-/// The same step, with `observe` called at the begin of each micro-batch and at the end of each of its parts.
+/// The same step, with `observe` told of its parts.
+///
+/// # Errors
+/// As [`step`].
 pub fn observed_step<T: Task>(
     task: &T,
     model: T::Model,
     optimizer: &mut Optimizer,
-    window: &[BatchOf<T>],
+    window: &[MicroBatch<T>],
     device: &Device,
     config: StepConfig,
-    observe: &mut dyn FnMut(Phase),
-) -> (T::Model, StepRecord) {
-    let sums = sum_window(task, &model, window, device, config, observe);
-    update(model, optimizer, sums, config, observe)
+    observe: &Observe<'_>,
+) -> Result<(T::Model, StepRecord)> {
+    let sums = sum_window(task, &model, window, device, config, observe)?;
+    let begin = Instant::now();
+    let updated = update(model, optimizer, sums, config);
+    observe(Phase::Update, begin);
+    Ok(updated)
 }
 
 /// The same step as a part of one over the windows of several processes, whose sums `across` adds.
 ///
 /// # Errors
-/// That of `across`; the model is dropped.
-#[expect(clippy::too_many_arguments, reason = "a step is made of all of these, and each is of another kind")]
+/// As [`step`], and that of `across`.
 pub fn step_across<T: Task>(
     task: &T,
     model: T::Model,
     optimizer: &mut Optimizer,
-    window: &[BatchOf<T>],
+    window: &[MicroBatch<T>],
     device: &Device,
     config: StepConfig,
     across: &mut SumAcross<'_>,
-    observe: &mut dyn FnMut(Phase),
 ) -> Result<(T::Model, StepRecord)> {
-    let sums = across(sum_window(task, &model, window, device, config, observe))?;
-    Ok(update(model, optimizer, sums, config, observe))
+    let sums = across(sum_window(task, &model, window, device, config, &|_, _| {})?)?;
+    Ok(update(model, optimizer, sums, config))
+}
+
+/// What comes of a shard.
+struct Passed {
+    gradients: GradientSum,
+    loss_sum: Tensor<1>,
+    nll_sum: Tensor<1>,
 }
 
 /// Forward and backward passes of a window, without an update.
 fn sum_window<T: Task>(
     task: &T,
     model: &T::Model,
-    window: &[BatchOf<T>],
+    window: &[MicroBatch<T>],
     device: &Device,
     config: StepConfig,
-    observe: &mut dyn FnMut(Phase),
-) -> WindowSums {
-    let mut gradients = GradientSum::default();
-    if window.is_empty() {
+    observe: &Observe<'_>,
+) -> Result<WindowSums> {
+    let places =
+        (0..).zip(window).flat_map(|(micro_batch, shards)| (0..shards.len()).map(move |shard| (micro_batch, shard)));
+    let places: Vec<(usize, usize)> = places.collect();
+    // No more at once than a micro-batch has, so that activations take no more memory than those of one.
+    let most = window.iter().map(Vec::len).max().unwrap_or(1);
+    let threads = if computes_on_host(device) { rayon::current_num_threads().min(most) } else { 1 };
+    let pass = |place: usize| {
+        let (micro_batch, shard) = places[place];
+        let number = (config.first + micro_batch) as u64;
+        let key = mix(&[config.seed, config.step, number, shard as u64]);
+        // A graph with a leaf in common would be one graph, on which threads wait for each other.
+        let own = (threads > 1).then(|| model.clone().fork(device));
+        let (model, batch) = (own.as_ref().unwrap_or(model), &window[micro_batch][shard]);
+        let Loss { minimized, loss_sum, nll_sum } = forward(task, model, batch, device, key, observe);
+        let begin = Instant::now();
+        let mut gradients = GradientSum::default();
+        gradients.add(model, minimized.backward());
+        observe(Phase::Backward, begin);
+        Ok(Passed { gradients, loss_sum: loss_sum.inner(), nll_sum: nll_sum.inner() })
+    };
+    let (mut losses, mut gradients) = (Losses::default(), GradientSum::default());
+    let (mut own_losses, mut own_gradients) = (Losses::default(), GradientSum::default());
+    each(places.len(), threads, pass, |place, passed| {
+        own_gradients.merge(passed.gradients);
+        own_losses.push(passed.loss_sum, passed.nll_sum);
+        let (micro_batch, shard) = places[place];
+        if shard + 1 == window[micro_batch].len() {
+            gradients.merge(take(&mut own_gradients));
+            let (loss_sum, nll_sum) = take(&mut own_losses).total(device);
+            losses.push(loss_sum, nll_sum);
+        }
+    })?;
+    // Elsewhere there may be batches where here are none.
+    if places.is_empty() {
         gradients.add_nothing(model);
     }
-    let (mut loss_sums, mut nll_sums) = (Vec::new(), Vec::new());
-    for (micro_batch, batch) in (config.first..).zip(window) {
-        let key = mix(&[config.seed, config.step, micro_batch as u64]);
-        let Loss { minimized, loss_sum, nll_sum } = forward(task, model, batch, device, key, observe);
-        gradients.add(model, minimized.backward());
-        observe(Phase::Backward);
-        loss_sums.push(loss_sum.inner());
-        nll_sums.push(nll_sum.inner());
-    }
-    // Elsewhere there may be batches where here are none.
-    let total = |sums: Vec<Tensor<1>>| match sums[..] {
-        [] => Tensor::zeros([1], &device.clone().inner()),
-        [..] => Tensor::cat(sums, 0).sum(),
-    };
-    let sizes: Vec<BatchSize> = window.iter().map(|batch| task.size(batch)).collect();
-    WindowSums {
+    let (loss_sum, nll_sum) = losses.total(device);
+    let sizes: Vec<BatchSize> = window.iter().flatten().map(|shard| task.size(shard)).collect();
+    Ok(WindowSums {
         gradients,
-        loss_sum: total(loss_sums),
-        nll_sum: total(nll_sums),
+        loss_sum,
+        nll_sum,
         num_tokens: sizes.iter().map(|size| size.targets).sum(),
         num_positions: sizes.iter().map(|size| size.shape.positions()).sum(),
         num_real_positions: sizes.iter().map(|size| size.real_positions).sum(),
+    })
+}
+
+/// Losses that are summed together, which need one operation then, and not one each.
+#[derive(Default)]
+struct Losses {
+    smoothed: Vec<Tensor<1>>,
+    plain: Vec<Tensor<1>>,
+}
+
+impl Losses {
+    fn push(&mut self, loss_sum: Tensor<1>, nll_sum: Tensor<1>) {
+        self.smoothed.push(loss_sum);
+        self.plain.push(nll_sum);
+    }
+
+    fn total(self, device: &Device) -> (Tensor<1>, Tensor<1>) {
+        let total = |sums: Vec<Tensor<1>>| match sums[..] {
+            [] => Tensor::zeros([1], &device.clone().inner()),
+            [..] => Tensor::cat(sums, 0).sum(),
+        };
+        (total(self.smoothed), total(self.plain))
     }
 }
 
-fn update<M: Module>(
-    model: M,
-    optimizer: &mut Optimizer,
-    sums: WindowSums,
-    config: StepConfig,
-    observe: &mut dyn FnMut(Phase),
-) -> (M, StepRecord) {
+fn update<M: Module>(model: M, optimizer: &mut Optimizer, sums: WindowSums, config: StepConfig) -> (M, StepRecord) {
     let StepConfig { step, lr, .. } = config;
     let WindowSums { num_tokens, num_positions, num_real_positions, .. } = sums;
     let (loss_sum, nll_sum) = (sums.loss_sum.clone(), sums.nll_sum.clone());
     let (model, grad_norm) = optimizer.step(model, sums, lr, step);
-    observe(Phase::Update);
     (model, StepRecord { step, lr, loss_sum, nll_sum, grad_norm, num_tokens, num_positions, num_real_positions })
 }
 
-/// The loss of one micro-batch; `key` decides its dropout.
+/// The loss of one batch; `key` decides its dropout.
 pub(super) fn forward<T: Task>(
     task: &T,
     model: &T::Model,
     batch: &BatchOf<T>,
     device: &Device,
     key: u64,
-    observe: &mut dyn FnMut(Phase),
+    observe: &Observe<'_>,
 ) -> Loss {
-    observe(Phase::Begin(task.size(batch).shape));
+    let begin = Instant::now();
     let inputs = task.upload(batch, device);
-    observe(Phase::Upload);
+    observe(Phase::Upload, begin);
+    let begin = Instant::now();
     let loss = dropout::keyed(key, || task.loss(model, inputs));
-    observe(Phase::Forward);
+    observe(Phase::Forward, begin);
     loss
 }

@@ -180,6 +180,17 @@ impl GradientSum {
         model.visit(&mut collector);
     }
 
+    /// Adds those of another sum for the same model.
+    pub(super) fn merge(&mut self, other: Self) {
+        if self.parts.is_empty() {
+            *self = other;
+            return;
+        }
+        for (sum, part) in self.parts.iter_mut().zip(other.parts) {
+            *sum = sum.clone() + part;
+        }
+    }
+
     /// Adds gradients that are zero.
     pub(super) fn add_nothing(&mut self, model: &impl Module) {
         model.visit(&mut Collector { sum: self, grads: None, index: 0 });

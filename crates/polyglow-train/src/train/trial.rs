@@ -9,7 +9,7 @@ use super::memory::peak_memory;
 use crate::device::guard;
 use crate::error::{Result, ensure, failed, with_hint};
 use crate::plan::Plan;
-use crate::tasks::{BatchOf, Task};
+use crate::tasks::{MicroBatch, Task};
 use crate::train::{Optimizer, Schedule, StepConfig, step};
 
 /// One training step on the largest batch.
@@ -36,7 +36,7 @@ pub fn try_step<T: Task>(
     task: &T,
     plan: &Plan,
     model: T::Model,
-    batch: impl Fn() -> Result<BatchOf<T>>,
+    batch: impl Fn() -> Result<MicroBatch<T>>,
     device: &Device,
 ) -> Result<TrialReport> {
     guard(|| run_unguarded(task, plan, model, batch, device)).unwrap_or_else(|reason| {
@@ -49,7 +49,7 @@ fn run_unguarded<T: Task>(
     task: &T,
     plan: &Plan,
     model: T::Model,
-    batch: impl Fn() -> Result<BatchOf<T>>,
+    batch: impl Fn() -> Result<MicroBatch<T>>,
     device: &Device,
 ) -> Result<TrialReport> {
     let train = &plan.config.train;
@@ -57,9 +57,9 @@ fn run_unguarded<T: Task>(
     let lr = Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), plan.d_model()).learning_rate(1);
     let step_config = StepConfig { seed: plan.config.seed, step: 1, lr, first: 0 };
     let micro_batches = train.accumulate_steps.min(2);
-    let window: Vec<BatchOf<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
+    let window: Vec<MicroBatch<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
     let started = Instant::now();
-    let (_model, record) = step(task, model, &mut optimizer, &window, device, step_config);
+    let (_model, record) = step(task, model, &mut optimizer, &window, device, step_config)?;
     let read = Transaction::default().register(record.loss_sum).register(record.grad_norm).execute();
     device.sync()?;
     let seconds = started.elapsed().as_secs_f64();

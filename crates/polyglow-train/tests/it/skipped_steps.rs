@@ -60,7 +60,7 @@ fn train(place: &Path, max_skipped: u64, poisoned: &[u64], until: u64) -> polygl
         Ok(sums)
     }));
     let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
-    let mut batches = BatchStream::start(Arc::clone(task.source()), start)?;
+    let mut batches = BatchStream::start(plan.sharded(task.source()), start)?;
     let mut records = Records::open(&training.run, session.state.step, false)?;
     while session.state.step < until {
         session.step(&mut batches, &mut Silent)?;

@@ -30,7 +30,7 @@ fn examples() -> Vec<Example> {
 }
 
 /// The weights after a step over each of these windows of micro-batches, and the steps' losses.
-fn weights_after(windows: &[Vec<PairBatch>]) -> (Vec<f32>, Vec<f64>) {
+fn weights_after(windows: &[Vec<Vec<PairBatch>>]) -> (Vec<f32>, Vec<f64>) {
     let (model, losses) = train(windows, &TrainConfig { lr: 1e-3, ..TrainConfig::default() });
     (weights(&model), losses)
 }
@@ -39,15 +39,19 @@ fn weights(model: &Model) -> Vec<f32> {
     parameter::read(model).into_iter().flat_map(|(_, data)| data.iter::<f32>().collect::<Vec<_>>()).collect()
 }
 
-/// An untrained model, and the device that it is trained on.
+/// An untrained model without dropout, and the device that it is trained on.
 fn model(train: &TrainConfig) -> (Model, Device) {
+    model_with(0.0, train)
+}
+
+fn model_with(dropout: f64, train: &TrainConfig) -> (Model, Device) {
     let config = ModelConfig {
         d_model: Some(16),
         d_ff: Some(24),
         num_heads: Some(2),
         num_encoder_layers: Some(1),
         num_decoder_layers: Some(1),
-        dropout: Some(0.0),
+        dropout: Some(dropout),
         ..ModelConfig::default()
     };
     let vocabulary = Vocabulary {
@@ -88,13 +92,18 @@ fn step_config(step: u64, lr: f64) -> StepConfig {
 }
 
 /// The model after a step over each of these windows of micro-batches, and the steps' losses.
-fn train(windows: &[Vec<PairBatch>], train: &TrainConfig) -> (Model, Vec<f64>) {
-    let (mut model, device) = model(train);
+fn train(windows: &[Vec<Vec<PairBatch>>], train: &TrainConfig) -> (Model, Vec<f64>) {
+    train_with(0.0, windows, train)
+}
+
+fn train_with(dropout: f64, windows: &[Vec<Vec<PairBatch>>], train: &TrainConfig) -> (Model, Vec<f64>) {
+    let (mut model, device) = model_with(dropout, train);
     let task = task(train);
     let mut optimizer = Optimizer::new(train, &model);
     let mut losses = Vec::new();
     for (number, window) in (1..).zip(windows) {
-        let (stepped, record) = step(&task, model, &mut optimizer, window, &device, step_config(number, train.lr));
+        let (stepped, record) =
+            step(&task, model, &mut optimizer, window, &device, step_config(number, train.lr)).expect("threads start");
         model = stepped;
         losses.push(f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64);
     }
@@ -104,7 +113,7 @@ fn train(windows: &[Vec<PairBatch>], train: &TrainConfig) -> (Model, Vec<f64>) {
 #[test]
 fn two_micro_batches_move_the_weights_as_one_batch_of_both() {
     let examples = examples();
-    let batch = |examples: &[Example]| PairBatch::new(examples, SPECIAL, SPECIAL, 1);
+    let batch = |examples: &[Example]| vec![PairBatch::new(examples, SPECIAL, SPECIAL, 1)];
     // Micro-batches of different numbers of tokens: a mean of their means would be another step.
     let whole = vec![vec![batch(&examples)]; 2];
     let parts = vec![vec![batch(&examples[..1]), batch(&examples[1..])]; 2];
@@ -117,8 +126,43 @@ fn two_micro_batches_move_the_weights_as_one_batch_of_both() {
     assert!(apart * 100 < whole.len(), "{apart} of {} weights differ", whole.len());
 }
 
+/// The examples in shards.
+fn shards(examples: &[Example], of: usize) -> Vec<PairBatch> {
+    examples.chunks(of).map(|examples| PairBatch::new(examples, SPECIAL, SPECIAL, 1)).collect()
+}
+
+#[test]
+fn shards_move_the_weights_as_one_batch_of_all() {
+    let examples = examples();
+    let run = |of| weights_after(&vec![vec![shards(&examples, of)]; 2]);
+    let ((whole, whole_losses), (parts, parts_losses)) = (run(4), run(1));
+    for (left, right) in whole_losses.iter().zip(&parts_losses) {
+        assert!((left - right).abs() < 1e-6);
+    }
+    // As above.
+    let apart = whole.iter().zip(&parts).filter(|(left, right)| (*left - *right).abs() > 1e-5).count();
+    assert!(apart * 100 < whole.len(), "{apart} of {} weights differ", whole.len());
+}
+
+#[test]
+fn the_bits_of_a_step_do_not_depend_on_the_number_of_threads() {
+    let examples = examples();
+    // Shards of different sizes, which do not end in the order in which they begin.
+    let window = vec![shards(&examples, 1), shards(&examples, 3), shards(&examples, 2)];
+    let config = TrainConfig { lr: 1e-3, ..TrainConfig::default() };
+    let run = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("so many threads");
+        let (model, losses) = pool.install(|| train_with(0.3, &vec![window.clone(); 3], &config));
+        (weights(&model), losses)
+    };
+    let alone = run(1);
+    for threads in [2, 3, 8] {
+        assert_eq!(run(threads), alone, "{threads} threads");
+    }
+}
+
 /// The sums of a process, as another would receive them.
-fn sums_of(window: &[PairBatch], train: &TrainConfig) -> WindowSums {
+fn sums_of(window: &[Vec<PairBatch>], train: &TrainConfig) -> WindowSums {
     let (model, device) = model(train);
     let mut optimizer = Optimizer::new(train, &model);
     let mut sent = None;
@@ -127,7 +171,7 @@ fn sums_of(window: &[PairBatch], train: &TrainConfig) -> WindowSums {
         Err(TrainError::new("only the sums are wanted"))
     };
     let (task, config) = (task(train), step_config(1, 0.0));
-    let step = step_across(&task, model, &mut optimizer, window, &device, config, &mut keep, &mut |_| {});
+    let step = step_across(&task, model, &mut optimizer, window, &device, config, &mut keep);
     assert!(step.is_err(), "the error of the sum is that of the step");
     sent.expect("the sums were made")
 }
@@ -135,7 +179,7 @@ fn sums_of(window: &[PairBatch], train: &TrainConfig) -> WindowSums {
 #[test]
 fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows() {
     let examples = examples();
-    let batch = |examples: &[Example]| PairBatch::new(examples, SPECIAL, SPECIAL, 1);
+    let batch = |examples: &[Example]| vec![PairBatch::new(examples, SPECIAL, SPECIAL, 1)];
     let (here, there) = (batch(&examples[..1]), batch(&examples[1..]));
     let config = TrainConfig { lr: 1e-3, ..TrainConfig::default() };
     let (alone, losses) = train(&[vec![here.clone(), there.clone()]], &config);
@@ -156,9 +200,8 @@ fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows()
     let (model, device) = model(&config);
     let mut optimizer = Optimizer::new(&config, &model);
     let (task, step_config) = (task(&config), step_config(1, config.lr));
-    let (together, record) =
-        step_across(&task, model, &mut optimizer, &[here], &device, step_config, &mut add, &mut |_| {})
-            .expect("the other process is reached");
+    let (together, record) = step_across(&task, model, &mut optimizer, &[here], &device, step_config, &mut add)
+        .expect("the other process is reached");
     assert_eq!(record.num_tokens, examples.iter().map(|example| example.tgt.len() + 1).sum::<usize>());
     let loss = f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64;
     assert!((loss - losses[0]).abs() < 1e-6);
@@ -167,7 +210,7 @@ fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows()
 
 #[test]
 fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
-    let window = [PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)];
+    let window = [vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]];
     let config = TrainConfig { ema_decay: 0.9, ..TrainConfig::default() };
     let (model, device) = model(&config);
     let mut optimizer = Optimizer::new(&config, &model);
@@ -178,15 +221,16 @@ fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
         Ok(sums)
     };
     let (task, first) = (task(&config), step_config(1, 1e-3));
-    let (model, record) = step_across(&task, model, &mut optimizer, &window, &device, first, &mut poison, &mut |_| {})
-        .expect("nothing else fails");
+    let (model, record) =
+        step_across(&task, model, &mut optimizer, &window, &device, first, &mut poison).expect("nothing else fails");
     assert!(!record.grad_norm.into_scalar::<f32>().is_finite());
     let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
     assert_eq!(bits(weights(&model)), bits(before));
     let zero = |(_, data): &(String, burn::tensor::TensorData)| data.iter::<f32>().all(|value| value.to_bits() == 0);
     assert!(optimizer.state().iter().all(zero));
     // What was skipped can be trained on: it is still differentiated.
-    let (moved, record) = step(&task, model.clone(), &mut optimizer, &window, &device, step_config(2, 1e-3));
+    let (moved, record) =
+        step(&task, model.clone(), &mut optimizer, &window, &device, step_config(2, 1e-3)).expect("nothing fails");
     assert!(record.grad_norm.into_scalar::<f32>() > 0.0);
     assert_ne!(weights(&moved), weights(&model));
 }
@@ -194,8 +238,8 @@ fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
 #[test]
 fn padding_does_not_change_a_step() {
     let examples = examples();
-    let tight = vec![vec![PairBatch::new(&examples, SPECIAL, SPECIAL, 1)]];
-    let padded = vec![vec![PairBatch::new(&examples, SPECIAL, SPECIAL, 8)]];
+    let tight = vec![vec![vec![PairBatch::new(&examples, SPECIAL, SPECIAL, 1)]]];
+    let padded = vec![vec![vec![PairBatch::new(&examples, SPECIAL, SPECIAL, 8)]]];
     let ((tight, tight_losses), (padded, padded_losses)) = (weights_after(&tight), weights_after(&padded));
     assert!((tight_losses[0] - padded_losses[0]).abs() < 1e-6);
     let apart = tight.iter().zip(&padded).filter(|(left, right)| (*left - *right).abs() > 1e-5).count();
@@ -204,7 +248,7 @@ fn padding_does_not_change_a_step() {
 
 #[test]
 fn with_bf16_the_loss_falls_as_with_f32() {
-    let window = vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]; 60];
+    let window = vec![vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]]; 60];
     let curve = |precision| train(&window, &TrainConfig { precision, lr: 3e-3, ..TrainConfig::default() }).1;
     let (exact, rounded) = (curve(Precision::F32), curve(Precision::Bf16));
     assert!(exact[59] < 0.5 * exact[0], "something is learned: {exact:?}");
@@ -233,7 +277,7 @@ fn strategies(model: &Model) -> Vec<GradientCheckpointingStrategy> {
 
 #[test]
 fn gradient_checkpointing_changes_only_what_is_kept() {
-    let window = vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]; 3];
+    let window = vec![vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]]; 3];
     let run =
         |gradient_checkpointing| train(&window, &TrainConfig { gradient_checkpointing, ..TrainConfig::default() });
     let ((kept, kept_losses), (again, again_losses)) = (run(false), run(true));

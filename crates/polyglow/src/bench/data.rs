@@ -88,7 +88,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     let setting =
         Setting { plan: plan.clone(), tokenizers, valid: Arc::default(), bleu: BleuTokenizer::default(), longest };
     let BatchTimes { plan_seconds, batches, target_tokens, rows, seconds } =
-        with_task(setting, &TrainingData::Text(Arc::new(cache)), Batches { timed: &mut timed })?;
+        with_task(setting, &TrainingData::Text(Arc::new(cache)), Batches { plan, timed: &mut timed })?;
     let count = pairs as f64;
     Ok(DataReport {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -109,6 +109,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
 
 /// The way from ids to batches, of whatever task.
 struct Batches<'a> {
+    plan: &'a Plan,
     timed: &'a mut dyn FnMut(&'static str, Instant) -> f64,
 }
 
@@ -127,12 +128,12 @@ impl Visitor for Batches<'_> {
         let begin = Instant::now();
         let batches = task.source().plan(0).map_err(Into::into)?.len();
         let plan_seconds = (self.timed)("plan", begin);
-        let stream = BatchStream::start(Arc::clone(task.source()), Position::default()).map_err(Into::into)?;
+        let stream = BatchStream::start(self.plan.sharded(task.source()), Position::default()).map_err(Into::into)?;
         let begin = Instant::now();
         let (mut target_tokens, mut rows) = (0, 0);
         for placed in stream.take(batches) {
             let placed = placed.map_err(Into::into)?;
-            target_tokens += task.size(&placed.batch).targets;
+            target_tokens += placed.batch.iter().map(|shard| task.size(shard).targets).sum::<usize>();
             rows += placed.examples.len();
         }
         Ok(BatchTimes { plan_seconds, batches, target_tokens, rows, seconds: (self.timed)("batches", begin) })

@@ -9,7 +9,7 @@ use polyglow_data::sources::{BatchSource, PairBatch};
 use polyglow_model::{Inputs, Model, ModelShape, Pair, Predict, Task as TaskKind, Text, Vocabulary};
 use polyglow_train::Plan;
 use polyglow_train::device::upload_rows;
-use polyglow_train::tasks::{BatchOf, BatchSize, Loss, Task};
+use polyglow_train::tasks::{BatchSize, Loss, MicroBatch, Task};
 use polyglow_train::workload::{BatchShape, SPECIAL};
 
 /// Batch lengths taken from a corpus, from its shortest batches to its longest.
@@ -31,6 +31,14 @@ impl BatchSource for RandomSource {
 
     fn batch(&self, _: u64, items: &[u32]) -> Result<PairBatch, DataError> {
         Ok(self.shapes[items[0] as usize].random_pairs(self.vocab_size))
+    }
+
+    /// Its rows in as many parts.
+    fn shards(&self, _: u64, items: &[u32], count: usize) -> Result<Vec<PairBatch>, DataError> {
+        let shape = self.shapes[items[0] as usize];
+        let count = count.min(shape.rows).max(1);
+        let rows = (0..count).map(|part| (part + 1) * shape.rows / count - part * shape.rows / count);
+        Ok(rows.map(|rows| BatchShape { rows, ..shape }.random_pairs(self.vocab_size)).collect())
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
@@ -102,17 +110,17 @@ impl Task for RandomPairs {
 ///
 /// # Errors
 /// The data cannot be read, or gives no batch.
-pub(crate) fn every_batch<T: Task>(task: &T) -> polyglow_train::Result<Vec<BatchOf<T>>> {
-    let epoch = plan(task)?;
-    (0..epoch.len()).map(|place| task.source().batch(0, epoch.batch(place)).map_err(Into::into)).collect()
+pub(crate) fn every_batch<T: Task>(task: &T, plan: &Plan) -> polyglow_train::Result<Vec<MicroBatch<T>>> {
+    let (source, epoch) = (plan.sharded(task.source()), first_epoch(task)?);
+    (0..epoch.len()).map(|place| source.batch(0, epoch.batch(place)).map_err(Into::into)).collect()
 }
 
 /// A batch of each of several lengths, the shortest first, which divide the first epoch of a task into equal parts.
 ///
 /// # Errors
 /// The data cannot be read, or gives no batch.
-pub(crate) fn buckets<T: Task>(task: &T) -> polyglow_train::Result<Vec<BatchOf<T>>> {
-    let (source, epoch) = (task.source(), plan(task)?);
+pub(crate) fn buckets<T: Task>(task: &T, plan: &Plan) -> polyglow_train::Result<Vec<MicroBatch<T>>> {
+    let (source, epoch) = (plan.sharded(task.source()), first_epoch(task)?);
     let mut places: Vec<usize> = (0..epoch.len()).collect();
     places.sort_by_key(|&place| source.size(0, epoch.batch(place)).0[1..].to_vec());
     let mut chosen: Vec<usize> =
@@ -122,7 +130,7 @@ pub(crate) fn buckets<T: Task>(task: &T) -> polyglow_train::Result<Vec<BatchOf<T
 }
 
 /// The first epoch, which has at least one batch.
-fn plan<T: Task>(task: &T) -> polyglow_train::Result<EpochPlan> {
+fn first_epoch<T: Task>(task: &T) -> polyglow_train::Result<EpochPlan> {
     let epoch = task.source().plan(0).map_err(Into::into)?;
     if epoch.is_empty() { Err(DataError::NoBatch.into()) } else { Ok(epoch) }
 }

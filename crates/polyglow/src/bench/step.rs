@@ -1,13 +1,14 @@
 //! Training steps: how long each part takes, and how close it comes to the peak of the machine.
 
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use burn::tensor::{Device, Transaction};
 use polyglow_data::prefetch::{BatchStream, Position};
+use polyglow_data::sources::Sharded;
 use polyglow_model::{Model, ModelShape, parameter};
-use polyglow_train::tasks::{BatchOf, Task, Visitor};
-use polyglow_train::train::{Optimizer, Phase, StepConfig, StepRecord, observed_step, peak_memory};
+use polyglow_train::tasks::{BatchSize, MicroBatch, Task, Visitor};
+use polyglow_train::train::{Observe, Optimizer, Phase, StepConfig, StepRecord, observed_step, peak_memory};
 use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Result, TrainError};
 use serde::Serialize;
@@ -99,13 +100,13 @@ impl Visitor for StepBench<'_> {
     fn visit<T: Task<Model = Model>>(self, task: T) -> Result<StepReport> {
         let Self { plan, shape, with_stream, steps, trace } = self;
         let machine = Machine::measure(&plan.config.device, &plan.device)?;
-        let batches = if with_stream { buckets(&task)? } else { every_batch(&task)? };
+        let batches = if with_stream { buckets(&task, plan)? } else { every_batch(&task, plan)? };
         let mut subject = Subject::new(plan, &task, shape)?;
         let buckets = batches.into_iter().map(|batch| subject.bucket(&[batch], &machine, steps, trace));
         let buckets = buckets.collect::<Result<_>>()?;
         let mut stream = None;
         if with_stream {
-            let batches = BatchStream::start(Arc::clone(task.source()), Position::default()).map_err(Into::into)?;
+            let batches = BatchStream::start(plan.sharded(task.source()), Position::default()).map_err(Into::into)?;
             stream = Some(subject.stream(batches, steps)?);
         }
         let parameters = subject.model.as_ref().map_or(0, parameter::count);
@@ -139,28 +140,29 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
     }
 
     /// Makes a step on a batch; `observe` is told of each of its parts.
-    fn step(&mut self, window: &[BatchOf<T>], observe: &mut dyn FnMut(Phase)) -> Result<StepRecord> {
+    fn step(&mut self, window: &[MicroBatch<T>], observe: &Observe<'_>) -> Result<StepRecord> {
         self.config.step += 1;
         let model = self.model.take().ok_or_else(|| TrainError::new("a step failed before this one"))?;
         let (model, record) =
-            observed_step(self.task, model, &mut self.optimizer, window, &self.device, self.config, observe);
+            observed_step(self.task, model, &mut self.optimizer, window, &self.device, self.config, observe)?;
         self.model = Some(model);
         Ok(record)
     }
 
     fn bucket(
         &mut self,
-        window: &[BatchOf<T>],
+        window: &[MicroBatch<T>],
         machine: &Machine,
         steps: u64,
         trace: &mut Trace,
     ) -> Result<BucketReport> {
-        let size = self.task.size(&window[0]);
+        let sizes: Vec<BatchSize> = window[0].iter().map(|shard| self.task.size(shard)).collect();
+        let size = BatchSize::of_all(sizes.iter().copied());
         let shape = size.shape;
         let mut whole = Vec::new();
         for number in 0..WARMUP + steps {
             let started = Instant::now();
-            let record = self.step(window, &mut |_| {})?;
+            let record = self.step(window, &|_, _| {})?;
             read(&record)?;
             if number >= WARMUP {
                 whole.push(started.elapsed().as_secs_f64());
@@ -171,7 +173,8 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
             self.parts(window, &shape, &mut parts, trace)?;
         }
         let [upload, forward, backward, update, read] = parts.map(Spread::of);
-        let (step, flops, target_tokens) = (Spread::of(whole), flops(self.shape, &shape), size.targets);
+        let flops: f64 = sizes.iter().map(|size| flops(self.shape, &size.shape)).sum();
+        let (step, target_tokens) = (Spread::of(whole), size.targets);
         let flops_per_second = flops / step.median;
         Ok(BucketReport {
             batch: shape,
@@ -190,45 +193,51 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         })
     }
 
-    /// Makes a step, and adds the seconds of each part to `parts`.
+    /// Makes a step, and adds the seconds of each part to `parts`. Where shards are worked on side by side, each part has the share
+    /// of their time that it has of the work.
     fn parts(
         &mut self,
-        window: &[BatchOf<T>],
+        window: &[MicroBatch<T>],
         shape: &BatchShape,
         parts: &mut [Vec<f64>; 5],
         trace: &mut Trace,
     ) -> Result<()> {
         const NAMES: [&str; 5] = ["upload", "forward", "backward", "update", "read"];
-        let device = self.device.clone();
-        let mut begin = Instant::now();
-        let mut end_part = |part: usize| {
-            let end = Instant::now();
-            parts[part].push((end - begin).as_secs_f64());
-            trace.add(NAMES[part], begin, end, shape);
-            begin = end;
-        };
-        let mut failed = Ok(());
-        let record = self.step(window, &mut |phase| {
+        let (device, ended) = (self.device.clone(), Mutex::new(Vec::new()));
+        let record = self.step(window, &|phase, begin| {
+            let synced = device.sync();
             let part = match phase {
-                Phase::Begin(_) => return,
                 Phase::Upload => 0,
                 Phase::Forward => 1,
                 Phase::Backward => 2,
                 Phase::Update => 3,
             };
-            let synced = device.sync();
-            if failed.is_ok() {
-                failed = synced;
-            }
-            end_part(part);
+            ended.lock().unwrap_or_else(PoisonError::into_inner).push((part, begin, Instant::now(), synced));
         })?;
-        failed?;
+        let (mut seconds, mut passes) = ([0.0; 5], None);
+        for (part, begin, end, synced) in ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            synced?;
+            trace.add(NAMES[part], begin, end, shape);
+            seconds[part] += (end - begin).as_secs_f64();
+            if part < 3 {
+                let (first, last) = passes.unwrap_or((begin, end));
+                passes = Some((begin.min(first), end.max(last)));
+            }
+        }
+        let begin = Instant::now();
         read(&record)?;
-        end_part(4);
+        trace.add(NAMES[4], begin, Instant::now(), shape);
+        seconds[4] = begin.elapsed().as_secs_f64();
+        let passed = passes.map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
+        let side_by_side = passed / seconds[..3].iter().sum::<f64>();
+        seconds[..3].iter_mut().for_each(|seconds| *seconds *= side_by_side);
+        for (part, seconds) in parts.iter_mut().zip(seconds) {
+            part.push(seconds);
+        }
         Ok(())
     }
 
-    fn stream(&mut self, mut batches: BatchStream<T::Source>, steps: u64) -> Result<StreamReport> {
+    fn stream(&mut self, mut batches: BatchStream<Sharded<T::Source>>, steps: u64) -> Result<StreamReport> {
         let (mut waits, mut tokens, mut started) = (Vec::new(), 0, Instant::now());
         for number in 0..WARMUP + steps {
             if number == WARMUP {
@@ -238,7 +247,7 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
             let placed = batches.next().ok_or_else(|| TrainError::new("the stream of batches ended"))?;
             let batch = placed.map_err(Into::into)?.batch;
             waits.push(begin.elapsed().as_secs_f64());
-            let record = self.step(&[batch], &mut |_| {})?;
+            let record = self.step(&[batch], &|_, _| {})?;
             tokens += record.num_tokens;
             if number + 1 == WARMUP + steps {
                 read(&record)?;

@@ -11,7 +11,7 @@ use burn::tensor::{Device, Transaction};
 use polyglow_data::batching::EpochPlan;
 use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape, parameter};
-use polyglow_train::tasks::{BatchOf, Task, Visitor};
+use polyglow_train::tasks::{MicroBatch, Task, Visitor};
 use polyglow_train::train::{
     Bytes, DiskEstimate, MemoryEstimate, Optimizer, StepConfig, TrialReport, activations, last_step, step, try_step,
 };
@@ -68,7 +68,7 @@ impl Visitor for Trial<'_> {
         let device = plan.training_device()?;
         let model = shape.init(plan.config.seed, &device);
         let (train, parameters) = (&plan.config.train, parameter::count(&model));
-        let memory = MemoryEstimate::new(shape, train, &model, batches.largest, plan.has_kernels);
+        let memory = MemoryEstimate::new(plan, shape, &model, batches.largest);
         let disk = DiskEstimate::new(train, &model, (batches.steps, plan.config.data.has_valid()), cache, directory);
         let BatchShape { rows, src_len, tgt_len } = batches.largest;
         tracing::info!(
@@ -77,7 +77,8 @@ impl Visitor for Trial<'_> {
         );
         // Noted for the message if memory runs out here, as it is for the steps of a training.
         allocator::note_batch(Some(batches.largest));
-        let largest = || task.source().batch(0, epoch.batch(sizes.largest)).map_err(Into::into);
+        let sharded = plan.sharded(task.source());
+        let largest = || sharded.batch(0, epoch.batch(sizes.largest)).map_err(Into::into);
         let step = try_step(&task, plan, model, largest, &device);
         allocator::note_batch(None);
         let step = step?;
@@ -158,7 +159,7 @@ fn time_steps<T: Task<Model = Model>>(
         model: Some(model),
         step: 0,
     };
-    let micro_batches = train.accumulate_steps.min(MOST_MICRO_BATCHES);
+    let (sharded, micro_batches) = (plan.sharded(task.source()), train.accumulate_steps.min(MOST_MICRO_BATCHES));
     let mut timed = Vec::new();
     let started = Instant::now();
     for index in 0..MOST {
@@ -169,8 +170,8 @@ fn time_steps<T: Task<Model = Model>>(
         let share = PLACES[index % PLACES.len()];
         let place = (share * sizes.flops.len() as f64) as usize + index / PLACES.len();
         let (flops, place) = sizes.flops[place % sizes.flops.len()];
-        let batch = || task.source().batch(0, epoch.batch(place)).map_err(Into::into);
-        let window: Vec<BatchOf<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
+        let batch = || sharded.batch(0, epoch.batch(place)).map_err(Into::into);
+        let window: Vec<MicroBatch<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
         if !plan.on_host {
             subject.step(&window)?;
         }
@@ -194,11 +195,11 @@ struct Subject<'a, T: Task<Model = Model>> {
 
 impl<T: Task<Model = Model>> Subject<'_, T> {
     /// Makes a step and waits for its end; returns its target tokens.
-    fn step(&mut self, window: &[BatchOf<T>]) -> Result<usize> {
+    fn step(&mut self, window: &[MicroBatch<T>]) -> Result<usize> {
         self.step += 1;
         let model = self.model.take().ok_or_else(|| TrainError::new("a trial step failed before this one"))?;
         let config = StepConfig { seed: self.seed, step: self.step, lr: LR, first: 0 };
-        let (model, record) = step(self.task, model, &mut self.optimizer, window, &self.device, config);
+        let (model, record) = step(self.task, model, &mut self.optimizer, window, &self.device, config)?;
         Transaction::default().register(record.loss_sum).register(record.grad_norm).execute();
         self.device.sync()?;
         self.model = Some(model);

@@ -272,10 +272,10 @@ fn a_run_that_is_removed_does_not_come_back_in_parts() {
 #[test]
 fn memory_that_runs_out_ends_training_with_the_size_of_the_batch() {
     let place = Workplace::new();
-    // Attention from 4 000 x 200 places to 200 others takes gigabytes, whatever the model.
+    // Attention from 16 000 x 200 places to 200 others takes gigabytes, whatever the model, even in an eighth of the rows.
     let line = "look aaa now bbb ".repeat(50);
-    place.write("train", &vec![(line.clone(), line); 4000]);
-    let large = "--set data.max_len=300 --set train.max_tokens=1000000";
+    place.write("train", &vec![(line.clone(), line); 16_000]);
+    let large = "--set data.max_len=300 --set train.max_tokens=4000000";
     let output = place.shell(&format!("ulimit -v 3000000; exec $polyglow train tiny.toml --run run {large}"));
     let message = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{message}");
@@ -283,6 +283,6 @@ fn memory_that_runs_out_ends_training_with_the_size_of_the_batch() {
         message.contains("error: out of memory: the system has no ") && message.contains(" bytes more"),
         "{message}"
     );
-    assert!(message.contains("; the batch: 4000 rows, padded to 201 source and 201 target positions\n"), "{message}");
+    assert!(message.contains("; the batch: 16000 rows, padded to 201 source and 201 target positions\n"), "{message}");
     assert!(message.contains("hint: lower `train.max_tokens`"), "{message}");
 }

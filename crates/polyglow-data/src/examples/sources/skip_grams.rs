@@ -86,6 +86,11 @@ impl BatchSource for SkipGramSource {
         Ok(SkipGramBatch::new(&rows))
     }
 
+    /// Always one: each would have gradients of all vectors, of which it changes few.
+    fn shards(&self, epoch: u64, items: &[u32], _: usize) -> Result<Vec<SkipGramBatch>, DataError> {
+        Ok(vec![self.batch(epoch, items)?])
+    }
+
     /// About four times what a batch has: of a word's window and of frequent words, only what is drawn is in it.
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
         let most = items.iter().map(|&item| self.most_rows(item));

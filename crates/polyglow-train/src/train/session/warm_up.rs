@@ -44,8 +44,8 @@ impl<T: Task> Session<'_, T> {
             let number = (number + 1).min(places.len());
             observer.activity(&format!("preparing the device: batch shape {number} of {}", places.len()));
             let batch = source.batch(epoch, epoch_plan.batch(place)).map_err(Into::into)?;
-            let mut note = |phase| self.note(phase, observer);
-            let loss = forward(self.task, model, &batch, &self.device, plan.config.seed, &mut note);
+            self.note(self.task.size(&batch).shape, observer);
+            let loss = forward(self.task, model, &batch, &self.device, plan.config.seed, &|_, _| {});
             let found = loss.minimized.backward();
             if sums {
                 gradients.add(model, found);

@@ -1,0 +1,85 @@
+//! Batches in parts that are worked on side by side.
+
+use std::sync::Arc;
+
+use super::BatchSource;
+use crate::batching::EpochPlan;
+
+/// Positions that a shard has at least: with fewer, products of matrices and whatever is done once for each shard take longer than
+/// another core saves.
+const FEWEST_POSITIONS: usize = 512;
+
+/// A source whose batches come in shards: a CPU works on several of them side by side, each on a core.
+///
+/// How many there are follows from the size of the batch alone, never from the machine, so that a training gives the same bits
+/// wherever it runs.
+pub struct Sharded<S> {
+    source: Arc<S>,
+    most: usize,
+}
+
+impl<S: BatchSource> Sharded<S> {
+    /// Batches of `source` in at most `most` shards.
+    pub fn new(source: Arc<S>, most: usize) -> Self {
+        Self { source, most }
+    }
+}
+
+impl<S: BatchSource> BatchSource for Sharded<S> {
+    type Batch = Vec<S::Batch>;
+    type Error = S::Error;
+
+    fn plan(&self, epoch: u64) -> Result<EpochPlan, S::Error> {
+        self.source.plan(epoch)
+    }
+
+    fn batch(&self, epoch: u64, items: &[u32]) -> Result<Vec<S::Batch>, S::Error> {
+        let [rows, src_len, tgt_len] = self.source.size(epoch, items).0;
+        self.source.shards(epoch, items, num_shards(rows * (src_len + tgt_len), self.most))
+    }
+
+    fn size(&self, epoch: u64, items: &[u32]) -> ([usize; 3], usize) {
+        self.source.size(epoch, items)
+    }
+
+    fn examples(&self, epoch: u64, items: &[u32]) -> Vec<u32> {
+        self.source.examples(epoch, items)
+    }
+
+    fn origin(&self, example: u32) -> String {
+        self.source.origin(example)
+    }
+}
+
+/// Shards of a batch with so many padded positions, of both sides: a power of two, and `most` at most.
+pub fn num_shards(positions: usize, most: usize) -> usize {
+    (1 << (positions / FEWEST_POSITIONS).max(1).ilog2()).min(most)
+}
+
+/// `items` in `count` runs of neighbors, which are as many as possible and differ by one at most. None is empty.
+pub(super) fn runs(items: &[u32], count: usize) -> impl Iterator<Item = &[u32]> {
+    let count = count.min(items.len()).max(1);
+    (0..count).map(move |run| &items[run * items.len() / count..(run + 1) * items.len() / count])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_has_as_many_shards_as_keep_cores_busy() {
+        let shards = [0, 1023, 1024, 2047, 2048, 4096, 1 << 20].map(|positions| num_shards(positions, 8));
+        assert_eq!(shards, [1, 1, 2, 2, 4, 8, 8]);
+        assert_eq!(num_shards(1 << 20, 1), 1);
+    }
+
+    #[test]
+    fn runs_have_every_item_once_and_none_is_empty() {
+        let items: Vec<u32> = (0..9).collect();
+        for count in 1..12 {
+            let runs: Vec<&[u32]> = runs(&items, count).collect();
+            assert_eq!((runs.concat(), runs.len()), (items.clone(), count.min(9)));
+            assert!(runs.iter().all(|run| run.len() == 9 / runs.len() || run.len() == 9 / runs.len() + 1), "{runs:?}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Work on several cores side by side.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+
+use rayon::ThreadPoolBuilder;
+
+use crate::error::{Context, Result};
+
+/// Runs `0..count`, and gives `take` what comes of each, in order and in this thread.
+///
+/// So many threads take one after the other, each with its share of the cores for whatever is in it: several small products
+/// side by side are faster than each of them on all cores.
+///
+/// # Errors
+/// The first error in order, after which no more are begun; a thread cannot be started.
+pub(crate) fn each<T: Send>(
+    count: usize,
+    threads: usize,
+    run: impl Fn(usize) -> Result<T> + Sync,
+    mut take: impl FnMut(usize, T),
+) -> Result<()> {
+    let threads = threads.min(count);
+    if threads < 2 {
+        return (0..count).try_for_each(|place| run(place).map(|found| take(place, found)));
+    }
+    let cores = (rayon::current_num_threads() / threads).max(1);
+    let pool = || ThreadPoolBuilder::new().num_threads(cores).build().context("another thread cannot be started");
+    let pools = (0..threads).map(|_| pool()).collect::<Result<Vec<_>>>()?;
+    // Whoever is ahead of what is taken waits, so that memory does not fill with what waits.
+    let (next, (sender, receiver)) = (AtomicUsize::new(0), sync_channel(threads));
+    let work = |sender: SyncSender<_>| loop {
+        let place = next.fetch_add(1, Ordering::Relaxed);
+        if place >= count {
+            return;
+        }
+        let found = catch_unwind(AssertUnwindSafe(|| run(place)));
+        if !matches!(found, Ok(Ok(_))) {
+            next.store(count, Ordering::Relaxed);
+        }
+        // If nobody takes it, this thread's owner is panicking.
+        if sender.send((place, found)).is_err() {
+            return;
+        }
+    };
+    thread::scope(|scope| {
+        for pool in &pools {
+            let (sender, work) = (sender.clone(), &work);
+            scope.spawn(move || pool.install(|| work(sender)));
+        }
+        drop(sender);
+        let (mut early, mut due) = (BTreeMap::new(), 0);
+        for (place, found) in receiver {
+            early.insert(place, found.unwrap_or_else(|panic| resume_unwind(panic)));
+            while let Some(found) = early.remove(&due) {
+                take(due, found?);
+                due += 1;
+            }
+        }
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::failed;
+
+    #[test]
+    fn results_are_in_order_whichever_thread_has_them() {
+        for threads in [1, 2, 5, 200] {
+            let mut found = Vec::new();
+            each(100, threads, |place| Ok(place * place), |place, square| found.push((place, square)))
+                .expect("none fails");
+            assert!(found.into_iter().eq((0..100).map(|place| (place, place * place))));
+        }
+        each(0, 4, Ok, |_, _| panic!("there is nothing")).expect("nothing fails");
+    }
+
+    #[test]
+    fn threads_share_the_cores() {
+        let cores = |threads| {
+            let mut inside = Vec::new();
+            let pool = ThreadPoolBuilder::new().num_threads(6).build().expect("six threads");
+            let all = || each(3, threads, |_| Ok(rayon::current_num_threads()), |_, cores| inside.push(cores));
+            pool.install(all).expect("none fails");
+            inside
+        };
+        assert_eq!([1, 2, 3, 10].map(cores), [[6; 3], [3; 3], [2; 3], [2; 3]]);
+    }
+
+    #[test]
+    fn an_error_ends_the_work() {
+        for threads in [1, 3] {
+            let run = |place| if place == 7 { Err(failed!("seven")) } else { Ok(place) };
+            let mut taken = Vec::new();
+            let error = each(1_000_000, threads, run, |place, _| taken.push(place)).expect_err("one fails");
+            assert_eq!((error.to_string(), taken), ("seven".to_owned(), (0..7).collect()));
+        }
+    }
+
+    #[test]
+    fn a_panic_keeps_its_message() {
+        let run = |place| if place == 7 { panic!("seven") } else { Ok(place) };
+        let panic = catch_unwind(|| each(1_000_000, 3, run, |_, _| ())).expect_err("one panics");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"seven"));
+    }
+}
