@@ -228,8 +228,8 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         read(&record)?;
         trace.add(NAMES[4], begin, Instant::now(), shape);
         seconds[4] = begin.elapsed().as_secs_f64();
-        let passed = passes.map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
-        let side_by_side = passed / seconds[..3].iter().sum::<f64>();
+        let wall = passes.map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
+        let side_by_side = wall / seconds[..3].iter().sum::<f64>();
         seconds[..3].iter_mut().for_each(|seconds| *seconds *= side_by_side);
         for (part, seconds) in parts.iter_mut().zip(seconds) {
             part.push(seconds);
