@@ -68,5 +68,6 @@ pub fn runner() -> Runner {
         pad_multiple: 1,
         device: plan.device,
         group: plan.group,
+        spread: false,
     }
 }

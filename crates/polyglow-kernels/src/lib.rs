@@ -36,6 +36,16 @@
     expect(clippy::inline_always, reason = "a loop that is not inlined is compiled for the smallest instruction set")
 )]
 
+/// The widest SIMD instructions that kernels use: the CPU's, but nothing wider than AVX2 in a build without the feature `avx512`.
+/// `None` in a build without the feature `flex`, which has no kernels.
+#[must_use]
+pub fn instruction_set() -> Option<&'static str> {
+    #[cfg(feature = "flex")]
+    return Some(flex::vector::instruction_set());
+    #[cfg(not(feature = "flex"))]
+    None
+}
+
 /// Calls a kernel that returns `None` if it cannot run; in a build without the feature `flex` there is none to call.
 macro_rules! kernel {
     ($module:ident::$function:ident($($argument:ident),+)) => {{

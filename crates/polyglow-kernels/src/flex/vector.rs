@@ -32,6 +32,19 @@ pub(crate) fn vectorized<K: Kernel>(kernel: K) -> K::Output {
     Arch::new().dispatch(Widest(kernel))
 }
 
+/// The widest instructions that this CPU and this build have.
+pub(crate) fn instruction_set() -> &'static str {
+    match Arch::new() {
+        #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
+        Arch::V4(_) => "AVX-512",
+        #[cfg(target_arch = "x86_64")]
+        Arch::V3(_) => "AVX2",
+        #[cfg(target_arch = "aarch64")]
+        Arch::Neon(_) => "NEON",
+        _ => "no SIMD instructions",
+    }
+}
+
 /// `e^x` for `x <= 88`, to two units in the last place; 0 below about -87.
 #[inline(always)]
 pub(crate) fn exp(x: f32) -> f32 {

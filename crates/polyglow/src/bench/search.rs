@@ -88,7 +88,13 @@ pub(crate) fn bench_search(
         SearchTimes { batch, beam_size, bits, time, target_tokens_per_second: (batch * TGT_LEN) as f64 / time.median }
     };
     let searches = ways.into_iter().zip(seconds).map(times).collect();
-    Ok(SearchReport { machine, src_len: SRC_LEN, tgt_len: TGT_LEN, searches, peak_memory: peak_memory() })
+    Ok(SearchReport {
+        machine: machine.ended(),
+        src_len: SRC_LEN,
+        tgt_len: TGT_LEN,
+        searches,
+        peak_memory: peak_memory(),
+    })
 }
 
 /// A model with random 32-bit weights, or with the nearest 8-bit ones.

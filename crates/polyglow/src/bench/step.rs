@@ -110,7 +110,7 @@ impl Visitor for StepBench<'_> {
             stream = Some(subject.stream(batches, steps)?);
         }
         let parameters = subject.model.as_ref().map_or(0, parameter::count);
-        Ok(StepReport { machine, parameters, buckets, stream, peak_memory: peak_memory() })
+        Ok(StepReport { machine: machine.ended(), parameters, buckets, stream, peak_memory: peak_memory() })
     }
 }
 

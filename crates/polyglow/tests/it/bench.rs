@@ -42,6 +42,8 @@ fn the_parts_of_a_step_and_its_rates_fit_together() {
     let median = bucket["step"]["median"].as_f64().expect("a number");
     let close = |left: f64, right: f64| (left / right - 1.0).abs() < 1e-9;
     assert!(close(number("target_tokens_per_second"), 24.0 / median));
+    assert!(report["machine"]["instructions"].is_string());
+    assert!(report["machine"]["stolen"].as_f64().is_none_or(|share| (0.0..=1.0).contains(&share)));
     let peak = report["machine"]["matmul_peak"].as_f64().expect("a number");
     assert!(close(number("share_of_peak"), number("flops_per_second") / peak));
     // Two steps of five parts each.
@@ -72,7 +74,12 @@ fn a_config_is_measured_on_its_own_text() {
         report["searches"].as_array().expect("a list").iter().map(|way| [&way["batch"], &way["beam_size"]]).collect();
     assert_eq!(serde_json::json!(ways), serde_json::json!([[1, 1], [1, 5], [64, 1], [64, 5]]));
     let (text, _) = place.succeed(&["bench", "step", "tiny.toml", "--repetitions", "1"]);
-    assert!(text.starts_with("flex, ") && text.contains("over the corpus: "), "{text}");
+    assert!(
+        text.starts_with("flex, ")
+            && text.contains(polyglow_kernels::instruction_set().expect("flex has kernels"))
+            && text.contains("over the corpus: "),
+        "{text}"
+    );
     assert!(place.fail(2, &["bench", "step", "--shape", "3x4"]).contains("expected three whole numbers"));
     assert!(place.fail(2, &["bench", "step", "--vocab-size", "4"]).contains("4 is not in 5.."));
 }

@@ -14,7 +14,8 @@ use super::{Sums, in_tiles};
 
 /// What this CPU can multiply bytes with, the best first.
 pub(super) fn all() -> impl Iterator<Item = fn(Task<'_>)> {
-    let vnni = has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512vnni");
+    let vnni =
+        cfg!(feature = "avx512") && has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512vnni");
     let avx2 = has!("avx2") && has!("fma");
     #[expect(unsafe_code, reason = "only here is it known what the CPU can do")]
     // SAFETY: A function is returned only if the CPU has the features that it is compiled for.

@@ -45,6 +45,7 @@ pub(super) fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Resul
             milliseconds(&stream.data_wait)
         )?;
     }
+    print_stolen(out, &report.machine)?;
     print_memory(out, report.peak_memory)
 }
 
@@ -56,6 +57,7 @@ pub(super) fn print_searches(out: &mut dyn Write, report: &SearchReport) -> io::
         let (time, rate) = (milliseconds(&times.time), times.target_tokens_per_second);
         writeln!(out, "{:>9} {:>5} {:>5} {time:>26} {rate:>9.0}", times.batch, times.beam_size, times.bits)?;
     }
+    print_stolen(out, &report.machine)?;
     print_memory(out, report.peak_memory)
 }
 
@@ -94,8 +96,14 @@ pub(super) fn print_ranks(out: &mut dyn Write, report: &RanksReport) -> io::Resu
 }
 
 fn print_machine(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
-    let Machine { device, threads, matmul_peak, .. } = machine;
-    writeln!(out, "{device}, {threads} threads; matrix products reach {:.1} GFLOP/s", matmul_peak / 1e9)
+    let Machine { device, instructions, threads, matmul_peak, .. } = machine;
+    let instructions = instructions.map(|name| format!(", {name}")).unwrap_or_default();
+    writeln!(out, "{device}, {threads} threads{instructions}; matrix products reach {:.1} GFLOP/s", matmul_peak / 1e9)
+}
+
+fn print_stolen(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
+    let line = |stolen: f64| format!("{:.1} % of the CPU's time went to other machines of its host", stolen * 1e2);
+    machine.stolen.map_or(Ok(()), |stolen| writeln!(out, "{}", line(stolen)))
 }
 
 fn print_memory(out: &mut dyn Write, peak_memory: Option<u64>) -> io::Result<()> {
