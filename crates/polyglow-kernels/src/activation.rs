@@ -5,7 +5,7 @@ mod flex;
 
 use burn::tensor::Tensor;
 
-use crate::Dropped;
+use crate::{Dropped, Factors};
 
 /// The function between the two projections of a feed-forward block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,8 @@ pub enum Activation {
     Swish,
 }
 
-/// `dropout(activation(x W + b))` for every row; `None` if there is no kernel for these tensors.
+/// `dropout(activation(x W + b))` for every row, with rounded factors as in [`linear`](crate::linear()); `None` if there is no kernel for these
+/// tensors.
 ///
 /// With `s = gradient * mask * activation'(x W + b)` the gradients are `s Wᵀ` of `x`, `xᵀ s` of `W`, and the sum of the
 /// rows of `s` of `b`. `relu'` is 1 above 0 and 0 elsewhere; `gelu'(x) = Φ(x) + x φ(x)` with the normal density `φ`;
@@ -32,8 +33,9 @@ pub fn activated_linear(
     bias: &Tensor<1>,
     activation: Activation,
     dropped: Option<Dropped>,
+    factors: Factors,
 ) -> Option<Tensor<2>> {
-    kernel!(flex::activated_linear(input, weight, bias, activation, dropped))
+    kernel!(flex::activated_linear(input, weight, bias, activation, dropped, factors))
 }
 
 /// `dropout(silu(gate) * inner)` with `silu(x) = x σ(x)`, the middle of SwiGLU (Shazeer, 2020, section 2); `None` if there

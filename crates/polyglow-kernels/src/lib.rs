@@ -10,13 +10,13 @@
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};
-//! use polyglow_kernels::{cross_entropy, linear};
+//! use polyglow_kernels::{Factors, cross_entropy, linear};
 //!
 //! let device = Device::flex().autodiff();
 //! let states = Tensor::<2>::ones([3, 8], &device); // [rows, d_model]
 //! let weight = Tensor::<2>::zeros([8, 5], &device).require_grad(); // [d_model, vocab_size]
 //! let targets = Tensor::<1, Int>::from_data([4, 1, 0], &device); // the last row is padding
-//! let loss = cross_entropy(linear(states, weight.clone(), None), targets, 0.0, 0);
+//! let loss = cross_entropy(linear(states, weight.clone(), None, Factors::F32), targets, 0.0, 0);
 //! let gradients = loss.loss_sum.backward();
 //! assert_eq!(weight.grad(&gradients).map(|gradient| gradient.dims()), Some([8, 5]));
 //! ```
@@ -67,6 +67,7 @@ mod attention;
 mod cross_entropy;
 mod dropout;
 mod embedding;
+mod factors;
 mod int8;
 mod layer_norm;
 mod linear;
@@ -85,6 +86,7 @@ pub use cross_entropy::projected::{ROWS_PER_CHUNK, projected_cross_entropy};
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped};
 pub use embedding::embedding;
+pub use factors::{Factors, has_bf16_products, rounds_in_kernels};
 pub use int8::{
     Int8Matrix, Int8Weights, MOST_INT8_INPUTS, has_int8_kernels, int8_embedding, int8_linear, int8_linear_relu,
 };

@@ -3,7 +3,9 @@
 #[cfg(feature = "flex")]
 mod flex;
 
-use burn::tensor::Tensor;
+use burn::tensor::{FloatDType, Tensor};
+
+use crate::Factors;
 
 #[cfg(feature = "flex")]
 pub(crate) use flex::{LinearState, Sizes};
@@ -17,7 +19,7 @@ pub enum Layout {
     OutIn,
 }
 
-/// `x W + b` for every row, without `b` if it is `None`.
+/// `x W + b` for every row, without `b` if it is `None`. The factors of the product are rounded, and those of its gradients.
 ///
 /// The gradients are `gradient Wᵀ` of `x`, `xᵀ gradient` of `W`, and the sum of the rows of `gradient` of `b`.
 ///
@@ -27,25 +29,32 @@ pub enum Layout {
 /// # Examples
 /// ```
 /// use burn::tensor::{Device, Tensor};
-/// use polyglow_kernels::linear;
+/// use polyglow_kernels::{Factors, linear};
 ///
 /// let device = Device::flex().autodiff();
 /// // A batch of sequences, `[batch, len, d_in]`, is flattened to rows.
 /// let input = Tensor::<3>::ones([2, 3, 4], &device).reshape([6, 4]);
 /// let weight = Tensor::<2>::ones([4, 5], &device).require_grad(); // [d_in, d_out]
 /// let bias = Tensor::<1>::ones([5], &device).require_grad();
-/// let output = linear(input, weight.clone(), Some(bias.clone()));
+/// let output = linear(input, weight.clone(), Some(bias.clone()), Factors::F32);
 /// assert!(output.clone().into_data().iter::<f32>().all(|value| value == 5.0));
 /// let gradients = output.sum().backward();
 /// let gradient = bias.grad(&gradients).expect("the output depends on it").into_data();
 /// assert!(gradient.iter::<f32>().all(|slope| slope == 6.0)); // once for each row
 /// ```
-pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<2> {
+pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, factors: Factors) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if let Some(mode) = crate::flex::mode(&input) {
-        return flex::linear(mode, input, weight, bias, Layout::InOut);
+        return flex::linear(mode, input, weight, bias, Layout::InOut, factors);
     }
-    burn::tensor::module::linear(input, weight, bias)
+    if factors == Factors::F32 {
+        return burn::tensor::module::linear(input, weight, bias);
+    }
+    let output = factors.product(input, weight);
+    match bias {
+        Some(bias) => output + bias.unsqueeze(),
+        None => output,
+    }
 }
 
 /// `x Wᵀ` for every row: the output projection where it shares its matrix with the embedding.
@@ -54,10 +63,16 @@ pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> T
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
-pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>) -> Tensor<2> {
+pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if let Some(mode) = crate::flex::mode(&input) {
-        return flex::linear(mode, input, weight, None, Layout::OutIn);
+        return flex::linear(mode, input, weight, None, Layout::OutIn, factors);
     }
-    input.matmul(weight.transpose())
+    match factors {
+        Factors::F32 => input.matmul(weight.transpose()),
+        // Rounded before it is transposed, so that the cast reads memory in order.
+        Factors::Bf16 => {
+            input.cast(FloatDType::BF16).matmul(weight.cast(FloatDType::BF16).transpose()).cast(FloatDType::F32)
+        }
+    }
 }

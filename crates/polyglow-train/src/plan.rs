@@ -150,9 +150,8 @@ impl Plan {
         let on_host = computes_on_host(&device);
         let config = fill_in(config, on_host, before);
         let train = &config.train;
-        // All fused kernels are for the same backend. Those for training are of f32, and keep what their backward pass needs.
-        let has_kernels =
-            has_int8_kernels(&device) && train.precision == Precision::F32 && !train.gradient_checkpointing;
+        // All fused kernels are for the same backend. Those for training keep what their backward pass needs.
+        let has_kernels = has_int8_kernels(&device) && !train.gradient_checkpointing;
         let task = TaskPlan::new(&config);
         let content = content(task.kind());
         let pad_multiple = train.pad_multiple.unwrap_or(1);
@@ -217,15 +216,26 @@ impl Plan {
     /// The device that a model is trained on: one that differentiates, in the way that the config asks for.
     ///
     /// # Errors
-    /// It does not compute in `train.precision` ([`ErrorKind::Usage`](crate::ErrorKind::Usage)).
+    /// It does not compute in `train.precision` ([`ErrorKind::Usage`](crate::ErrorKind::Usage)), or only in kernels that another key
+    /// turns off.
     pub fn training_device(&self) -> Result<Device> {
         let train = &self.config.train;
         if !train.precision.is_supported(&self.device) {
             let name = &self.config.device;
-            let error = failed!("`train.precision = \"bf16\"`: the device `{name}` does not compute in bf16");
-            let advice =
-                "set `train.precision = \"f32\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere";
+            let reason = if self.on_host { " on this CPU, which has neither AMX-BF16 nor AVX512-BF16" } else { "" };
+            let error = failed!("`train.precision = \"bf16\"`: the device `{name}` does not compute in bf16{reason}");
+            let advice = "set `train.precision = \"f32\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere, or `flex` \
+                          on Intel's server CPUs since Sapphire Rapids and AMD's since Zen 4";
             return Err(with_hint(usage(error), advice));
+        }
+        if train.precision == Precision::Bf16 && self.on_host && train.gradient_checkpointing {
+            let error = failed!(
+                "`train.precision = \"bf16\"`: on a CPU kernels round, and `train.gradient_checkpointing` turns them off"
+            );
+            return Err(with_hint(
+                usage(error),
+                "leave `train.gradient_checkpointing` out: with kernels it costs memory anyway",
+            ));
         }
         let device = self.device.clone().autodiff();
         Ok(if train.gradient_checkpointing { device.gradient_checkpointing() } else { device })

@@ -8,7 +8,6 @@ use rayon::prelude::*;
 pub(super) use gate::gated;
 
 use super::Activation;
-use crate::Dropped;
 use crate::dropout::mask::Mask;
 use crate::flex::matrix::product;
 use crate::flex::row::rows_per_task;
@@ -17,6 +16,7 @@ use crate::flex::{
     BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read, record, values_of,
 };
 use crate::linear::{Layout, LinearState, Sizes};
+use crate::{Dropped, Factors};
 
 /// [`super::activated_linear`] on flex.
 pub(super) fn activated_linear(
@@ -25,10 +25,11 @@ pub(super) fn activated_linear(
     bias: &Tensor<1>,
     activation: Activation,
     dropped: Option<Dropped>,
+    factors: Factors,
 ) -> Option<Tensor<2>> {
     match mode(input)? {
-        Mode::Training => Some(train(input, weight, bias, activation, dropped)),
-        Mode::Inference if dropped.is_none() => Some(infer(input, weight, bias, activation)),
+        Mode::Training => Some(train(input, weight, bias, activation, dropped, factors)),
+        Mode::Inference if dropped.is_none() => Some(infer(input, weight, bias, activation, factors)),
         Mode::Inference => None,
     }
 }
@@ -39,12 +40,13 @@ fn train(
     bias: &Tensor<1>,
     activation: Activation,
     dropped: Option<Dropped>,
+    factors: Factors,
 ) -> Tensor<2> {
     let sizes = Sizes::new(input, weight, Layout::InOut);
     let (input, input_node) = read(input.clone());
     let (weight, weight_node) = read(weight.clone());
     let (bias, bias_node) = read(bias.clone());
-    let mut output = product(sizes.input(&input), sizes.weight(&weight));
+    let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
     let mut before = vec![0.0; if activation == Activation::Relu { 0 } else { output.len() }];
     activate(&mut output, &mut before, bias.slice(), activation, dropped);
     let output = from_values(output, [sizes.rows, sizes.d_out]);
@@ -54,15 +56,21 @@ fn train(
         // These have no inverse: their output does not tell their derivative.
         Activation::Gelu | Activation::Swish => Kept::Input(before, activation),
     };
-    let state = State { linear: LinearState { sizes, input, weight }, kept, dropped };
+    let state = State { linear: LinearState { sizes, input, weight, factors }, kept, dropped };
     record(state, [input_node, weight_node, bias_node], output)
 }
 
-fn infer(input: &Tensor<2>, weight: &Tensor<2>, bias: &Tensor<1>, activation: Activation) -> Tensor<2> {
+fn infer(
+    input: &Tensor<2>,
+    weight: &Tensor<2>,
+    bias: &Tensor<1>,
+    activation: Activation,
+    factors: Factors,
+) -> Tensor<2> {
     let sizes = Sizes::new(input, weight, Layout::InOut);
     let [input, weight] = [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
     let bias = Contiguous::of(open_untracked(bias.clone()));
-    let mut output = product(sizes.input(&input), sizes.weight(&weight));
+    let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
     activate(&mut output, &mut [], bias.slice(), activation, None);
     close(from_values(output, [sizes.rows, sizes.d_out]))
 }
@@ -258,7 +266,8 @@ mod tests {
             let (input, weight, bias) = (random([rows, d_in]), random([d_in, d_out]), random([d_out]));
             let slopes = random([rows, d_out]).detach();
             for activation in [Activation::Relu, Activation::Gelu, Activation::Swish] {
-                let kernel = activated_linear(&input, &weight, &bias, activation, None).expect("the kernel is there");
+                let kernel = activated_linear(&input, &weight, &bias, activation, None, Factors::F32)
+                    .expect("the kernel is there");
                 let sums = input.clone().matmul(weight.clone()) + bias.clone().unsqueeze();
                 let [kernel, plain] = [kernel, plain(sums, activation)].map(|output| {
                     let gradients = (output.clone() * slopes.clone()).sum().backward();
@@ -270,7 +279,7 @@ mod tests {
                     assert_near(kernel, plain, 1e-5);
                 }
                 let [input, weight] = [&input, &weight].map(|tensor| tensor.clone().inner());
-                let applied = activated_linear(&input, &weight, &bias.clone().inner(), activation, None);
+                let applied = activated_linear(&input, &weight, &bias.clone().inner(), activation, None, Factors::F32);
                 assert_eq!(numbers(applied.expect("the kernel is there")), kernel[0]);
             }
         }
@@ -305,7 +314,8 @@ mod tests {
             let bias = Tensor::<1>::ones([width], &device).require_grad();
             let weight = Tensor::<2>::zeros([1, width], &device).require_grad();
             let run = |dropped| {
-                let output = activated_linear(&ones, &weight, &bias, activation, dropped).expect("the kernel is there");
+                let output = activated_linear(&ones, &weight, &bias, activation, dropped, Factors::F32)
+                    .expect("the kernel is there");
                 let gradients = output.clone().sum().backward();
                 (numbers(output), numbers(bias.grad(&gradients).expect("it is tracked")))
             };

@@ -5,7 +5,7 @@ mod flex;
 
 use burn::tensor::{Int, Tensor};
 
-use crate::{Layout, LossOutput, cross_entropy, linear, linear_transposed};
+use crate::{Factors, Layout, LossOutput, cross_entropy, linear, linear_transposed};
 
 /// The most rows of logits that the kernel holds at once. With fewer it would read the weights and add to their gradient
 /// more often.
@@ -27,12 +27,13 @@ pub fn projected_cross_entropy(
     targets: Tensor<1, Int>,
     label_smoothing: f64,
     pad_id: u32,
+    factors: Factors,
 ) -> LossOutput {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&hidden) == Some(crate::flex::Mode::Training) {
-        return flex::projected_cross_entropy(hidden, weight, layout, targets, label_smoothing, pad_id);
+        return flex::projected_cross_entropy(hidden, weight, layout, targets, label_smoothing, pad_id, factors);
     }
-    plain(hidden, weight, layout, targets, label_smoothing, pad_id)
+    plain(hidden, weight, layout, targets, label_smoothing, pad_id, factors)
 }
 
 fn plain(
@@ -42,10 +43,11 @@ fn plain(
     targets: Tensor<1, Int>,
     label_smoothing: f64,
     pad_id: u32,
+    factors: Factors,
 ) -> LossOutput {
     let logits = match layout {
-        Layout::InOut => linear(hidden, weight, None),
-        Layout::OutIn => linear_transposed(hidden, weight),
+        Layout::InOut => linear(hidden, weight, None, factors),
+        Layout::OutIn => linear_transposed(hidden, weight, factors),
     };
     cross_entropy(logits, targets, label_smoothing, pad_id)
 }

@@ -1,9 +1,15 @@
-//! Matrix products on slices, by the crate `gemm`, with which the backend flex multiplies as well.
+//! Matrix products on slices, by the crate `gemm`, with which the backend flex multiplies as well; with factors in bf16 by [`bf16`].
 //!
 //! It divides a product among threads by rows and columns of the result and adds the terms of an element in a fixed order,
 //! so its bits do not depend on the number of threads, as tests of the operations check. Products inside of a task run on that task's core.
 
+mod bf16;
+
 use gemm::Parallelism;
+
+pub(crate) use bf16::has_bf16_products;
+
+use crate::Factors;
 
 /// A matrix in a slice: element `(row, column)` is at `row * row_stride + column * column_stride`.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +86,10 @@ pub(crate) enum Old {
 }
 
 /// `left right`, on all cores.
-pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
+pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> Vec<f32> {
+    if factors == Factors::Bf16 {
+        return bf16::product(left, right);
+    }
     let (rows, columns) = (left.shape.rows, right.shape.columns);
     let count = rows.checked_mul(columns).expect("a product that memory can hold");
     let shape = Shape::row_major(rows, columns, columns);
@@ -102,7 +111,10 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
 }
 
 /// Adds `left right` to a contiguous matrix, on all cores.
-pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>) {
+pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, factors: Factors) {
+    if factors == Factors::Bf16 {
+        return bf16::add_product(sums, left, right);
+    }
     let (rows, columns) = (left.shape.rows, right.shape.columns);
     let MatrixMut { values, shape } = MatrixMut::strided(sums, rows, columns, columns);
     #[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
@@ -176,18 +188,18 @@ mod tests {
         // [[0, 1, 2], [3, 4, 5]] times a matrix of 3 rows and 4 columns.
         let expected = [8.0, 11.0, 14.0, 17.0, 8.0, 20.0, 32.0, 44.0];
         let (a, b) = (Matrix::new(&left, 2, 3), Matrix::new(&right, 3, 4));
-        assert_eq!(product(a, b), expected);
+        assert_eq!(product(a, b, Factors::F32), expected);
         let transposed: Vec<f32> =
             (0..4).flat_map(|column| (0..3).map(move |row| (row * 4 + column) as f32 - 4.0)).collect();
-        assert_eq!(product(a, Matrix::new(&transposed, 4, 3).transposed()), expected);
+        assert_eq!(product(a, Matrix::new(&transposed, 4, 3).transposed(), Factors::F32), expected);
         let mut result = [1.0; 12];
         product_into(MatrixMut::strided(&mut result, 2, 4, 6), a, b, 2.0, Old::Added);
         assert_eq!(result[..6], [17.0, 23.0, 29.0, 35.0, 1.0, 1.0]);
         assert_eq!(result[6..10], [17.0, 41.0, 65.0, 89.0]);
         let mut sums = [1.0; 8];
-        add_product(&mut sums, a, b);
+        add_product(&mut sums, a, b, Factors::F32);
         assert_eq!(sums[..], [9.0, 12.0, 15.0, 18.0, 9.0, 21.0, 33.0, 45.0]);
-        assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2)), [0.0; 4]);
+        assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2), Factors::F32), [0.0; 4]);
     }
 
     #[test]

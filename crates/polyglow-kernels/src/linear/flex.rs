@@ -4,6 +4,7 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::Layout;
+use crate::Factors;
 use crate::flex::matrix::{Matrix, product};
 use crate::flex::row::{add_to_rows, sum_of_rows};
 use crate::flex::vector::{Kernel, dot, vectorized};
@@ -23,16 +24,18 @@ pub(super) fn linear(
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
     layout: Layout,
+    factors: Factors,
 ) -> Tensor<2> {
     let sizes = Sizes::new(&input, &weight, layout);
     let ((input, input_node), (weight, weight_node)) = (read(input), read(weight));
     // Only without autodiff, where few rows are the rule; a batch with few rows is trained by the same product as others.
-    let mut output = if mode == Mode::Inference && layout == Layout::OutIn && sizes.rows <= FEW {
-        few_rows(input.slice(), weight.slice(), sizes)
-    } else {
-        product(sizes.input(&input), sizes.weight(&weight))
-    };
-    let (state, shape) = (LinearState { sizes, input, weight }, [sizes.rows, sizes.d_out]);
+    let mut output =
+        if mode == Mode::Inference && factors == Factors::F32 && layout == Layout::OutIn && sizes.rows <= FEW {
+            few_rows(input.slice(), weight.slice(), sizes)
+        } else {
+            product(sizes.input(&input), sizes.weight(&weight), factors)
+        };
+    let (state, shape) = (LinearState { sizes, input, weight, factors }, [sizes.rows, sizes.d_out]);
     let Some(bias) = bias else {
         return record(state, [input_node, weight_node], from_values(output, shape));
     };
@@ -121,6 +124,7 @@ pub(crate) struct LinearState {
     pub(crate) sizes: Sizes,
     pub(crate) input: Contiguous,
     pub(crate) weight: Contiguous,
+    pub(crate) factors: Factors,
 }
 
 impl LinearState {
@@ -128,7 +132,7 @@ impl LinearState {
     fn of_input(&self, gradient: &Contiguous) -> FlexTensor {
         let Sizes { rows, d_in, d_out, .. } = self.sizes;
         let gradient = Matrix::new(gradient.slice(), rows, d_out);
-        from_values(product(gradient, self.sizes.weight(&self.weight).transposed()), [rows, d_in])
+        from_values(product(gradient, self.sizes.weight(&self.weight).transposed(), self.factors), [rows, d_in])
     }
 
     /// `xᵀ gradient`, in the layout of the weight.
@@ -137,8 +141,8 @@ impl LinearState {
         let gradient = Matrix::new(gradient.slice(), rows, d_out);
         let input = self.sizes.input(&self.input);
         match layout {
-            Layout::InOut => from_values(product(input.transposed(), gradient), [d_in, d_out]),
-            Layout::OutIn => from_values(product(gradient.transposed(), input), [d_out, d_in]),
+            Layout::InOut => from_values(product(input.transposed(), gradient, self.factors), [d_in, d_out]),
+            Layout::OutIn => from_values(product(gradient.transposed(), input, self.factors), [d_out, d_in]),
         }
     }
 
@@ -170,7 +174,7 @@ impl BackwardPass<3> for LinearState {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution};
+    use burn::tensor::{Device, Distribution, FloatDType};
 
     use super::super::{linear, linear_transposed};
     use super::*;
@@ -188,11 +192,37 @@ mod tests {
             let tracked =
                 |tensor: &Tensor<2>| Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff());
             let near = |found: Tensor<2>, expected: Tensor<2>| assert_near(&numbers(found), &numbers(expected), 1e-5);
-            near(linear(input.clone(), weight.clone(), None), expected.clone());
-            near(linear_transposed(input.clone(), transposed.clone()), expected.clone());
-            near(linear(tracked(&input), tracked(&weight), None), expected.clone());
-            near(linear_transposed(tracked(&input), tracked(&transposed)), expected.clone());
-            near(linear(input, weight, Some(bias.clone())), expected + bias.unsqueeze());
+            near(linear(input.clone(), weight.clone(), None, Factors::F32), expected.clone());
+            near(linear_transposed(input.clone(), transposed.clone(), Factors::F32), expected.clone());
+            near(linear(tracked(&input), tracked(&weight), None, Factors::F32), expected.clone());
+            near(linear_transposed(tracked(&input), tracked(&transposed), Factors::F32), expected.clone());
+            near(linear(input, weight, Some(bias.clone()), Factors::F32), expected + bias.unsqueeze());
+        }
+    }
+
+    #[test]
+    fn both_factors_of_all_three_products_are_rounded() {
+        let plain = Device::flex();
+        let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain);
+        let rounded = |tensor: &Tensor<2>| tensor.clone().cast(FloatDType::BF16).cast(FloatDType::F32);
+        let tracked =
+            |tensor: &Tensor<2>| Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff());
+        let near = |found: Tensor<2>, expected: Tensor<2>| assert_near(&numbers(found), &numbers(expected), 1e-5);
+        for (rows, d_in, d_out) in [(1, 5, 3), (40, 33, 65), (130, 64, 16)] {
+            let (input, weight, slopes) = (random([rows, d_in]), random([d_in, d_out]), random([rows, d_out]));
+            for layout in [Layout::InOut, Layout::OutIn] {
+                let turned = |tensor: Tensor<2>| if layout == Layout::InOut { tensor } else { tensor.transpose() };
+                let (x, w) = (tracked(&input).require_grad(), tracked(&turned(weight.clone())).require_grad());
+                let output = match layout {
+                    Layout::InOut => linear(x.clone(), w.clone(), None, Factors::Bf16),
+                    Layout::OutIn => linear_transposed(x.clone(), w.clone(), Factors::Bf16),
+                };
+                near(output.clone().inner(), rounded(&input).matmul(rounded(&weight)));
+                let gradients = (output * tracked(&slopes)).sum().backward();
+                let gradient = |tensor: Tensor<2>| tensor.grad(&gradients).expect("the output depends on it");
+                near(gradient(x), rounded(&slopes).matmul(rounded(&weight).transpose()));
+                near(turned(gradient(w)), rounded(&input).transpose().matmul(rounded(&slopes)));
+            }
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use polyglow_kernels::{
-    Activation, Cell, Direction, Dropped, Layout, activated_linear, add_dropped, additive_weights, cross_attention,
-    cross_entropy, embedding, gated, layer_norm, linear, linear_transposed, projected_cross_entropy, recurrent_layer,
-    recurrent_step, self_attention, tanh,
+    Activation, Cell, Direction, Dropped, Factors, Layout, activated_linear, add_dropped, additive_weights,
+    cross_attention, cross_entropy, embedding, gated, layer_norm, linear, linear_transposed, projected_cross_entropy,
+    recurrent_layer, recurrent_step, self_attention, tanh,
 };
 
 /// Half of the way between two points of a difference: a power of two, so that adding it to a number rounds little.
@@ -60,13 +60,14 @@ fn of_linear_maps() {
     let (rows, d_in, d_out) = (5, 4, 7);
     let lens = [rows * d_in, d_in * d_out, d_out];
     assert_slopes("linear", &lens, |x| {
-        linear(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]), Some(x[2].clone())).flatten(0, 1)
+        linear(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]), Some(x[2].clone()), Factors::F32)
+            .flatten(0, 1)
     });
     assert_slopes("linear without a bias", &lens[..2], |x| {
-        linear(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]), None).flatten(0, 1)
+        linear(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]), None, Factors::F32).flatten(0, 1)
     });
     assert_slopes("linear_transposed", &lens[..2], |x| {
-        linear_transposed(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_out, d_in])).flatten(0, 1)
+        linear_transposed(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_out, d_in]), Factors::F32).flatten(0, 1)
     });
 }
 
@@ -77,7 +78,9 @@ fn of_activations() {
         for dropped in [None, DROPPED] {
             assert_slopes(&format!("{activation:?} {dropped:?}"), &[rows * d_in, d_in * d_out, d_out], |x| {
                 let (input, weight) = (tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]));
-                activated_linear(&input, &weight, &x[2], activation, dropped).expect("on flex").flatten(0, 1)
+                activated_linear(&input, &weight, &x[2], activation, dropped, Factors::F32)
+                    .expect("on flex")
+                    .flatten(0, 1)
             });
         }
     }
@@ -139,7 +142,7 @@ fn of_embeddings_and_the_loss() {
         for (layout, shape) in [(Layout::InOut, [5, 9]), (Layout::OutIn, [9, 5])] {
             assert_slopes(&format!("projected_cross_entropy {layout:?} {smoothing}"), &[4 * 5, 5 * 9], |x| {
                 let (hidden, weight) = (tensor(&x[0], [4, 5]) * 2.0, tensor(&x[1], shape));
-                projected_cross_entropy(hidden, weight, layout, targets.clone(), smoothing, 0).loss_sum
+                projected_cross_entropy(hidden, weight, layout, targets.clone(), smoothing, 0, Factors::F32).loss_sum
             });
         }
     }

@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
-use polyglow_kernels::{embedding, int8_embedding, int8_linear};
+use polyglow_kernels::{Factors, embedding, int8_embedding, int8_linear};
 
 use crate::host::computes_on_host;
 use crate::parameter::init::ParamInit;
@@ -92,9 +92,10 @@ impl Embedding {
         }
     }
 
-    /// The matrix, if [`Self::logits`] of `hidden` is the product with its transpose in f32.
-    pub(crate) fn matrix(&self, hidden: &Tensor<2>) -> Option<Tensor<2>> {
-        self.weight.float().filter(|_| !self.precision.rounds(hidden))
+    /// The matrix, if [`Self::logits`] of `hidden` is the product with its transpose, and what a kernel rounds both to.
+    pub(crate) fn matrix(&self, hidden: &Tensor<2>) -> Option<(Tensor<2>, Factors)> {
+        let weight = self.weight.float().filter(|_| !self.precision.rounds(hidden))?;
+        Some((weight, self.precision.factors(hidden)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use polyglow_kernels::{Activation, Dropped, activated_linear, int8_linear, int8_linear_relu};
+use polyglow_kernels::{Activation, Dropped, Factors, activated_linear, int8_linear, int8_linear_relu};
 
 use crate::parameter::init::ParamInit;
 use crate::precision::Precision;
@@ -73,7 +73,8 @@ impl Linear {
                 int8_linear_relu(rows(), weight.matrix(), bias)
             }
             (Weight::Float(weight), Some(bias)) if !self.precision.rounds(input) => {
-                activated_linear(&rows(), &weight.val(), &bias, activation, dropped)?
+                let factors = self.precision.factors(input);
+                activated_linear(&rows(), &weight.val(), &bias, activation, dropped, factors)?
             }
             _ => return None,
         };
@@ -81,12 +82,13 @@ impl Linear {
         Some(output.reshape([batch, len, d_out]))
     }
 
-    /// The matrix, if [`Self::rows`] of `input` is nothing but the product with it in f32.
-    pub(crate) fn matrix(&self, input: &Tensor<2>) -> Option<Tensor<2>> {
-        self.parts(input).filter(|_| self.bias.is_none()).map(|(weight, _)| weight)
+    /// The matrix, if [`Self::rows`] of `input` is nothing but the product with it, and what a kernel rounds both to.
+    pub(crate) fn matrix(&self, input: &Tensor<2>) -> Option<(Tensor<2>, Factors)> {
+        let (weight, _) = self.parts(input).filter(|_| self.bias.is_none())?;
+        Some((weight, self.precision.factors(input)))
     }
 
-    /// The matrix and the bias, if their product with `input` is in f32.
+    /// The matrix and the bias, if kernels multiply `input` by them.
     pub(crate) fn parts<const D: usize>(&self, input: &Tensor<D>) -> Option<(Tensor<2>, Option<Tensor<1>>)> {
         let weight = self.weight.float().filter(|_| !self.precision.rounds(input))?;
         Some((weight, self.bias()))

@@ -4,12 +4,16 @@
 //! Every product of the model goes through here.
 
 use burn::tensor::{Device, FloatDType, Tensor};
+use polyglow_kernels::{Factors, has_bf16_products, rounds_in_kernels};
 use serde::{Deserialize, Serialize};
+
+use crate::host::computes_on_host;
 
 /// The number format of the factors of matrix products in training.
 ///
 /// With bf16 both factors are rounded to 8 significant bits at each product, the forward ones and those of the backward
-/// pass, and the result goes on as f32. Weights, sums of gradients, softmax, norms, loss and optimizer stay f32. The
+/// pass, and the result goes on as f32. Kernels of flex round so in linear maps and in the loss, and compute attention and recurrent
+/// layers in f32, which is a small part of their products. Weights, sums of gradients, softmax, norms, loss and optimizer stay f32. The
 /// range is that of f32, so a loss needs no scale. Without autodiff (search, validation) products are f32 in either
 /// case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,22 +27,26 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Whether a device computes in it.
+    /// Whether a device computes in it: flex where the CPU has instructions for it.
     pub fn is_supported(self, device: &Device) -> bool {
-        self == Self::F32 || device.supports_dtype(FloatDType::BF16)
+        let has_instructions = if computes_on_host(device) { has_bf16_products() } else { true };
+        self == Self::F32 || has_instructions && device.supports_dtype(FloatDType::BF16)
     }
 
-    /// Whether it rounds the factors of products with this tensor.
+    /// What the factors of a linear map of this tensor are rounded to.
+    pub fn factors<const D: usize>(self, input: &Tensor<D>) -> Factors {
+        if self == Self::Bf16 && input.is_autodiff() { Factors::Bf16 } else { Factors::F32 }
+    }
+
+    /// Whether the factors of products with this tensor are rounded outside of kernels.
     pub fn rounds<const D: usize>(self, tensor: &Tensor<D>) -> bool {
-        self == Self::Bf16 && tensor.is_autodiff()
+        self.factors(tensor) == Factors::Bf16 && !rounds_in_kernels(tensor)
     }
 
-    /// The matrix product of the last two axes.
+    /// The matrix product of the last two axes, where there is no kernel for what it belongs to.
     pub fn product<const D: usize>(self, left: Tensor<D>, right: Tensor<D>) -> Tensor<D> {
-        if !self.rounds(&left) {
-            return left.matmul(right);
-        }
-        rounded(left).matmul(rounded(right)).cast(FloatDType::F32)
+        let factors = if self.rounds(&left) { Factors::Bf16 } else { Factors::F32 };
+        factors.product(left, right)
     }
 
     /// `x W + b` for every row, or `x W` without a bias; the sum is f32.
@@ -46,14 +54,8 @@ impl Precision {
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
     pub fn linear(self, input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<2> {
-        if !self.rounds(&input) {
-            return polyglow_kernels::linear(input, weight, bias);
-        }
-        let output = self.product(input, weight);
-        match bias {
-            Some(bias) => output + bias.unsqueeze(),
-            None => output,
-        }
+        let factors = self.factors(&input);
+        polyglow_kernels::linear(input, weight, bias, factors)
     }
 
     /// `x Wᵀ` for every row.
@@ -61,16 +63,9 @@ impl Precision {
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
     pub fn linear_transposed(self, input: Tensor<2>, weight: Tensor<2>) -> Tensor<2> {
-        if !self.rounds(&input) {
-            return polyglow_kernels::linear_transposed(input, weight);
-        }
-        // Rounded before it is transposed, so that the cast reads memory in order.
-        rounded(input).matmul(rounded(weight).transpose()).cast(FloatDType::F32)
+        let factors = self.factors(&input);
+        polyglow_kernels::linear_transposed(input, weight, factors)
     }
-}
-
-fn rounded<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
-    tensor.cast(FloatDType::BF16)
 }
 
 #[cfg(test)]
@@ -92,7 +87,7 @@ mod tests {
     fn both_factors_and_the_gradient_are_rounded_with_autodiff() {
         let device = crate::test_device().autodiff();
         let (left, right) = (one(HALFWAY, &device).require_grad(), one(3.0 * HALFWAY, &device).require_grad());
-        let product = Precision::Bf16.product(left.clone(), right.clone());
+        let product = Precision::Bf16.linear(left.clone(), right.clone(), None);
         // 3 + 3 * 2^-8 is nearest to 3 + 2^-6, as neighbors are 2^-6 apart from 2 to 4.
         assert_eq!(values(product.clone()), [3.015_625]);
         let grads = (product * one(HALFWAY, &device)).sum().backward();
@@ -103,7 +98,7 @@ mod tests {
     #[test]
     fn nothing_is_rounded_without_autodiff() {
         let device = crate::test_device();
-        assert_eq!(values(Precision::Bf16.product(one(HALFWAY, &device), one(1.0, &device))), [HALFWAY]);
+        assert_eq!(values(Precision::Bf16.linear(one(HALFWAY, &device), one(1.0, &device), None)), [HALFWAY]);
     }
 
     #[test]

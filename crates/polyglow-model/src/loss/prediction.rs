@@ -1,7 +1,7 @@
 //! The last step of every model: from hidden states to scores, or straight to the loss.
 
 use burn::tensor::{Int, Tensor};
-use polyglow_kernels::{Layout, LossOutput, ROWS_PER_CHUNK, cross_entropy, projected_cross_entropy};
+use polyglow_kernels::{Factors, Layout, LossOutput, ROWS_PER_CHUNK, cross_entropy, projected_cross_entropy};
 
 use crate::embedding::Embedding;
 use crate::linear::Linear;
@@ -41,11 +41,11 @@ impl<'a> Projection<'a> {
         Prediction::Hidden(hidden, self)
     }
 
-    /// The matrix and its layout, if the projection is nothing but the product with it.
-    fn matrix(self, hidden: &Tensor<2>) -> Option<(Tensor<2>, Layout)> {
+    /// The matrix, its layout, and what a kernel rounds factors to, if the projection is nothing but the product with the matrix.
+    fn matrix(self, hidden: &Tensor<2>) -> Option<(Tensor<2>, Layout, Factors)> {
         match self {
-            Self::Own(linear) => linear.matrix(hidden).map(|matrix| (matrix, Layout::InOut)),
-            Self::Tied(embedding) => embedding.matrix(hidden).map(|matrix| (matrix, Layout::OutIn)),
+            Self::Own(linear) => linear.matrix(hidden).map(|(matrix, factors)| (matrix, Layout::InOut, factors)),
+            Self::Tied(embedding) => embedding.matrix(hidden).map(|(matrix, factors)| (matrix, Layout::OutIn, factors)),
         }
     }
 }
@@ -69,9 +69,9 @@ impl Prediction<'_> {
     /// - `targets`: `[rows]`
     pub fn loss(self, targets: Tensor<1, Int>, label_smoothing: f64, pad_id: u32) -> LossOutput {
         if let Self::Hidden(hidden, projection) = &self
-            && let Some((matrix, layout)) = projection.matrix(hidden)
+            && let Some((matrix, layout, factors)) = projection.matrix(hidden)
         {
-            return projected_cross_entropy(hidden.clone(), matrix, layout, targets, label_smoothing, pad_id);
+            return projected_cross_entropy(hidden.clone(), matrix, layout, targets, label_smoothing, pad_id, factors);
         }
         cross_entropy(self.logits(), targets, label_smoothing, pad_id)
     }

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use polyglow_model::Precision;
 use polyglow_train::config::Config;
 use polyglow_train::train::{Bytes, DiskEstimate, MemoryEstimate};
 use serde::Serialize;
@@ -53,10 +52,6 @@ pub(super) fn of_config(config: &Config, has_valid: bool, batches: &BatchesRepor
     if !has_valid {
         let hint = "without it overfitting goes unnoticed: there is no `best` checkpoint and no patience";
         warnings.push(Warning::new("there is no `data.valid`", hint));
-    }
-    if config.train.precision == Precision::Bf16 && config.device == "flex" {
-        let hint = "it shows the effect on the loss; \"f32\" is much faster there";
-        warnings.push(Warning::new("`train.precision = \"bf16\"` is only emulated on `flex`", hint));
     }
     let (warmup, steps) = (config.train.warmup_steps, batches.steps);
     if warmup >= steps {

@@ -251,3 +251,18 @@ fn a_language_model_reads_plain_text_files() {
     let message = place.fail(1, &["train", "lm.toml", "--run", "other"]);
     assert!(message.contains("`data.train`") || message.contains("data.train"), "{message}");
 }
+
+#[test]
+fn bf16_is_for_cpus_that_have_instructions_for_it() {
+    let place = Workplace::new();
+    let train = ["train", "tiny.toml", "--run", "run", "--set", "train.precision=bf16"];
+    let message = place.fail(2, &[&train[..], &["--set", "train.gradient_checkpointing=true"]].concat());
+    if polyglow_kernels::has_bf16_products() {
+        assert!(message.contains("`train.gradient_checkpointing` turns them off"), "{message}");
+        place.succeed(&train);
+        assert!(place.succeed(&["evaluate", "run"]).0.contains("BLEU"));
+    } else {
+        assert!(message.contains("neither AMX-BF16 nor AVX512-BF16"), "{message}");
+        assert!(!place.path().join("run").exists(), "nothing was begun");
+    }
+}

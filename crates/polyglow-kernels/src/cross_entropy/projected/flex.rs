@@ -4,11 +4,11 @@
 use burn::tensor::{Int, Tensor};
 
 use super::ROWS_PER_CHUNK;
-use crate::LossOutput;
 use crate::cross_entropy::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
 use crate::flex::matrix::{Matrix, add_product, product};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
 use crate::linear::{Layout, Sizes};
+use crate::{Factors, LossOutput};
 
 /// [`super::projected_cross_entropy`] on flex with autodiff.
 pub(super) fn projected_cross_entropy(
@@ -18,12 +18,13 @@ pub(super) fn projected_cross_entropy(
     targets: Tensor<1, Int>,
     label_smoothing: f64,
     pad_id: u32,
+    factors: Factors,
 ) -> LossOutput {
     let (sizes, targets) = (Sizes::new(&hidden, &weight, layout), ids_of(targets));
     assert_eq!(sizes.rows, targets.len(), "a target for each row");
     let weight_shape = weight.dims();
     let ((hidden, hidden_node), (weight, weight_node)) = (read(hidden), read(weight));
-    let work = Work { sizes, hidden, weight, smoothing: label_smoothing as f32 };
+    let work = Work { sizes, hidden, weight, smoothing: label_smoothing as f32, factors };
     let real: Vec<usize> = (0..targets.len()).filter(|row| targets[*row] != pad_id).collect();
     // All chunks have about the same size, so that none is too small for all cores.
     let num_chunks = real.len().div_ceil(ROWS_PER_CHUNK).max(1);
@@ -47,6 +48,7 @@ struct Work {
     hidden: Contiguous,
     weight: Contiguous,
     smoothing: f32,
+    factors: Factors,
 }
 
 /// What the chunks add up to.
@@ -65,10 +67,10 @@ impl Work {
         let input: Vec<f32> = rows.iter().flat_map(|row| &hidden[row * d_in..][..d_in]).copied().collect();
         let input = Matrix::new(&input, rows.len(), d_in);
         let weight = self.sizes.weight(&self.weight);
-        let mut logits = product(input, weight);
+        let mut logits = product(input, weight, self.factors);
         found.losses.extend(into_gradients(&mut logits, targets, self.smoothing, pad_id));
         let gradient = Matrix::new(&logits, rows.len(), d_out);
-        let of_input = product(gradient, weight.transposed());
+        let of_input = product(gradient, weight.transposed(), self.factors);
         for (row, values) in rows.iter().zip(of_input.chunks_exact(d_in)) {
             found.of_hidden[row * d_in..][..d_in].copy_from_slice(values);
         }
@@ -78,9 +80,9 @@ impl Work {
         };
         // The first chunk's product needs no zeroed memory to be added to.
         if found.of_weight.is_empty() {
-            found.of_weight = product(left, right);
+            found.of_weight = product(left, right, self.factors);
         } else {
-            add_product(&mut found.of_weight, left, right);
+            add_product(&mut found.of_weight, left, right, self.factors);
         }
     }
 }
@@ -107,7 +109,7 @@ mod tests {
 
     const PAD: u32 = 0;
 
-    type Function = fn(Tensor<2>, Tensor<2>, Layout, Tensor<1, Int>, f64, u32) -> LossOutput;
+    type Function = fn(Tensor<2>, Tensor<2>, Layout, Tensor<1, Int>, f64, u32, Factors) -> LossOutput;
 
     /// Hidden states, weights and targets.
     struct Case {
@@ -143,7 +145,7 @@ mod tests {
                 [&self.hidden, &self.weight].map(|data| Tensor::<2>::from_data(data.clone(), &device).require_grad());
             let targets = Tensor::<1, Int>::from_data(self.targets.as_slice(), &device);
             let LossOutput { loss_sum, nll_sum } =
-                function(hidden.clone(), weight.clone(), self.layout, targets, self.smoothing, PAD);
+                function(hidden.clone(), weight.clone(), self.layout, targets, self.smoothing, PAD, Factors::F32);
             let gradients = (loss_sum.clone() * 3.0).backward();
             let [of_hidden, of_weight] =
                 [hidden, weight].map(|tensor| numbers(tensor.grad(&gradients).expect("the loss depends on it")));

@@ -9,7 +9,7 @@ use crate::flex::matrix::{Matrix, MatrixMut, Old, product, product_into};
 use crate::flex::row::{Part, sum_of_rows};
 use crate::flex::vector::vectorized;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record};
-use crate::{Cell, Direction};
+use crate::{Cell, Direction, Factors};
 
 /// The most parts of a batch: more cores than that gain nothing.
 const MOST_PARTS: usize = 16;
@@ -232,7 +232,7 @@ impl BackwardPass<4> for State {
         // Over all rows and positions at once. Sums at padding are 0 in `of_recurrent`, so it adds nothing.
         let of_weight = of_weight.then(|| {
             let before = Matrix::strided(&self.before, batch * len, width, kept);
-            let of_weight = product(before.transposed(), Matrix::new(&of_recurrent, batch * len, sums));
+            let of_weight = product(before.transposed(), Matrix::new(&of_recurrent, batch * len, sums), Factors::F32);
             from_values(of_weight, [width, sums])
         });
         let of_bias = of_bias.then(|| from_values(sum_of_rows(&of_recurrent, sums), [sums]));

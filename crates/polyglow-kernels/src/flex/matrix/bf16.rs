@@ -1,0 +1,355 @@
+//! Products of factors in bf16, with sums in f32.
+//!
+//! Both factors are rounded and copied into tiles first, which takes little time beside the product: of `k` terms each
+//! number is used as often as the other factor has lines. The innermost loop goes through the tiles of 32 rows and 32 columns. A sum is added in the order of its
+//! terms, whoever computes it, so that bits do not depend on threads.
+
+mod micro;
+
+use std::mem::MaybeUninit;
+
+use rayon::prelude::*;
+
+use super::{Matrix, Shape};
+use crate::flex::vector::{Kernel, vectorized};
+use micro::Micro;
+
+pub(crate) use micro::has_bf16_products;
+
+/// Lines (rows of the left factor, columns of the right one) in a tile, and pairs of terms.
+const TILE: usize = 16;
+/// Lines in a strip, which is two tiles wide, and terms in a tile.
+const STRIP: usize = 2 * TILE;
+/// Strips of rows in a task, and of columns that they go through together: what both hold of up to 2 048 terms stays in a cache of
+/// 2 MiB.
+const ROWS: usize = 4;
+const COLUMNS: usize = 8;
+
+/// Pairs of terms, the first in the lower half: `[line][pair]` of a left factor, `[pair][line]` of a right one.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Tile([[u32; TILE]; TILE]);
+
+/// The sums of a strip of rows and one of columns.
+#[repr(C, align(64))]
+struct Sums([[f32; STRIP]; STRIP]);
+
+/// `left right` with both rounded, on all cores.
+pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
+    let (rows, columns) = (left.shape.rows, right.shape.columns);
+    let count = rows.checked_mul(columns).expect("a product that memory can hold");
+    let mut values = Vec::with_capacity(count);
+    multiply(Micro::best(), &mut values.spare_capacity_mut()[..count], left, right, |slot, sum| {
+        slot.write(sum);
+    });
+    #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
+    // SAFETY: `multiply` writes every element.
+    unsafe {
+        values.set_len(count);
+    }
+    values
+}
+
+/// Adds `left right` with both rounded to a contiguous matrix, on all cores.
+pub(super) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>) {
+    assert_eq!(sums.len(), left.shape.rows * right.shape.columns, "the result of a product");
+    multiply(Micro::best(), sums, left, right, |slot, sum| *slot += sum);
+}
+
+/// Calls `put` once for each element of a contiguous result.
+fn multiply<T: Send>(
+    micro: Micro,
+    result: &mut [T],
+    left: Matrix<'_>,
+    right: Matrix<'_>,
+    put: impl Fn(&mut T, f32) + Sync,
+) {
+    assert_eq!(left.shape.columns, right.shape.rows, "the factors of a product");
+    let columns = right.shape.columns;
+    if columns == 0 {
+        return;
+    }
+    let (left, right) = (Packed::left(left), Packed::right(right));
+    result.par_chunks_mut(ROWS * STRIP * columns).enumerate().for_each(|(task, result)| {
+        let session = micro.begin();
+        let first = task * ROWS;
+        for block in (0..columns.div_ceil(STRIP)).step_by(COLUMNS) {
+            for (row, lines) in result.chunks_mut(STRIP * columns).enumerate() {
+                for column in block..columns.div_ceil(STRIP).min(block + COLUMNS) {
+                    let mut sums = Sums([[0.0; STRIP]; STRIP]);
+                    session.multiply(left.strip(first + row), right.strip(column), &mut sums);
+                    let start = column * STRIP;
+                    let width = STRIP.min(columns - start);
+                    for (line, sums) in lines.chunks_exact_mut(columns).zip(&sums.0) {
+                        line[start..][..width].iter_mut().zip(sums).for_each(|(slot, sum)| put(slot, *sum));
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// A rounded factor: strips of two lines of tiles, `[strip][32 terms][2]`.
+struct Packed {
+    tiles: Vec<Tile>,
+    /// Tiles in a strip.
+    len: usize,
+}
+
+impl Packed {
+    fn left(matrix: Matrix<'_>) -> Self {
+        let Shape { rows, columns, row_stride, column_stride } = matrix.shape;
+        Self::new(Lines {
+            values: matrix.values,
+            count: rows,
+            terms: columns,
+            line_stride: row_stride,
+            stride: column_stride,
+            by_line: true,
+        })
+    }
+
+    fn right(matrix: Matrix<'_>) -> Self {
+        let Shape { rows, columns, row_stride, column_stride } = matrix.shape;
+        Self::new(Lines {
+            values: matrix.values,
+            count: columns,
+            terms: rows,
+            line_stride: column_stride,
+            stride: row_stride,
+            by_line: false,
+        })
+    }
+
+    fn new(lines: Lines<'_>) -> Self {
+        let (strips, len) = (lines.count.div_ceil(STRIP), 2 * lines.terms.div_ceil(STRIP));
+        let mut tiles = Vec::with_capacity(strips * len);
+        if len > 0 {
+            let slots = tiles.spare_capacity_mut()[..strips * len].par_chunks_mut(len).enumerate();
+            slots.for_each(|(strip, slots)| vectorized(Fill { slots, lines, first: strip * STRIP }));
+        }
+        #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as the copy")]
+        // SAFETY: Each task writes every tile of its strip.
+        unsafe {
+            tiles.set_len(strips * len);
+        }
+        Self { tiles, len }
+    }
+
+    fn strip(&self, number: usize) -> &[Tile] {
+        &self.tiles[number * self.len..][..self.len]
+    }
+}
+
+/// A factor by lines, which are its rows or its columns.
+#[derive(Clone, Copy)]
+struct Lines<'a> {
+    values: &'a [f32],
+    count: usize,
+    /// Numbers in a line.
+    terms: usize,
+    line_stride: usize,
+    /// Between the terms of a line.
+    stride: usize,
+    /// Whether a tile holds line after line, or pair after pair.
+    by_line: bool,
+}
+
+/// Writes the tiles of a strip.
+struct Fill<'a> {
+    slots: &'a mut [MaybeUninit<Tile>],
+    lines: Lines<'a>,
+    first: usize,
+}
+
+impl Kernel for Fill<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self { slots, lines, first } = self;
+        for (number, slot) in slots.iter_mut().enumerate() {
+            let (line, term) = (first + number % 2 * TILE, number / 2 * STRIP);
+            // Whatever is contiguous is read in its order.
+            let is_by_line = lines.stride == 1;
+            let tile = if is_by_line { lines.line_by_line(line, term) } else { lines.pair_by_pair(line, term) };
+            slot.write(if is_by_line == lines.by_line { tile } else { transposed(&tile) });
+        }
+    }
+}
+
+impl Lines<'_> {
+    /// Lines with contiguous terms, as `[line][pair]`; beyond the ends are zeros.
+    #[inline(always)]
+    fn line_by_line(&self, line: usize, term: usize) -> Tile {
+        let mut tile = Tile([[0; TILE]; TILE]);
+        let width = STRIP.min(self.terms - term);
+        for (number, pairs) in (line..self.count).zip(&mut tile.0) {
+            let terms = padded::<STRIP>(&self.values[number * self.line_stride + term..][..width]);
+            for (pair, two) in pairs.iter_mut().zip(terms.as_chunks::<2>().0) {
+                *pair = rounded(two[0]) | rounded(two[1]) << 16;
+            }
+        }
+        tile
+    }
+
+    /// Contiguous lines, as `[pair][line]`; beyond the ends are zeros.
+    #[inline(always)]
+    fn pair_by_pair(&self, line: usize, term: usize) -> Tile {
+        let mut tile = Tile([[0; TILE]; TILE]);
+        let width = TILE.min(self.count.saturating_sub(line));
+        let terms = |number: usize| {
+            if number < self.terms && width > 0 {
+                padded::<TILE>(&self.values[number * self.stride + line..][..width])
+            } else {
+                [0.0; TILE]
+            }
+        };
+        for (number, pairs) in (term..self.terms).step_by(2).zip(&mut tile.0) {
+            let (lower, upper) = (terms(number), terms(number + 1));
+            for ((pair, lower), upper) in pairs.iter_mut().zip(lower).zip(upper) {
+                *pair = rounded(lower) | rounded(upper) << 16;
+            }
+        }
+        tile
+    }
+}
+
+#[inline(always)]
+fn padded<const N: usize>(values: &[f32]) -> [f32; N] {
+    values.try_into().unwrap_or_else(|_| {
+        let mut padded = [0.0; N];
+        padded[..values.len()].copy_from_slice(values);
+        padded
+    })
+}
+
+/// The nearest number in bf16, the even one of two as near: the upper half of the bits of an f32.
+#[inline(always)]
+fn rounded(value: f32) -> u32 {
+    /// Not a number, which rounding could turn into infinity.
+    const NAN: u32 = 0x7fc0;
+    let bits = value.to_bits();
+    let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    if value.is_nan() { NAN } else { nearest }
+}
+
+#[inline(always)]
+fn transposed(tile: &Tile) -> Tile {
+    let mut other = Tile([[0; TILE]; TILE]);
+    for (row, numbers) in tile.0.iter().enumerate() {
+        for (column, number) in numbers.iter().enumerate() {
+            other.0[column][row] = *number;
+        }
+    }
+    other
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flex::tests::on_threads;
+
+    fn numbers(count: usize, seed: usize) -> Vec<f32> {
+        (0..count).map(|place| ((place * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0).collect()
+    }
+
+    fn as_bf16(value: f32) -> f64 {
+        f64::from(f32::from_bits(rounded(value) << 16))
+    }
+
+    /// Both factors as they lie in memory, and whether they are transposed.
+    struct Case {
+        sizes: [usize; 3],
+        left: Vec<f32>,
+        right: Vec<f32>,
+        transposed: [bool; 2],
+    }
+
+    impl Case {
+        fn new(sizes: [usize; 3], transposed: [bool; 2]) -> Self {
+            let [rows, terms, columns] = sizes;
+            Self { sizes, left: numbers(rows * terms, 1), right: numbers(terms * columns, 2), transposed }
+        }
+
+        fn factors(&self) -> (Matrix<'_>, Matrix<'_>) {
+            let of = |values, rows, columns, transposed| {
+                if transposed {
+                    Matrix::new(values, columns, rows).transposed()
+                } else {
+                    Matrix::new(values, rows, columns)
+                }
+            };
+            let [rows, terms, columns] = self.sizes;
+            (of(&self.left, rows, terms, self.transposed[0]), of(&self.right, terms, columns, self.transposed[1]))
+        }
+
+        /// By the definition, of the rounded factors.
+        fn expected(&self) -> Vec<f64> {
+            let [rows, terms, columns] = self.sizes;
+            let at = |values: &[f32], (row, column), [height, width]: [usize; 2], transposed| {
+                as_bf16(values[if transposed { column * height + row } else { row * width + column }])
+            };
+            let element = |row, column| {
+                let left = |term| at(&self.left, (row, term), [rows, terms], self.transposed[0]);
+                let right = |term| at(&self.right, (term, column), [terms, columns], self.transposed[1]);
+                (0..terms).map(|term| left(term) * right(term)).sum()
+            };
+            (0..rows * columns).map(|place| element(place / columns, place % columns)).collect()
+        }
+    }
+
+    #[test]
+    fn every_way_to_multiply_gives_the_product_of_rounded_factors() {
+        for sizes in [[1, 1, 1], [5, 3, 7], [16, 32, 16], [33, 65, 47], [130, 64, 290], [2, 200, 31]] {
+            for transposed in [[false, false], [true, false], [false, true], [true, true]] {
+                let case = Case::new(sizes, transposed);
+                let (left, right) = case.factors();
+                for micro in Micro::all() {
+                    let mut found = vec![1.0; sizes[0] * sizes[2]];
+                    multiply(micro, &mut found, left, right, |slot, sum| *slot += sum);
+                    for (found, expected) in found.iter().zip(case.expected()) {
+                        // Sums of at most 200 terms below 1, in f32.
+                        let difference = (f64::from(*found) - 1.0 - expected).abs();
+                        assert!(difference < 2e-5, "{micro:?} {sizes:?} {transposed:?}: {found}, {expected}");
+                    }
+                }
+                assert_eq!(product(left, right).len(), sizes[0] * sizes[2]);
+            }
+        }
+    }
+
+    #[test]
+    fn any_number_of_threads_gives_the_same_bits() {
+        let case = Case::new([300, 70, 90], [true, false]);
+        let bits = |threads| {
+            on_threads(threads, || {
+                let (left, right) = case.factors();
+                product(left, right).into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            })
+        };
+        let expected = bits(1);
+        assert!((2..4).all(|threads| bits(threads) == expected));
+    }
+
+    #[test]
+    fn what_is_not_finite_stays_so() {
+        // A NaN whose bits would overflow, and a number that is nearest to infinity.
+        for (bad, is_nan) in [(f32::from_bits(0x7fff_ffff), true), (f32::NEG_INFINITY, false), (f32::MAX, false)] {
+            let (left, right) = ([1.0, bad, 0.5, 2.0], [1.0, 2.0]);
+            for micro in Micro::all() {
+                let mut found = [0.0; 2];
+                let factors = (Matrix::new(&left, 2, 2), Matrix::new(&right, 2, 1));
+                multiply(micro, &mut found, factors.0, factors.1, |slot, sum| *slot += sum);
+                assert!(found[0].is_nan() == is_nan && !found[0].is_finite(), "{micro:?}: {found:?}");
+                assert_eq!(found[1].to_bits(), 4.5f32.to_bits());
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_gives_nothing() {
+        assert!(product(Matrix::new(&[], 0, 3), Matrix::new(&[0.0; 6], 3, 2)).is_empty());
+        assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2)), [0.0; 4]);
+    }
+}
