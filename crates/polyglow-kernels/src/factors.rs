@@ -2,17 +2,19 @@
 
 use burn::tensor::{FloatDType, Tensor};
 
-/// What the factors of a training's matrix products are rounded to. Sums and results are f32 in either case.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What the factors of a training's matrix products are rounded to. Kernels add and return f32 in either case; Burn's operations may
+/// round the result of a product of bf16 to bf16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factors {
     /// Nothing is rounded.
-    #[default]
     F32,
     /// To the 8 significant bits of bf16, the nearest, as they are read. Numbers below 1.2e-38 may count as 0.
     Bf16,
 }
 
 /// Whether this CPU has instructions for products of bf16 (AMX-BF16, or AVX512-BF16). Others imitate them, more slowly than f32.
+///
+/// Where there is AMX, the first call asks Linux to let the process use it.
 #[must_use]
 pub fn has_bf16_products() -> bool {
     #[cfg(feature = "flex")]
@@ -21,10 +23,10 @@ pub fn has_bf16_products() -> bool {
     false
 }
 
-/// Whether products with this tensor are kernels of a training. Then those of linear maps are rounded as they are asked to be, and
-/// those inside of other kernels (attention, recurrent layers), which are small, are f32.
+/// Whether kernels train with this tensor: it is on flex, with autodiff. Linear maps and the loss then round factors as they are asked
+/// to, and attention and recurrent layers, where they are one operation, compute in f32.
 #[must_use]
-pub fn rounds_in_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
+pub fn has_training_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
     #[cfg(feature = "flex")]
     return crate::flex::mode(tensor) == Some(crate::flex::Mode::Training);
     #[cfg(not(feature = "flex"))]
@@ -35,11 +37,24 @@ pub fn rounds_in_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
 }
 
 impl Factors {
+    /// A factor as Burn's operations are given it.
+    pub(crate) fn rounded<const D: usize>(self, factor: Tensor<D>) -> Tensor<D> {
+        match self {
+            Self::F32 => factor,
+            Self::Bf16 => factor.cast(FloatDType::BF16),
+        }
+    }
+
+    /// A product of rounded factors as f32.
+    pub(crate) fn widened<const D: usize>(self, product: Tensor<D>) -> Tensor<D> {
+        match self {
+            Self::F32 => product,
+            Self::Bf16 => product.cast(FloatDType::F32),
+        }
+    }
+
     /// The product of the last two axes, in terms of Burn's operations.
     pub fn product<const D: usize>(self, left: Tensor<D>, right: Tensor<D>) -> Tensor<D> {
-        match self {
-            Self::F32 => left.matmul(right),
-            Self::Bf16 => left.cast(FloatDType::BF16).matmul(right.cast(FloatDType::BF16)).cast(FloatDType::F32),
-        }
+        self.widened(self.rounded(left).matmul(self.rounded(right)))
     }
 }

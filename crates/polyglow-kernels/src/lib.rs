@@ -23,13 +23,13 @@
 //!
 //! # Where things are
 //! `x.rs` has the duty, the formulas and the plain version of an operation; `x/flex.rs` its kernel and backward pass.
-//! Kernels share what is in `flex`: tensors as slices and nodes of the graph, `matrix` (products by the crate `gemm`),
+//! Kernels share what is in `flex`: tensors as slices and nodes of the graph, `matrix` (products by the crate `gemm`, and of factors in bf16),
 //! `vector` (loops that compile to SIMD instructions), `row` (sums over rows) and `softmax`. Unit tests compare every kernel with its
 //! plain version; `tests/` compares every gradient with differences of the forward pass.
 //!
 //! # Reproducibility
 //! A kernel gives the same bits with any number of threads: tasks are whole rows or blocks of a fixed number of rows, a
-//! row is summed in a fixed number of lanes, and sums over rows add blocks in their order.
+//! row is summed in a fixed number of lanes, and sums over rows add blocks in their order. Products depend on the kind of instructions.
 
 #![cfg_attr(
     feature = "flex",
@@ -86,7 +86,7 @@ pub use cross_entropy::projected::{ROWS_PER_CHUNK, projected_cross_entropy};
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped};
 pub use embedding::embedding;
-pub use factors::{Factors, has_bf16_products, rounds_in_kernels};
+pub use factors::{Factors, has_bf16_products, has_training_kernels};
 pub use int8::{
     Int8Matrix, Int8Weights, MOST_INT8_INPUTS, has_int8_kernels, int8_embedding, int8_linear, int8_linear_relu,
 };

@@ -3,7 +3,7 @@
 #[cfg(feature = "flex")]
 mod flex;
 
-use burn::tensor::{FloatDType, Tensor};
+use burn::tensor::Tensor;
 
 use crate::Factors;
 
@@ -19,7 +19,8 @@ pub enum Layout {
     OutIn,
 }
 
-/// `x W + b` for every row, without `b` if it is `None`. The factors of the product are rounded, and those of its gradients.
+/// `x W + b` for every row, without `b` if it is `None`. `factors` says what the factors of the product and of its gradients
+/// are rounded to.
 ///
 /// The gradients are `gradient Wᵀ` of `x`, `xᵀ gradient` of `W`, and the sum of the rows of `gradient` of `b`.
 ///
@@ -68,11 +69,6 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) 
     if let Some(mode) = crate::flex::mode(&input) {
         return flex::linear(mode, input, weight, None, Layout::OutIn, factors);
     }
-    match factors {
-        Factors::F32 => input.matmul(weight.transpose()),
-        // Rounded before it is transposed, so that the cast reads memory in order.
-        Factors::Bf16 => {
-            input.cast(FloatDType::BF16).matmul(weight.cast(FloatDType::BF16).transpose()).cast(FloatDType::F32)
-        }
-    }
+    // Rounded before it is transposed, so that the cast reads memory in order.
+    factors.widened(factors.rounded(input).matmul(factors.rounded(weight).transpose()))
 }

@@ -222,7 +222,8 @@ impl Plan {
         let train = &self.config.train;
         if !train.precision.is_supported(&self.device) {
             let name = &self.config.device;
-            let reason = if self.on_host { " on this CPU, which has neither AMX-BF16 nor AVX512-BF16" } else { "" };
+            let reason =
+                if self.on_host { " here: this CPU, or this build, has neither AMX-BF16 nor AVX512-BF16" } else { "" };
             let error = failed!("`train.precision = \"bf16\"`: the device `{name}` does not compute in bf16{reason}");
             let advice = "set `train.precision = \"f32\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere, or `flex` \
                           on Intel's server CPUs since Sapphire Rapids and AMD's since Zen 4";
@@ -234,7 +235,7 @@ impl Plan {
             );
             return Err(with_hint(
                 usage(error),
-                "leave `train.gradient_checkpointing` out: with kernels it costs memory anyway",
+                "leave `train.gradient_checkpointing` out: on a CPU it saves no memory",
             ));
         }
         let device = self.device.clone().autodiff();

@@ -243,6 +243,7 @@ mod tests {
     use super::super::{activated_linear, gated};
     use super::*;
     use crate::flex::tests::{assert_near, numbers};
+    use crate::linear;
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex()).into_data();
@@ -265,10 +266,16 @@ mod tests {
         for (rows, d_in, d_out) in [(1, 2, 3), (5, 17, 9), (70, 8, 700)] {
             let (input, weight, bias) = (random([rows, d_in]), random([d_in, d_out]), random([d_out]));
             let slopes = random([rows, d_out]).detach();
-            for activation in [Activation::Relu, Activation::Gelu, Activation::Swish] {
-                let kernel = activated_linear(&input, &weight, &bias, activation, None, Factors::F32)
-                    .expect("the kernel is there");
-                let sums = input.clone().matmul(weight.clone()) + bias.clone().unsqueeze();
+            // Slopes of ReLU are the same to the last bit, so that all of them are rounded to the same side.
+            for (activation, factors) in [
+                (Activation::Relu, Factors::F32),
+                (Activation::Gelu, Factors::F32),
+                (Activation::Swish, Factors::F32),
+                (Activation::Relu, Factors::Bf16),
+            ] {
+                let kernel =
+                    activated_linear(&input, &weight, &bias, activation, None, factors).expect("the kernel is there");
+                let sums = linear(input.clone(), weight.clone(), Some(bias.clone()), factors);
                 let [kernel, plain] = [kernel, plain(sums, activation)].map(|output| {
                     let gradients = (output.clone() * slopes.clone()).sum().backward();
                     let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
@@ -279,7 +286,7 @@ mod tests {
                     assert_near(kernel, plain, 1e-5);
                 }
                 let [input, weight] = [&input, &weight].map(|tensor| tensor.clone().inner());
-                let applied = activated_linear(&input, &weight, &bias.clone().inner(), activation, None, Factors::F32);
+                let applied = activated_linear(&input, &weight, &bias.clone().inner(), activation, None, factors);
                 assert_eq!(numbers(applied.expect("the kernel is there")), kernel[0]);
             }
         }

@@ -83,7 +83,7 @@ impl SelfAttention {
         watch: Watch<'_>,
     ) -> Tensor<3> {
         let qkv = self.qkv.forward(input);
-        if watch.is_none() && rotation.is_none() && !self.precision.rounds(&qkv) {
+        if watch.is_none() && rotation.is_none() {
             let dropped = self.dropout.draw(&qkv);
             if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped) {
                 return self.output.forward(context);
@@ -179,7 +179,7 @@ impl CrossAttention {
     /// - `mask`: `[batch, 1, 1, src_len]`
     pub fn forward(&self, input: Tensor<3>, memory: Tensor<3>, mask: &Tensor<4, Bool>, watch: Watch<'_>) -> Tensor<3> {
         let (query, key_value) = (self.query.forward(input), self.key_value.forward(memory));
-        if watch.is_none() && !self.precision.rounds(&query) {
+        if watch.is_none() {
             let (heads, dropped) = (self.num_heads, self.dropout.draw(&query));
             if let Some(context) = polyglow_kernels::cross_attention(&query, &key_value, mask, heads, dropped) {
                 return self.output.forward(context);

@@ -92,10 +92,9 @@ impl Embedding {
         }
     }
 
-    /// The matrix, if [`Self::logits`] of `hidden` is the product with its transpose, and what a kernel rounds both to.
+    /// The matrix, if [`Self::logits`] of `hidden` is the product with its transpose, and what both are rounded to.
     pub(crate) fn matrix(&self, hidden: &Tensor<2>) -> Option<(Tensor<2>, Factors)> {
-        let weight = self.weight.float().filter(|_| !self.precision.rounds(hidden))?;
-        Some((weight, self.precision.factors(hidden)))
+        Some((self.weight.float()?, self.precision.factors(hidden)))
     }
 }
 

@@ -72,7 +72,7 @@ impl Linear {
             (Weight::Int8(weight), bias) if activation == Activation::Relu && dropped.is_none() => {
                 int8_linear_relu(rows(), weight.matrix(), bias)
             }
-            (Weight::Float(weight), Some(bias)) if !self.precision.rounds(input) => {
+            (Weight::Float(weight), Some(bias)) => {
                 let factors = self.precision.factors(input);
                 activated_linear(&rows(), &weight.val(), &bias, activation, dropped, factors)?
             }
@@ -82,16 +82,15 @@ impl Linear {
         Some(output.reshape([batch, len, d_out]))
     }
 
-    /// The matrix, if [`Self::rows`] of `input` is nothing but the product with it, and what a kernel rounds both to.
+    /// The matrix, if [`Self::rows`] of `input` is nothing but the product with it, and what both are rounded to.
     pub(crate) fn matrix(&self, input: &Tensor<2>) -> Option<(Tensor<2>, Factors)> {
-        let (weight, _) = self.parts(input).filter(|_| self.bias.is_none())?;
+        let (weight, _) = self.parts().filter(|_| self.bias.is_none())?;
         Some((weight, self.precision.factors(input)))
     }
 
-    /// The matrix and the bias, if kernels multiply `input` by them.
-    pub(crate) fn parts<const D: usize>(&self, input: &Tensor<D>) -> Option<(Tensor<2>, Option<Tensor<1>>)> {
-        let weight = self.weight.float().filter(|_| !self.precision.rounds(input))?;
-        Some((weight, self.bias()))
+    /// The matrix, if it is not of 8-bit weights, and the bias.
+    pub(crate) fn parts(&self) -> Option<(Tensor<2>, Option<Tensor<1>>)> {
+        Some((self.weight.float()?, self.bias()))
     }
 
     fn bias(&self) -> Option<Tensor<1>> {

@@ -1,10 +1,10 @@
 //! The number format of matrix products: f32, or bf16 over f32 weights (Micikevicius et al., 2018; Kalamkar et al.,
 //! 2019).
 //!
-//! Every product of the model goes through here.
+//! What kernels do not compute goes through here.
 
 use burn::tensor::{Device, FloatDType, Tensor};
-use polyglow_kernels::{Factors, has_bf16_products, rounds_in_kernels};
+use polyglow_kernels::{Factors, has_bf16_products, has_training_kernels};
 use serde::{Deserialize, Serialize};
 
 use crate::host::computes_on_host;
@@ -12,10 +12,9 @@ use crate::host::computes_on_host;
 /// The number format of the factors of matrix products in training.
 ///
 /// With bf16 both factors are rounded to 8 significant bits at each product, the forward ones and those of the backward
-/// pass, and the result goes on as f32. Kernels of flex round so in linear maps and in the loss, and compute attention and recurrent
-/// layers in f32, which is a small part of their products. Weights, sums of gradients, softmax, norms, loss and optimizer stay f32. The
-/// range is that of f32, so a loss needs no scale. Without autodiff (search, validation) products are f32 in either
-/// case.
+/// pass, and the result goes on as f32. On flex the kernels of linear maps and of the loss round so; attention, and recurrent layers that
+/// run as one operation, stay f32. Weights, sums of gradients, softmax, norms, loss and optimizer are f32. The range is that of f32, so a
+/// loss needs no scale. Without autodiff (search, validation) products are f32 in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -29,8 +28,8 @@ pub enum Precision {
 impl Precision {
     /// Whether a device computes in it: flex where the CPU has instructions for it.
     pub fn is_supported(self, device: &Device) -> bool {
-        let has_instructions = if computes_on_host(device) { has_bf16_products() } else { true };
-        self == Self::F32 || has_instructions && device.supports_dtype(FloatDType::BF16)
+        self == Self::F32
+            || device.supports_dtype(FloatDType::BF16) && (!computes_on_host(device) || has_bf16_products())
     }
 
     /// What the factors of a linear map of this tensor are rounded to.
@@ -38,14 +37,10 @@ impl Precision {
         if self == Self::Bf16 && input.is_autodiff() { Factors::Bf16 } else { Factors::F32 }
     }
 
-    /// Whether the factors of products with this tensor are rounded outside of kernels.
-    pub fn rounds<const D: usize>(self, tensor: &Tensor<D>) -> bool {
-        self.factors(tensor) == Factors::Bf16 && !rounds_in_kernels(tensor)
-    }
-
-    /// The matrix product of the last two axes, where there is no kernel for what it belongs to.
+    /// The matrix product of the last two axes, outside of linear maps. It is f32 where kernels train, of which those for attention
+    /// round nothing, either.
     pub fn product<const D: usize>(self, left: Tensor<D>, right: Tensor<D>) -> Tensor<D> {
-        let factors = if self.rounds(&left) { Factors::Bf16 } else { Factors::F32 };
+        let factors = if has_training_kernels(&left) { Factors::F32 } else { self.factors(&left) };
         factors.product(left, right)
     }
 

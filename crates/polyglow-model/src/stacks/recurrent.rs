@@ -171,7 +171,7 @@ impl Recurrent {
         if self.projection.is_some() {
             return None;
         }
-        let (weight, bias) = self.hidden.parts(projected)?;
+        let (weight, bias) = self.hidden.parts()?;
         let bias = bias.unwrap_or_else(|| Tensor::zeros([weight.dims()[1]], &projected.device()));
         recurrent_layer(self.cell.kernel(), direction, projected, &weight, &bias, &start.numbers, padding)
     }

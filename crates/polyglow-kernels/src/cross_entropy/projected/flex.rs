@@ -118,9 +118,10 @@ mod tests {
         layout: Layout,
         targets: Vec<i32>,
         smoothing: f64,
+        factors: Factors,
     }
 
-    /// Loss and loss without smoothing, the gradient of the hidden states and that of the weights, of three times the loss.
+    /// Loss and loss without smoothing, the gradient of the hidden states and that of the weights, of four times the loss.
     type Numbers = [Vec<f32>; 3];
 
     impl Case {
@@ -136,6 +137,7 @@ mod tests {
                 // Of 3 tokens a third is padding, of 2 000 none.
                 targets: (0..rows).map(|row| ((row * 7 + 1) % d_out) as i32).collect(),
                 smoothing,
+                factors: Factors::F32,
             }
         }
 
@@ -145,8 +147,9 @@ mod tests {
                 [&self.hidden, &self.weight].map(|data| Tensor::<2>::from_data(data.clone(), &device).require_grad());
             let targets = Tensor::<1, Int>::from_data(self.targets.as_slice(), &device);
             let LossOutput { loss_sum, nll_sum } =
-                function(hidden.clone(), weight.clone(), self.layout, targets, self.smoothing, PAD, Factors::F32);
-            let gradients = (loss_sum.clone() * 3.0).backward();
+                function(hidden.clone(), weight.clone(), self.layout, targets, self.smoothing, PAD, self.factors);
+            // A power of two, by which slopes may be multiplied before or after they are rounded.
+            let gradients = (loss_sum.clone() * 4.0).backward();
             let [of_hidden, of_weight] =
                 [hidden, weight].map(|tensor| numbers(tensor.grad(&gradients).expect("the loss depends on it")));
             [[numbers(loss_sum), numbers(nll_sum)].concat(), of_hidden, of_weight]
@@ -160,11 +163,13 @@ mod tests {
         for size in sizes {
             for layout in [Layout::InOut, Layout::OutIn] {
                 for smoothing in [0.0, 0.1] {
-                    let case = Case::new(size, layout, smoothing);
-                    let (kernel, plain) = (case.run(projected_cross_entropy), case.run(plain));
-                    for (kernel, plain) in kernel.iter().zip(&plain) {
-                        // As for linear maps: products group their sums in other ways.
-                        assert_near(kernel, plain, 1e-5);
+                    for factors in [Factors::F32, Factors::Bf16] {
+                        let case = Case { factors, ..Case::new(size, layout, smoothing) };
+                        let (kernel, plain) = (case.run(projected_cross_entropy), case.run(plain));
+                        for (kernel, plain) in kernel.iter().zip(&plain) {
+                            // As for linear maps: products group their sums in other ways.
+                            assert_near(kernel, plain, 1e-5);
+                        }
                     }
                 }
             }

@@ -1,10 +1,10 @@
 //! Products of factors in bf16, with sums in f32.
 //!
-//! Both factors are rounded and copied into tiles first, which takes little time beside the product: of `k` terms each
-//! number is used as often as the other factor has lines. The innermost loop goes through the tiles of 32 rows and 32 columns. A sum is added in the order of its
-//! terms, whoever computes it, so that bits do not depend on threads.
+//! Both factors are rounded and copied into tiles first, in a pass over each; the innermost loop then goes through the tiles of 32
+//! rows and 32 columns. An element is the sum of its terms in an order that is fixed for a kind of instructions, so that bits depend
+//! on these, and not on threads.
 
-mod micro;
+mod instructions;
 
 use std::mem::MaybeUninit;
 
@@ -12,15 +12,15 @@ use rayon::prelude::*;
 
 use super::{Matrix, Shape};
 use crate::flex::vector::{Kernel, vectorized};
-use micro::Micro;
+use instructions::Instructions;
 
-pub(crate) use micro::has_bf16_products;
+pub(crate) use instructions::has_bf16_products;
 
 /// Lines (rows of the left factor, columns of the right one) in a tile, and pairs of terms.
 const TILE: usize = 16;
 /// Lines in a strip, which is two tiles wide, and terms in a tile.
 const STRIP: usize = 2 * TILE;
-/// Strips of rows in a task, and of columns that they go through together: what both hold of up to 2 048 terms stays in a cache of
+/// Strips of rows in a task, at most, and of columns that they go through together: what both hold of up to 2 048 terms stays in a cache of
 /// 2 MiB.
 const ROWS: usize = 4;
 const COLUMNS: usize = 8;
@@ -39,7 +39,7 @@ pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     let (rows, columns) = (left.shape.rows, right.shape.columns);
     let count = rows.checked_mul(columns).expect("a product that memory can hold");
     let mut values = Vec::with_capacity(count);
-    multiply(Micro::best(), &mut values.spare_capacity_mut()[..count], left, right, |slot, sum| {
+    multiply(Instructions::best(), &mut values.spare_capacity_mut()[..count], left, right, |slot, sum| {
         slot.write(sum);
     });
     #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
@@ -53,12 +53,12 @@ pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
 /// Adds `left right` with both rounded to a contiguous matrix, on all cores.
 pub(super) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>) {
     assert_eq!(sums.len(), left.shape.rows * right.shape.columns, "the result of a product");
-    multiply(Micro::best(), sums, left, right, |slot, sum| *slot += sum);
+    multiply(Instructions::best(), sums, left, right, |slot, sum| *slot += sum);
 }
 
 /// Calls `put` once for each element of a contiguous result.
 fn multiply<T: Send>(
-    micro: Micro,
+    instructions: Instructions,
     result: &mut [T],
     left: Matrix<'_>,
     right: Matrix<'_>,
@@ -69,14 +69,16 @@ fn multiply<T: Send>(
     if columns == 0 {
         return;
     }
-    let (left, right) = (Packed::left(left), Packed::right(right));
-    result.par_chunks_mut(ROWS * STRIP * columns).enumerate().for_each(|(task, result)| {
-        let session = micro.begin();
-        let first = task * ROWS;
+    // Enough tasks for all cores.
+    let strips = left.shape.rows.div_ceil(STRIP).div_ceil(rayon::current_num_threads()).clamp(1, ROWS);
+    let (left, right) = (Packed::new(left, Order::Lines), Packed::new(right.transposed(), Order::Pairs));
+    result.par_chunks_mut(strips * STRIP * columns).enumerate().for_each(|(task, result)| {
+        let session = instructions.begin();
+        let mut sums = Sums([[0.0; STRIP]; STRIP]);
+        let first = task * strips;
         for block in (0..columns.div_ceil(STRIP)).step_by(COLUMNS) {
             for (row, lines) in result.chunks_mut(STRIP * columns).enumerate() {
                 for column in block..columns.div_ceil(STRIP).min(block + COLUMNS) {
-                    let mut sums = Sums([[0.0; STRIP]; STRIP]);
                     session.multiply(left.strip(first + row), right.strip(column), &mut sums);
                     let start = column * STRIP;
                     let width = STRIP.min(columns - start);
@@ -97,36 +99,14 @@ struct Packed {
 }
 
 impl Packed {
-    fn left(matrix: Matrix<'_>) -> Self {
-        let Shape { rows, columns, row_stride, column_stride } = matrix.shape;
-        Self::new(Lines {
-            values: matrix.values,
-            count: rows,
-            terms: columns,
-            line_stride: row_stride,
-            stride: column_stride,
-            by_line: true,
-        })
-    }
-
-    fn right(matrix: Matrix<'_>) -> Self {
-        let Shape { rows, columns, row_stride, column_stride } = matrix.shape;
-        Self::new(Lines {
-            values: matrix.values,
-            count: columns,
-            terms: rows,
-            line_stride: column_stride,
-            stride: row_stride,
-            by_line: false,
-        })
-    }
-
-    fn new(lines: Lines<'_>) -> Self {
-        let (strips, len) = (lines.count.div_ceil(STRIP), 2 * lines.terms.div_ceil(STRIP));
+    /// The rows of `matrix`, whose columns are the terms.
+    fn new(matrix: Matrix<'_>, order: Order) -> Self {
+        let Shape { rows, columns: terms, .. } = matrix.shape;
+        let (strips, len) = (rows.div_ceil(STRIP), 2 * terms.div_ceil(STRIP));
         let mut tiles = Vec::with_capacity(strips * len);
         if len > 0 {
             let slots = tiles.spare_capacity_mut()[..strips * len].par_chunks_mut(len).enumerate();
-            slots.for_each(|(strip, slots)| vectorized(Fill { slots, lines, first: strip * STRIP }));
+            slots.for_each(|(strip, slots)| vectorized(Fill { slots, matrix, order, first: strip * STRIP }));
         }
         #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as the copy")]
         // SAFETY: Each task writes every tile of its strip.
@@ -141,24 +121,20 @@ impl Packed {
     }
 }
 
-/// A factor by lines, which are its rows or its columns.
-#[derive(Clone, Copy)]
-struct Lines<'a> {
-    values: &'a [f32],
-    count: usize,
-    /// Numbers in a line.
-    terms: usize,
-    line_stride: usize,
-    /// Between the terms of a line.
-    stride: usize,
-    /// Whether a tile holds line after line, or pair after pair.
-    by_line: bool,
+/// What a tile holds side by side.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// The pairs of a line: a left factor.
+    Lines,
+    /// A pair of each line: a right factor.
+    Pairs,
 }
 
-/// Writes the tiles of a strip.
+/// Writes the tiles of a strip, which are of 32 rows of `matrix` from `first` on.
 struct Fill<'a> {
     slots: &'a mut [MaybeUninit<Tile>],
-    lines: Lines<'a>,
+    matrix: Matrix<'a>,
+    order: Order,
     first: usize,
 }
 
@@ -167,52 +143,55 @@ impl Kernel for Fill<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { slots, lines, first } = self;
+        let Self { slots, matrix, order, first } = self;
+        // Memory is read in its order.
+        let found = if matrix.shape.column_stride == 1 { Order::Lines } else { Order::Pairs };
         for (number, slot) in slots.iter_mut().enumerate() {
             let (line, term) = (first + number % 2 * TILE, number / 2 * STRIP);
-            // Whatever is contiguous is read in its order.
-            let is_by_line = lines.stride == 1;
-            let tile = if is_by_line { lines.line_by_line(line, term) } else { lines.pair_by_pair(line, term) };
-            slot.write(if is_by_line == lines.by_line { tile } else { transposed(&tile) });
+            let tile = match found {
+                Order::Lines => line_by_line(matrix, line, term),
+                Order::Pairs => pair_by_pair(matrix, line, term),
+            };
+            slot.write(if found == order { tile } else { transposed(&tile) });
         }
     }
 }
 
-impl Lines<'_> {
-    /// Lines with contiguous terms, as `[line][pair]`; beyond the ends are zeros.
-    #[inline(always)]
-    fn line_by_line(&self, line: usize, term: usize) -> Tile {
-        let mut tile = Tile([[0; TILE]; TILE]);
-        let width = STRIP.min(self.terms - term);
-        for (number, pairs) in (line..self.count).zip(&mut tile.0) {
-            let terms = padded::<STRIP>(&self.values[number * self.line_stride + term..][..width]);
-            for (pair, two) in pairs.iter_mut().zip(terms.as_chunks::<2>().0) {
-                *pair = rounded(two[0]) | rounded(two[1]) << 16;
-            }
+/// Of lines whose terms are contiguous, as `[line][pair]`; beyond the ends are zeros.
+#[inline(always)]
+fn line_by_line(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
+    let Shape { rows, columns: terms, row_stride, .. } = matrix.shape;
+    let mut tile = Tile([[0; TILE]; TILE]);
+    let width = STRIP.min(terms - term);
+    for (number, pairs) in (line..rows).zip(&mut tile.0) {
+        let terms = padded::<STRIP>(&matrix.values[number * row_stride + term..][..width]);
+        for (pair, two) in pairs.iter_mut().zip(terms.as_chunks::<2>().0) {
+            *pair = rounded(two[0]) | rounded(two[1]) << 16;
         }
-        tile
     }
+    tile
+}
 
-    /// Contiguous lines, as `[pair][line]`; beyond the ends are zeros.
-    #[inline(always)]
-    fn pair_by_pair(&self, line: usize, term: usize) -> Tile {
-        let mut tile = Tile([[0; TILE]; TILE]);
-        let width = TILE.min(self.count.saturating_sub(line));
-        let terms = |number: usize| {
-            if number < self.terms && width > 0 {
-                padded::<TILE>(&self.values[number * self.stride + line..][..width])
-            } else {
-                [0.0; TILE]
-            }
-        };
-        for (number, pairs) in (term..self.terms).step_by(2).zip(&mut tile.0) {
-            let (lower, upper) = (terms(number), terms(number + 1));
-            for ((pair, lower), upper) in pairs.iter_mut().zip(lower).zip(upper) {
-                *pair = rounded(lower) | rounded(upper) << 16;
-            }
+/// Of lines that lie side by side, as `[pair][line]`; beyond the ends are zeros.
+#[inline(always)]
+fn pair_by_pair(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
+    let Shape { rows, columns: terms, column_stride, .. } = matrix.shape;
+    let mut tile = Tile([[0; TILE]; TILE]);
+    let width = TILE.min(rows.saturating_sub(line));
+    let of_lines = |number: usize| {
+        if number < terms && width > 0 {
+            padded::<TILE>(&matrix.values[number * column_stride + line..][..width])
+        } else {
+            [0.0; TILE]
         }
-        tile
+    };
+    for (number, pairs) in (term..terms).step_by(2).zip(&mut tile.0) {
+        let (lower, upper) = (of_lines(number), of_lines(number + 1));
+        for ((pair, lower), upper) in pairs.iter_mut().zip(lower).zip(upper) {
+            *pair = rounded(lower) | rounded(upper) << 16;
+        }
     }
+    tile
 }
 
 #[inline(always)]
@@ -305,13 +284,13 @@ mod tests {
             for transposed in [[false, false], [true, false], [false, true], [true, true]] {
                 let case = Case::new(sizes, transposed);
                 let (left, right) = case.factors();
-                for micro in Micro::all() {
+                for instructions in Instructions::all() {
                     let mut found = vec![1.0; sizes[0] * sizes[2]];
-                    multiply(micro, &mut found, left, right, |slot, sum| *slot += sum);
+                    multiply(instructions, &mut found, left, right, |slot, sum| *slot += sum);
                     for (found, expected) in found.iter().zip(case.expected()) {
                         // Sums of at most 200 terms below 1, in f32.
                         let difference = (f64::from(*found) - 1.0 - expected).abs();
-                        assert!(difference < 2e-5, "{micro:?} {sizes:?} {transposed:?}: {found}, {expected}");
+                        assert!(difference < 2e-5, "{instructions:?} {sizes:?} {transposed:?}: {found}, {expected}");
                     }
                 }
                 assert_eq!(product(left, right).len(), sizes[0] * sizes[2]);
@@ -322,14 +301,18 @@ mod tests {
     #[test]
     fn any_number_of_threads_gives_the_same_bits() {
         let case = Case::new([300, 70, 90], [true, false]);
-        let bits = |threads| {
+        let bits = |instructions: Instructions, threads| {
             on_threads(threads, || {
                 let (left, right) = case.factors();
-                product(left, right).into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                let mut found = vec![0.0f32; 300 * 90];
+                multiply(instructions, &mut found, left, right, |slot, sum| *slot += sum);
+                found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
             })
         };
-        let expected = bits(1);
-        assert!((2..4).all(|threads| bits(threads) == expected));
+        for instructions in Instructions::all() {
+            let expected = bits(instructions, 1);
+            assert!((2..4).all(|threads| bits(instructions, threads) == expected), "{instructions:?}");
+        }
     }
 
     #[test]
@@ -337,11 +320,11 @@ mod tests {
         // A NaN whose bits would overflow, and a number that is nearest to infinity.
         for (bad, is_nan) in [(f32::from_bits(0x7fff_ffff), true), (f32::NEG_INFINITY, false), (f32::MAX, false)] {
             let (left, right) = ([1.0, bad, 0.5, 2.0], [1.0, 2.0]);
-            for micro in Micro::all() {
+            for instructions in Instructions::all() {
                 let mut found = [0.0; 2];
                 let factors = (Matrix::new(&left, 2, 2), Matrix::new(&right, 2, 1));
-                multiply(micro, &mut found, factors.0, factors.1, |slot, sum| *slot += sum);
-                assert!(found[0].is_nan() == is_nan && !found[0].is_finite(), "{micro:?}: {found:?}");
+                multiply(instructions, &mut found, factors.0, factors.1, |slot, sum| *slot += sum);
+                assert!(found[0].is_nan() == is_nan && !found[0].is_finite(), "{instructions:?}: {found:?}");
                 assert_eq!(found[1].to_bits(), 4.5f32.to_bits());
             }
         }

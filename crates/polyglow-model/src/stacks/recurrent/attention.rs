@@ -89,9 +89,7 @@ impl SourceAttention {
     }
 
     fn additive(&self, queries: &Tensor<3>, score: &Tensor<2>, source: &Source) -> Tensor<3> {
-        if !self.precision.rounds(queries)
-            && let Some(weights) = additive_weights(queries, &source.keys, score, &source.pad_mask)
-        {
+        if let Some(weights) = additive_weights(queries, &source.keys, score, &source.pad_mask) {
             return weights;
         }
         let pairs: Tensor<4> = queries.clone().unsqueeze_dim(2) + source.keys.clone().unsqueeze_dim(1);

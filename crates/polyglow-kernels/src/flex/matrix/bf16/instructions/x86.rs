@@ -2,13 +2,13 @@
 
 use std::arch::asm;
 use std::arch::is_x86_feature_detected as has;
-use std::arch::x86_64::{__cpuid_count, __m512, __m512bh, _mm512_dpbf16_ps, _mm512_set1_epi32, _mm512_setzero_ps};
+use std::arch::x86_64::{__cpuid_count, __m512, __m512bh, _mm512_dpbf16_ps, _mm512_setzero_ps};
 use std::sync::LazyLock;
 
 use pulp::cast;
 
 use super::super::{STRIP, Sums, TILE, Tile};
-use super::Micro;
+use super::Instructions;
 
 /// Rows whose sums stay in registers together: 8 x 2 of them, 2 of columns and one of a row's pairs take 19 of 32.
 const ROWS: usize = 8;
@@ -18,8 +18,12 @@ static HAS_AMX: LazyLock<bool> = LazyLock::new(|| {
     /// Bits of what `cpuid` says.
     const AMX_BF16: u32 = 1 << 22;
     const AMX_TILE: u32 = 1 << 24;
+    // Every CPU with AMX has AVX-512, too; where that is found, leaf 7 is there.
+    if !cfg!(feature = "avx512") || !has!("avx512f") {
+        return false;
+    }
     let features = __cpuid_count(7, 0).edx;
-    cfg!(feature = "avx512") && features & AMX_BF16 != 0 && features & AMX_TILE != 0 && may_use_tiles()
+    features & AMX_BF16 != 0 && features & AMX_TILE != 0 && may_use_tiles()
 });
 
 /// Asks Linux (5.16 and newer) for the registers of AMX; other systems are not asked.
@@ -50,9 +54,11 @@ fn may_use_tiles() -> bool {
 }
 
 /// What this CPU has, the fastest first.
-pub(super) fn all() -> impl Iterator<Item = Micro> {
+pub(super) fn all() -> impl Iterator<Item = Instructions> {
     let avx512 = cfg!(feature = "avx512") && has!("avx512f") && has!("avx512bf16");
-    [(*HAS_AMX, Micro::Amx), (avx512, Micro::Avx512)].into_iter().filter_map(|(here, micro)| here.then_some(micro))
+    [(*HAS_AMX, Instructions::Amx), (avx512, Instructions::Avx512)]
+        .into_iter()
+        .filter_map(|(here, instructions)| here.then_some(instructions))
 }
 
 /// What `ldtilecfg` reads: a palette, and for each of 8 tiles the bytes in a row and the rows.
@@ -77,9 +83,21 @@ static CONFIG: TileConfig = {
 
 pub(super) fn configure_tiles() {
     #[expect(unsafe_code, reason = "the standard library has AMX in nightly compilers alone")]
-    // SAFETY: `Micro::Amx` is made only where AMX is. It reads 64 bytes. The compiler uses no tiles.
+    // SAFETY: `Instructions::Amx` is made only where AMX is. It reads 64 bytes.
     unsafe {
-        asm!("ldtilecfg [{}]", in(reg) &raw const CONFIG, options(nostack, readonly));
+        asm!(
+            "ldtilecfg [{}]",
+            in(reg) &raw const CONFIG,
+            out("tmm0") _,
+            out("tmm1") _,
+            out("tmm2") _,
+            out("tmm3") _,
+            out("tmm4") _,
+            out("tmm5") _,
+            out("tmm6") _,
+            out("tmm7") _,
+            options(nostack, readonly),
+        );
     }
 }
 
@@ -88,20 +106,32 @@ pub(super) fn release_tiles() {
     #[expect(unsafe_code, reason = "the standard library has AMX in nightly compilers alone")]
     // SAFETY: As above.
     unsafe {
-        asm!("tilerelease", options(nostack, nomem));
+        asm!(
+            "tilerelease",
+            out("tmm0") _,
+            out("tmm1") _,
+            out("tmm2") _,
+            out("tmm3") _,
+            out("tmm4") _,
+            out("tmm5") _,
+            out("tmm6") _,
+            out("tmm7") _,
+            options(nostack, nomem),
+        );
     }
 }
 
 /// Four tiles of sums; in each round two of rows and two of columns, each of which is used twice.
 pub(super) fn amx(left: &[Tile], right: &[Tile], sums: &mut Sums) {
-    assert!(left.len() == right.len() && left.len().is_multiple_of(2), "strips of a product");
+    assert!(left.len().is_multiple_of(2), "strips of a product");
     // The loop runs once at least.
     if left.is_empty() {
+        *sums = Sums([[0.0; STRIP]; STRIP]);
         return;
     }
     #[expect(unsafe_code, reason = "the standard library has AMX in nightly compilers alone")]
-    // SAFETY: `Micro::Amx` is made only where AMX is, and `Micro::begin` has configured the tiles. It reads `left.len() / 2` pairs of
-    // tiles of 1 024 bytes from each strip, and writes 4 tiles: all 32 rows of the sums, of 128 bytes. The compiler uses no tiles.
+    // SAFETY: `Instructions::Amx` is made only where AMX is, and `Instructions::begin` has configured the tiles. It reads `left.len() / 2` pairs of
+    // tiles of 1 024 bytes from each strip, and writes 4 tiles: all 32 rows of the sums, of 128 bytes.
     unsafe {
         asm!(
             "tilezero tmm0",
@@ -131,6 +161,14 @@ pub(super) fn amx(left: &[Tile], right: &[Tile], sums: &mut Sums) {
             line = in(reg) size_of::<[u32; TILE]>(),
             sums = in(reg) sums.0.as_mut_ptr(),
             row = in(reg) size_of::<[f32; STRIP]>(),
+            out("tmm0") _,
+            out("tmm1") _,
+            out("tmm2") _,
+            out("tmm3") _,
+            out("tmm4") _,
+            out("tmm5") _,
+            out("tmm6") _,
+            out("tmm7") _,
             options(nostack),
         );
     }
@@ -138,7 +176,7 @@ pub(super) fn amx(left: &[Tile], right: &[Tile], sums: &mut Sums) {
 
 pub(super) fn avx512(left: &[Tile], right: &[Tile], sums: &mut Sums) {
     #[expect(unsafe_code, reason = "only here is it known what the CPU can do")]
-    // SAFETY: `Micro::Avx512` is made only where the CPU has these features.
+    // SAFETY: `Instructions::Avx512` is made only where the CPU has these features.
     unsafe {
         rows_by_columns(left, right, sums);
     }
@@ -155,7 +193,7 @@ fn rows_by_columns(left: &[Tile], right: &[Tile], sums: &mut Sums) {
             for pair in 0..TILE {
                 let columns: [__m512bh; 2] = [bf16(right[0].0[pair]), bf16(right[1].0[pair])];
                 for row in 0..ROWS {
-                    let terms = bf16(cast(_mm512_set1_epi32(rows[first % TILE + row][pair].cast_signed())));
+                    let terms = bf16([rows[first % TILE + row][pair]; TILE]);
                     found[row][0] = _mm512_dpbf16_ps(found[row][0], terms, columns[0]);
                     found[row][1] = _mm512_dpbf16_ps(found[row][1], terms, columns[1]);
                 }

@@ -3,17 +3,19 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use std::marker::PhantomData;
+
 use super::{STRIP, Sums, TILE, Tile};
 use crate::flex::vector::{Kernel, vectorized};
 
 /// Whether this CPU has instructions for products of bf16.
 pub(crate) fn has_bf16_products() -> bool {
-    Micro::best() != Micro::Imitated
+    Instructions::best() != Instructions::Imitated
 }
 
 /// What multiplies a strip of rows by a strip of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Micro {
+pub(super) enum Instructions {
     /// AMX: matrices of 16 x 32 by 32 x 16 in one instruction.
     #[cfg(target_arch = "x86_64")]
     Amx,
@@ -24,7 +26,7 @@ pub(super) enum Micro {
     Imitated,
 }
 
-impl Micro {
+impl Instructions {
     /// The fastest here.
     pub(super) fn best() -> Self {
         Self::all().next().unwrap_or(Self::Imitated)
@@ -45,23 +47,23 @@ impl Micro {
         if self == Self::Amx {
             x86::configure_tiles();
         }
-        Session(self)
+        Session(self, PhantomData)
     }
 }
 
-/// A thread that is ready.
-pub(super) struct Session(Micro);
+/// A thread that is ready, and the pointer keeps it this thread. Two of a thread at a time would end each other.
+pub(super) struct Session(Instructions, PhantomData<*const ()>);
 
 impl Session {
-    /// The sums of the products of two strips with as many terms.
+    /// Writes the sums of the products of two strips with as many terms.
     pub(super) fn multiply(&self, left: &[Tile], right: &[Tile], sums: &mut Sums) {
         assert_eq!(left.len(), right.len(), "strips of a product");
         match self.0 {
             #[cfg(target_arch = "x86_64")]
-            Micro::Amx => x86::amx(left, right, sums),
+            Instructions::Amx => x86::amx(left, right, sums),
             #[cfg(target_arch = "x86_64")]
-            Micro::Avx512 => x86::avx512(left, right, sums),
-            Micro::Imitated => vectorized(Imitation { left, right, sums }),
+            Instructions::Avx512 => x86::avx512(left, right, sums),
+            Instructions::Imitated => vectorized(Imitation { left, right, sums }),
         }
     }
 }
@@ -69,7 +71,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         #[cfg(target_arch = "x86_64")]
-        if self.0 == Micro::Amx {
+        if self.0 == Instructions::Amx {
             x86::release_tiles();
         }
     }
@@ -87,6 +89,7 @@ impl Kernel for Imitation<'_> {
     #[inline(always)]
     fn run(self) {
         let Self { left, right, sums } = self;
+        *sums = Sums([[0.0; STRIP]; STRIP]);
         let lower = |pair: u32| f32::from_bits(pair << 16);
         let upper = |pair: u32| f32::from_bits(pair & 0xffff_0000);
         for (left, right) in left.as_chunks::<2>().0.iter().zip(right.as_chunks::<2>().0) {
@@ -104,5 +107,3 @@ impl Kernel for Imitation<'_> {
         }
     }
 }
-
-const _: () = assert!(STRIP == 2 * TILE, "strips are two tiles wide");
