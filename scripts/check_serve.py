@@ -7,17 +7,23 @@
 
 Each line goes through libretranslatepy (forms), deep-translator (fields in the address) and libretranslate-ts (JSON, from Node;
 `--node-modules` says where it is), and must come back as `polyglow translate` writes it.
+
+Then 32 clients ask at a time, one of them for a stream, while SIGHUP and at last SIGTERM come: whoever was let in must get a whole
+answer, and the program must end with code 0. `--only signals` checks nothing else, and needs no client.
 """
 
 import argparse
+import contextlib
+import itertools
 import json
 import pathlib
+import signal
+import socket
 import subprocess
 import sys
-
-from deep_translator import LibreTranslator
-from deep_translator.exceptions import AuthorizationException
-from libretranslatepy import LibreTranslateAPI
+import threading
+import time
+from http.client import HTTPConnection
 
 from measurement import read_lines
 from serving import free_port, languages, running
@@ -56,6 +62,9 @@ def check(holds, what):
 
 def refused(address, source, target):
     """Whether a client is told that its key is none."""
+    from deep_translator import LibreTranslator
+    from deep_translator.exceptions import AuthorizationException
+
     try:
         LibreTranslator(source, target, api_key="another", use_free_api=False, custom_url=address).translate("a word")
     except AuthorizationException:
@@ -63,18 +72,11 @@ def refused(address, source, target):
     return False
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", type=pathlib.Path)
-    parser.add_argument("run", type=pathlib.Path)
-    parser.add_argument("text", type=pathlib.Path, help="sentences, one a line")
-    parser.add_argument("--lines", type=int, default=50)
-    parser.add_argument("--node-modules", type=pathlib.Path, default="node_modules")
-    options = parser.parse_args()
-    lines = read_lines(options.text)[:options.lines]
-    done = subprocess.run([options.program, "-q", "translate", options.run], input="\n".join(lines) + "\n", check=True,
-                          capture_output=True, text=True)
-    wanted = done.stdout.splitlines()
+def clients(options, lines, wanted):
+    """Clients of others."""
+    from deep_translator import LibreTranslator
+    from libretranslatepy import LibreTranslateAPI
+
     keys, port = pathlib.Path(options.run) / "keys.txt", free_port()
     keys.write_text("a key\n")
     command = [options.program, "-q", "serve", options.run, "--listen", f"127.0.0.1:{port}", "--api-keys", keys]
@@ -98,6 +100,132 @@ def main():
                       for text, others in zip(wanted, found["alternatives"], strict=True)), "its alternatives")
     finally:
         keys.unlink()
+
+
+class Load:
+    """Clients that ask until nobody listens any more."""
+
+    def __init__(self, port, lines, wanted, pair):
+        self.port, self.lines, self.wanted, self.pair = port, lines, wanted, pair
+        self.answered, self.wrong, self.streams, self.lock = 0, [], 0, threading.Lock()
+
+    def one(self, number):
+        """Asks for a line on a connection of its own, as a proxy's clients do. Whether it was let in."""
+        place = number % len(self.lines)
+        source, target = self.pair
+        body = json.dumps({"q": self.lines[place], "source": source, "target": target})
+        if (answer := self.ask("/translate", body)) is None:
+            return False
+        status, text = answer
+        good = status == 200 and json.loads(text)["translatedText"] == self.wanted[place]
+        self.count(good, f"status {status}: {text[:200]}")
+        return True
+
+    def stream(self):
+        """Asks for as much as may be asked for. Whether it was let in."""
+        lines = (self.lines * 200)[:200]
+        if (answer := self.ask("/v1/translations", json.dumps({"texts": lines, "stream": True}))) is None:
+            return False
+        status, text = answer
+        good = status == 200 and "event: end" in text and text.count("event: segment") >= len(lines)
+        self.count(good, f"status {status}: {text[-200:]}")
+        self.streams += 1
+        return True
+
+    def ask(self, path, body):
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=120)
+        try:
+            connection.connect()
+            connection.request("POST", path, body, {"Content-Type": "application/json", "Connection": "close"})
+            answer = connection.getresponse()
+        except OSError:
+            # Refused, or still in the queue of the system when the server stopped to listen: it was never let in.
+            return None
+        try:
+            return answer.status, answer.read().decode()
+        except Exception as error:
+            return answer.status, f"cut off: {error!r}"
+        finally:
+            connection.close()
+
+    def count(self, good, what):
+        with self.lock:
+            self.answered += 1
+            if not good:
+                self.wrong.append(what)
+
+    def client(self, number):
+        try:
+            places = itertools.count(number, 32)
+            while self.stream() if number == 0 else self.one(next(places)):
+                pass
+        except Exception as error:
+            self.count(False, repr(error))
+
+
+def signals(options, lines, wanted):
+    """SIGHUP while others ask, and then SIGTERM."""
+    port = free_port()
+    with running([options.program, "-q", "serve", options.run, "--listen", f"127.0.0.1:{port}"], port) as process:
+        load = Load(port, lines, wanted, languages(port))
+        asking = [threading.Thread(target=load.client, args=(number,)) for number in range(32)]
+        for client in asking:
+            client.start()
+        for _ in range(3):
+            time.sleep(0.5)
+            process.send_signal(signal.SIGHUP)
+        time.sleep(2)
+        check(process.poll() is None and load.answered > 0, "it answers after SIGHUP")
+        process.send_signal(signal.SIGTERM)
+        for client in asking:
+            client.join()
+        code = process.wait(90)
+        for wrong in load.wrong[:5]:
+            print(f"wrong: {wrong}")
+        check(not load.wrong and load.streams > 0, f"{load.answered} answers to 32 clients, {load.streams} of them streams, are whole")
+        check(code == 0, f"exit code {code} after SIGTERM")
+    for number, expected in [(signal.SIGHUP, None), (signal.SIGTERM, 0)]:
+        check(while_loading(options, number) == expected, f"{number.name} while it loads")
+
+
+def while_loading(options, number):
+    """Sends a signal to a server that does not listen yet; its exit code, `None` if it goes on."""
+    port = free_port()
+    command = [options.program, "-q", "serve", options.run, "--listen", f"127.0.0.1:{port}"]
+    with subprocess.Popen([str(word) for word in command]) as process:
+        while process.poll() is None and not handles(process, number):
+            time.sleep(0.001)
+        process.send_signal(number)
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            check(False, f"{number.name} is handled before it listens")
+        time.sleep(3)
+        code = process.poll()
+        process.kill()
+    return code
+
+
+def handles(process, number):
+    """Whether a process has a handler for a signal."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    mask = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt"))
+    return int(mask, 16) >> (number - 1) & 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=pathlib.Path)
+    parser.add_argument("run", type=pathlib.Path)
+    parser.add_argument("text", type=pathlib.Path, help="sentences, one a line")
+    parser.add_argument("--lines", type=int, default=50)
+    parser.add_argument("--node-modules", type=pathlib.Path, default="node_modules")
+    parser.add_argument("--only", choices=["clients", "signals"])
+    options = parser.parse_args()
+    lines = read_lines(options.text)[:options.lines]
+    done = subprocess.run([options.program, "-q", "translate", options.run], input="\n".join(lines) + "\n", check=True,
+                          capture_output=True, text=True)
+    for part in (clients, signals):
+        if options.only in (None, part.__name__):
+            part(options, lines, done.stdout.splitlines())
 
 
 if __name__ == "__main__":

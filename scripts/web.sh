@@ -3,13 +3,15 @@
 #
 # Needs a network for wasm-bindgen, which is compiled once into target/web-tools, and for Rust's standard library for
 # WebAssembly: from rustup, or, where rustup cannot fetch it, compiled from the sources that Debian packages (then as root on
-# Debian). With `--small`, binaryen from npm makes the file smaller, in some minutes. On two cores it takes about ten.
+# Debian). With `--small`, binaryen from npm makes the file smaller, in some minutes. On two cores it takes about ten. Fails if
+# the compiled part has more than 2 500 000 bytes as servers send it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 target="$(realpath -m "${CARGO_TARGET_DIR:-target}")"
 tools="$target/web-tools"
 out="$target/polyglow-web"
+most=2500000 # bytes, compressed
 triple=wasm32-unknown-unknown
 
 # Unpacks Debian's sources of the standard library of this compiler; prints where they are.
@@ -58,7 +60,7 @@ RUSTFLAGS="-C target-feature=+simd128" CARGO_TARGET_DIR="$target/web" \
 rm -rf "$out"
 "$tools/bin/wasm-bindgen" --target web --no-typescript --remove-name-section --out-dir "$out" \
     "$target/web/$triple/web/polyglow_web.wasm"
-cp crates/polyglow-web/package/* crates/polyglow-web/README.md "$out"
+cp crates/polyglow-web/package/* crates/polyglow-web/README.md LICENSE-* "$out"
 # The page of `polyglow serve`, with something that answers in place of the server.
 sed 's|^<script>$|<script src="local.js"></script>\n<script>|' crates/polyglow-serve/src/page.html > "$out/index.html"
 grep -q 'src="local.js"' "$out/index.html"
@@ -70,5 +72,9 @@ if [[ "${1:-}" == --small ]]; then
         "$out/polyglow_web_bg.wasm" -o "$out/polyglow_web_bg.wasm.small"
     mv "$out/polyglow_web_bg.wasm.small" "$out/polyglow_web_bg.wasm"
 fi
-printf '%s: %d bytes, %d compressed\n' "$out/polyglow_web_bg.wasm" "$(stat -c %s "$out/polyglow_web_bg.wasm")" \
-    "$(gzip -9 -c "$out/polyglow_web_bg.wasm" | wc -c)"
+compressed="$(gzip -9 -c "$out/polyglow_web_bg.wasm" | wc -c)"
+printf '%s: %d bytes, %d compressed\n' "$out/polyglow_web_bg.wasm" "$(stat -c %s "$out/polyglow_web_bg.wasm")" "$compressed"
+if [[ "$compressed" -gt "$most" ]]; then
+    echo "error: more than $most bytes, compressed" >&2
+    exit 1
+fi

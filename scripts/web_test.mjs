@@ -3,28 +3,50 @@
 //     scripts/web.sh
 //     polyglow export RUN --to web --out page --package target/polyglow-web
 //     polyglow translate RUN lines.txt > expected.txt      # with `--checkpoint int8` for a page in 8 bits
-//     node scripts/web_test.mjs page lines.txt expected.txt [BEAM]
+//     node scripts/web_test.mjs page lines.txt expected.txt [BEAM] [--most-ready MS] [--most-line MS]
 //
-// Every line is translated by itself, as a page would; then all of them together. Fails if any is different.
-import { readFile } from "node:fs/promises";
+// Every line is translated by itself, as a page would; then all of them together. Fails if any is different, if the model is not
+// ready after `--most-ready` milliseconds, if half of the lines take more than `--most-line`, or if a translator that is closed or
+// has failed does not say so. The limits are those of the quickstart's model.
+import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { resolve } from "node:path";
+import { parseArgs } from "node:util";
 
-const [folder, source, expected, beam] = process.argv.slice(2);
-if (!expected) throw new Error("usage: node scripts/web_test.mjs FOLDER LINES EXPECTED [BEAM]");
+const number = { type: "string" };
+const { values: limits, positionals: [folder, source, expected, beam] } = parseArgs({
+  allowPositionals: true,
+  options: { "most-ready": { ...number, default: "1000" }, "most-line": { ...number, default: "15" } },
+});
+if (!expected) throw new Error("usage: node scripts/web_test.mjs FOLDER LINES EXPECTED [BEAM] [--most-ready MS] [--most-line MS]");
 const at = name => resolve(folder, name);
 const lines = async path => (await readFile(path, "utf8")).replace(/\n$/, "").split("\n");
 const [asked, wanted] = await Promise.all([lines(source), lines(expected)]);
 const options = beam ? { beamSize: Number(beam) } : {};
+const wrong = [];
+
+function check(holds, otherwise) {
+  if (!holds) wrong.push(otherwise);
+}
+
+/** What a promise fails with, within a second. */
+function failure(promise) {
+  const late = new Promise(resolve => setTimeout(resolve, 1000, "no answer within a second"));
+  return Promise.race([late, promise.then(() => "no error", error => error.message)]);
+}
 
 const { Translator } = await import(pathToFileURL(at("index.js")));
 const described = JSON.parse(await readFile(at("model.json"), "utf8"));
-const read = name => (name ? readFile(at(name)) : undefined);
+// As `fetch` has them, each in a buffer of its own.
+const read = async name => (name ? Uint8Array.from(await readFile(at(name))) : undefined);
+const files = await Promise.all([described.tokenizer, described.targetTokenizer, described.weights].map(read));
+const config = await readFile(at(described.config), "utf8");
 const started = performance.now();
-const [config, tokenizer, targetTokenizer, weights] = await Promise.all(
-  [described.config, described.tokenizer, described.targetTokenizer, described.weights].map(read));
-const translator = await Translator.load({ config: config.toString(), tokenizer, targetTokenizer, weights });
+const [tokenizer, targetTokenizer, weights] = files;
+const translator = await Translator.load({ config, tokenizer, targetTokenizer, weights }, { transfer: true });
 const ready = performance.now() - started;
+check(weights.length === 0, "the weights were copied");
 
 const alone = [], times = [];
 for (const line of asked) {
@@ -36,12 +58,55 @@ let told = 0;
 const start = performance.now();
 const together = (await translator.translate(asked, { ...options, onProgress: done => (told = done) })).map(([best]) => best.text);
 const whole = performance.now() - start;
-translator.close();
 
 const equal = found => found.filter((text, place) => text === wanted[place]).length;
 times.sort((left, right) => left - right);
-const at95 = times[Math.floor(0.95 * times.length)];
-console.log(`ready in ${ready.toFixed(0)} ms; a line ${times[times.length >> 1].toFixed(1)} ms (median), ${at95.toFixed(1)} ms (95 %); ` +
-  `together ${(whole / asked.length).toFixed(1)} ms a line`);
+const median = times[times.length >> 1], at95 = times[Math.floor(0.95 * times.length)];
+console.log(`ready in ${ready.toFixed(0)} ms; a line ${median.toFixed(1)} ms (median), ${at95.toFixed(1)} ms (95 %), ` +
+  `${beam ? `beam ${beam}` : "the run's beam"}; together ${(whole / asked.length).toFixed(1)} ms a line`);
 console.log(`equal: ${equal(alone)} and ${equal(together)} of ${wanted.length}; told of ${told}`);
-if (equal(alone) < wanted.length || equal(together) < wanted.length || told !== asked.length) process.exit(1);
+check(equal(alone) === wanted.length && equal(together) === wanted.length, "some lines are not the program's");
+check(told === asked.length, `told of ${told} lines of ${asked.length}`);
+check(ready <= Number(limits["most-ready"]), `ready after ${ready.toFixed(0)} ms, above ${limits["most-ready"]}`);
+check(median <= Number(limits["most-line"]), `a line takes ${median.toFixed(1)} ms, above ${limits["most-line"]}`);
+
+const parts = await translator.parts(" Mr. Smith met J. Doe. They left!\r\n");
+const cut = [{ kept: " " }, { sentence: "Mr. Smith met J. Doe." }, { kept: " " }, { sentence: "They left!" }, { kept: "\r\n" }];
+check(JSON.stringify(parts) === JSON.stringify(cut), `cut into ${JSON.stringify(parts)}`);
+
+// Whoever asks too late is told, too.
+check((await failure(translator.translate(["a"], { beamSize: 0 }))).includes("beam_size"), "a beam of 0 is accepted");
+const cutShort = failure(translator.translate(asked, options));
+translator.close();
+for (const promise of [cutShort, failure(translator.parts("a"))]) {
+  const error = await promise;
+  check(error === "the translator is closed", `after \`close\`: ${error}`);
+}
+const damaged = await failure(Translator.load({ config, tokenizer: new Uint8Array(4), weights: new Uint8Array(4) }));
+check(!damaged.startsWith("no "), `damaged files: ${damaged}`);
+
+// A worker that panics, and one that ends: the package with something else in the place of the model.
+const broken = await mkdtemp(join(tmpdir(), "polyglow-web-"));
+try {
+  for (const name of ["index.js", "worker.js"]) await copyFile(at(name), join(broken, name));
+  await writeFile(join(broken, "package.json"), `{ "type": "module" }`);
+  await writeFile(join(broken, "polyglow_web_bg.wasm"), "");
+  await writeFile(join(broken, "polyglow_web.js"), `export default () => {};
+    export class Translator {
+      translate() { globalThis.polyglowPanic = "panicked at somewhere"; throw new WebAssembly.RuntimeError("unreachable"); }
+      beam() { process.exit(3); }
+    }`);
+  const { Translator } = await import(pathToFileURL(join(broken, "index.js")));
+  for (const [ask, reason] of [["translate", "panicked at somewhere"], ["beam", "ended with code 3"]]) {
+    const translator = await Translator.load({});
+    const calls = [translator[ask](["a"]), translator.attention("a", "b")].map(failure);
+    for (const error of [...(await Promise.all(calls)), await failure(translator.parts("a"))]) {
+      check(error.includes(reason), `a worker that fails in \`${ask}\`: ${error}`);
+    }
+  }
+} finally {
+  await rm(broken, { recursive: true });
+}
+
+for (const what of wrong) console.error(`error: ${what}`);
+process.exit(wrong.length ? 1 : 0);

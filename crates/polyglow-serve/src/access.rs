@@ -38,6 +38,14 @@ impl Keys {
         }
     }
 
+    /// Makes sure that whoever reads the counts has a key, if nobody may ask without one.
+    ///
+    /// # Errors
+    /// It is none of these, or there is none.
+    pub(crate) fn check_reader(&self, key: Option<&str>) -> Result<(), Failure> {
+        if self.required && !key.is_some_and(|key| self.knows(key)) { Err(Failure::unknown()) } else { Ok(()) }
+    }
+
     /// All keys are compared, and every byte of them, so that the time says nothing of how much was right.
     fn knows(&self, key: &str) -> bool {
         let hash: [u8; 32] = Sha256::digest(key).into();

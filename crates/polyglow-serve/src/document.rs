@@ -6,7 +6,7 @@ use std::rc::Rc;
 use html_escape::{decode_html_entities, encode_text};
 use lol_html::html_content::{ContentType, TextType};
 use lol_html::{RewriteStrSettings, doc_text, element, end_tag, rewrite_str};
-use unicode_segmentation::UnicodeSegmentation;
+use polyglow_train::predict::sentences;
 
 use crate::failure::Failure;
 
@@ -96,24 +96,12 @@ impl Document {
     }
 
     fn push_text(&mut self, text: &str) {
-        for line in text.split_inclusive('\n') {
-            for sentence in sentences(line) {
-                self.push_sentence(sentence);
+        for part in sentences::parts(text) {
+            match part {
+                sentences::Part::Kept(kept) => self.push_kept(kept),
+                sentences::Part::Sentence(sentence) => self.parts.push(Part::Sentence(sentence.to_owned())),
             }
         }
-    }
-
-    /// Adds a sentence without the spaces around it, which are kept.
-    fn push_sentence(&mut self, text: &str) {
-        let trimmed = text.trim();
-        let start = text.len() - text.trim_start().len();
-        // What has no letter and no digit, such as an emoji or a line of dashes, is the same in all languages.
-        if !trimmed.chars().any(char::is_alphanumeric) {
-            return self.push_kept(text);
-        }
-        self.push_kept(&text[..start]);
-        self.parts.push(Part::Sentence(trimmed.to_owned()));
-        self.push_kept(&text[start + trimmed.len()..]);
     }
 
     /// Adds text that is not translated.
@@ -153,35 +141,6 @@ impl Document {
         }
         text
     }
-}
-
-/// The sentences of a line, by Unicode's rules (UAX 29), but for full stops after what looks like a short title or an initial,
-/// as in `Mr. Smith` or `J. Smith`.
-fn sentences(line: &str) -> Vec<&str> {
-    let mut found: Vec<&str> = Vec::new();
-    let mut start = 0;
-    for (place, part) in line.split_sentence_bound_indices() {
-        let end = place + part.len();
-        if !ends_with_abbreviation(part) || end == line.len() {
-            found.push(&line[start..end]);
-            start = end;
-        }
-    }
-    found
-}
-
-/// Whether the last word has a full stop that may not end a sentence: an initial, or one that is short and begins with a
-/// capital letter.
-fn ends_with_abbreviation(part: &str) -> bool {
-    let Some(word) = part.trim_end().strip_suffix('.').and_then(|rest| rest.split_whitespace().next_back()) else {
-        return false;
-    };
-    let mut letters = word.chars();
-    let begins = letters.next().is_some_and(char::is_uppercase);
-    let consonants = !word.to_lowercase().contains(['a', 'e', 'i', 'o', 'u', 'y']);
-    begins
-        && letters.clone().all(char::is_alphabetic)
-        && (word.chars().count() == 1 || word.chars().count() <= 3 && consonants)
 }
 
 #[cfg(test)]

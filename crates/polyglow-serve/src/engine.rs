@@ -1,25 +1,24 @@
-//! The thread that owns the models. It translates what waits in batches, in turns between those who wait.
+//! The way to the thread that owns the models.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Instant;
 
 use polyglow_model::search::SearchMethod;
-use polyglow_train::predict::attention::{WordAttention, of_words};
+use polyglow_train::predict::attention::WordAttention;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::{Request, Translated};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::failure::Failure;
 use crate::metrics::Metrics;
+use crate::worker::{Job, Order, Worker};
 
-/// Lines of one request that are translated before others have their turn.
-const SLICE: usize = 32;
-/// Lines that are translated together, at most.
-const BATCH: usize = 128;
+/// Slices that wait for whoever asked for them, at most. A request with as many is passed over, so that what nobody reads does
+/// not pile up; fewer would keep a reader waiting who is busy for a moment.
+const AHEAD: usize = 4;
 
 /// What is asked of the translations of a request. Requests that ask for the same share batches.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,20 +46,32 @@ pub(crate) struct Found {
 /// The translations of some lines, the best of each first.
 pub(crate) type Slice = Result<Vec<Vec<Found>>, Failure>;
 
-/// A request in work.
-struct Job {
-    asked: Asked,
-    /// What is still to be translated.
-    lines: VecDeque<Request>,
-    /// Its place in the queue. Fields are dropped in their order: the place is free before the answer is at its end.
-    _place: OwnedSemaphorePermit,
-    answer: mpsc::UnboundedSender<Slice>,
+/// A place in the queue, free again when nobody holds it any more: neither whoever asked nor the thread.
+pub(crate) type Place = Arc<OwnedSemaphorePermit>;
+
+/// The translations of a request as they come. Whoever drops it wants no more.
+pub(crate) struct Slices {
+    found: mpsc::Receiver<Slice>,
+    orders: mpsc::UnboundedSender<Order>,
+    _place: Place,
 }
 
-enum Order {
-    Translate(Job),
-    /// Another model in the place of one.
-    Replace(usize, Box<Runner>),
+impl Slices {
+    /// The next of them, in order; `None` when no more can come.
+    pub(crate) async fn next(&mut self) -> Option<Slice> {
+        let found = self.found.recv().await;
+        // There is room again. A thread that has ended needs no telling.
+        let _ = self.orders.send(Order::Look);
+        found
+    }
+}
+
+impl Drop for Slices {
+    fn drop(&mut self) {
+        // In this order, so that the thread sees that it is closed when it looks.
+        self.found.close();
+        let _ = self.orders.send(Order::Look);
+    }
 }
 
 /// The way to the thread.
@@ -85,8 +96,8 @@ impl Engine {
         let health = Arc::new(Health::default());
         let engine = Self { orders, places: Arc::new(Semaphore::new(queue)), health: Arc::clone(&health) };
         thread::spawn(move || {
-            let work = AssertUnwindSafe(|| Worker { models, metrics, jobs: VecDeque::new() }.work(waiting));
-            if catch_unwind(work).is_err() {
+            let work = AssertUnwindSafe(|| Worker::new(models, metrics).work(waiting));
+            if !matches!(catch_unwind(work), Ok(Ok(()))) {
                 health.failed.store(true, Ordering::SeqCst);
                 // To whoever waits now, and to whoever asks later.
                 health.told.notify_waiters();
@@ -96,34 +107,42 @@ impl Engine {
         engine
     }
 
+    /// Takes a place in the queue, with which one may ask several times, one after the other.
+    ///
+    /// # Errors
+    /// Too many requests wait.
+    pub(crate) fn place(&self) -> Result<Place, Failure> {
+        Arc::clone(&self.places).try_acquire_owned().map(Arc::new).map_err(|_| Failure::busy())
+    }
+
     /// Asks for translations of lines, which come in slices, in order.
     ///
     /// # Errors
-    /// Too many requests wait; the models have failed.
-    pub(crate) fn translate(
-        &self,
-        asked: Asked,
-        lines: Vec<Request>,
-    ) -> Result<mpsc::UnboundedReceiver<Slice>, Failure> {
-        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| Failure::busy())?;
-        let (answer, slices) = mpsc::unbounded_channel();
-        let job = Job { asked, lines: lines.into(), _place: place, answer };
+    /// The models have failed.
+    pub(crate) fn translate(&self, place: &Place, asked: Asked, lines: Vec<Request>) -> Result<Slices, Failure> {
+        let (answer, found) = mpsc::channel(AHEAD);
+        let job = Job { asked, lines: VecDeque::from(lines), place: Arc::clone(place), answer };
         self.orders.send(Order::Translate(job)).map_err(|_| Failure::broken())?;
-        Ok(slices)
+        Ok(Slices { found, orders: self.orders.clone(), _place: Arc::clone(place) })
     }
 
     /// As [`Self::translate`], all slices together.
     ///
     /// # Errors
     /// As [`Self::translate`]; a line cannot be translated as it is asked.
-    pub(crate) async fn translate_all(&self, asked: Asked, lines: Vec<Request>) -> Result<Vec<Vec<Found>>, Failure> {
+    pub(crate) async fn translate_all(
+        &self,
+        place: &Place,
+        asked: Asked,
+        lines: Vec<Request>,
+    ) -> Result<Vec<Vec<Found>>, Failure> {
         let wanted = lines.len();
         if wanted == 0 {
             return Ok(Vec::new());
         }
-        let mut slices = self.translate(asked, lines)?;
+        let mut slices = self.translate(place, asked, lines)?;
         let mut found = Vec::with_capacity(wanted);
-        while let Some(slice) = slices.recv().await {
+        while let Some(slice) = slices.next().await {
             found.extend(slice?);
         }
         if found.len() == wanted { Ok(found) } else { Err(Failure::broken()) }
@@ -146,105 +165,4 @@ impl Engine {
             self.health.told.notified().await;
         }
     }
-}
-
-struct Worker {
-    models: Vec<Runner>,
-    metrics: Arc<Metrics>,
-    jobs: VecDeque<Job>,
-}
-
-impl Worker {
-    /// Works until nobody can ask any more. Idle, it starts at once; what comes while it works is in the next batch.
-    fn work(&mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
-        loop {
-            if self.jobs.is_empty() {
-                let Some(order) = orders.blocking_recv() else { return };
-                self.take(order);
-            }
-            while let Ok(order) = orders.try_recv() {
-                self.take(order);
-            }
-            // A client that is gone needs nothing.
-            self.jobs.retain(|job| !job.answer.is_closed());
-            self.batch();
-        }
-    }
-
-    fn take(&mut self, order: Order) {
-        match order {
-            Order::Translate(job) => self.jobs.push_back(job),
-            Order::Replace(model, runner) => self.models[model] = *runner,
-        }
-    }
-
-    /// Translates a slice of the first request, and of others that ask for the same.
-    fn batch(&mut self) {
-        let Some(asked) = self.jobs.front().map(|job| job.asked.clone()) else { return };
-        let (mut slices, mut count) = (Vec::new(), 0);
-        for (place, job) in self.jobs.iter_mut().enumerate() {
-            if job.asked == asked && count < BATCH {
-                let lines: Vec<Request> = job.lines.drain(..job.lines.len().min(SLICE)).collect();
-                count += lines.len();
-                slices.push((place, lines));
-            }
-        }
-        let started = Instant::now();
-        let mut found = self.translate(&asked, slices.iter().flat_map(|(_, lines)| lines)).ok().map(VecDeque::from);
-        for (place, lines) in &slices {
-            let of_this = match &mut found {
-                Some(found) => Ok(found.drain(..lines.len()).collect()),
-                // One of the requests asks for what cannot be: each is tried by itself.
-                None => self.translate(&asked, lines),
-            };
-            let failed = of_this.is_err();
-            let job = &mut self.jobs[*place];
-            // Whoever does not wait any more is told nothing.
-            let _ = job.answer.send(of_this);
-            if failed {
-                job.lines.clear();
-            }
-        }
-        self.metrics.batch(count, started.elapsed());
-        // Whoever was served goes behind those who were not.
-        let last = slices.last().map_or(0, |(place, _)| *place);
-        self.jobs.rotate_left(last + 1);
-        self.jobs.retain(|job| !job.lines.is_empty());
-    }
-
-    fn translate<'a>(&mut self, asked: &Asked, lines: impl IntoIterator<Item = &'a Request>) -> Slice {
-        let runner = &mut self.models[asked.model];
-        let (search, widest) = (runner.search.clone(), runner.tgt.vocab_size());
-        runner.search.beam_size = asked.beam_size.unwrap_or(search.beam_size).max(asked.n_best).min(widest);
-        runner.search.method = asked.method.unwrap_or(search.method);
-        // Who shares a batch is chance in any case, so that the last digits may depend on the number of cores, too.
-        runner.spread = true;
-        let lines: Vec<Request> = lines.into_iter().cloned().collect();
-        let found = match runner.search.validate() {
-            Ok(()) => translate(runner, asked, &lines).map_err(|error| Failure::bad(error.to_string())),
-            // A width that does not fit the rest of the config's search, such as groups of it.
-            Err(error) => Err(Failure::bad(error.to_string())),
-        };
-        runner.search = search;
-        found
-    }
-}
-
-fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> polyglow_train::Result<Vec<Vec<Found>>> {
-    let translations = runner.translate(lines, 1)?;
-    let plain = |translation| Found { translation, attention: Vec::new() };
-    let mut found: Vec<Vec<Found>> =
-        translations.into_iter().map(|best| best.into_iter().take(asked.n_best).map(plain).collect()).collect();
-    if asked.attention {
-        let pairs: Vec<[&str; 2]> = lines
-            .iter()
-            .zip(&found)
-            .flat_map(|(line, best)| best.iter().map(|found| [&*line.text, &*found.translation.text]))
-            .collect();
-        let attention = of_words(runner, &pairs)?;
-        for (found, mut layers) in found.iter_mut().flatten().zip(attention) {
-            found.attention = layers.pop().unwrap_or_default();
-        }
-    }
-    Ok(found)
 }

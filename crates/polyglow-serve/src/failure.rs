@@ -32,6 +32,21 @@ impl Failure {
         Self::new(StatusCode::FORBIDDEN, error)
     }
 
+    /// Whoever asks has not said who it is.
+    pub(crate) fn unknown() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "This needs the header `Authorization: Bearer KEY`")
+    }
+
+    /// There is nothing at this path.
+    pub(crate) fn nothing() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "There is nothing here")
+    }
+
+    /// The path knows other methods only.
+    pub(crate) fn method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "This path does not answer this method")
+    }
+
     /// Too many requests wait.
     pub(crate) fn busy() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Too many requests are waiting, try again later")
@@ -51,9 +66,12 @@ impl Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(json!({ "error": self.error }))).into_response();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
-        }
+        let (name, value) = match self.status {
+            StatusCode::SERVICE_UNAVAILABLE => (header::RETRY_AFTER, "1"),
+            StatusCode::UNAUTHORIZED => (header::WWW_AUTHENTICATE, "Bearer"),
+            _ => return response,
+        };
+        response.headers_mut().insert(name, header::HeaderValue::from_static(value));
         response
     }
 }

@@ -5,6 +5,7 @@
 //! translated together.
 
 mod access;
+mod connections;
 mod detect;
 mod document;
 mod engine;
@@ -15,7 +16,9 @@ mod metrics;
 mod page;
 mod routes;
 mod server;
+mod stream;
 mod translations;
+mod worker;
 
 pub use access::Keys;
 pub use routes::{Model, Reload};

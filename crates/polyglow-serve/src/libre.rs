@@ -12,6 +12,8 @@ use crate::failure::Failure;
 use crate::fields::Fields;
 use crate::server::Shared;
 
+/// Translations of an answer, at most: sentences, times the translations of each. One takes some hundred bytes besides its text.
+const TRANSLATIONS: usize = 100_000;
 /// The language that is found out from the text.
 const AUTO: &str = "auto";
 
@@ -75,6 +77,7 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
     } else {
         texts.texts.iter().map(|text| Document::of_text(&text.replace("\r\n", "\n"))).collect()
     };
+    check_translations(documents.iter().map(|document| document.sentences().count()).sum(), 1 + alternatives)?;
     let found = server.translate_documents(&route, &documents, 1 + alternatives).await?;
     let (best, others): (Vec<String>, Vec<Vec<String>>) = found.into_iter().map(|found| others(found, is_html)).unzip();
     let mut answer = json!({ "translatedText": texts.answer(best) });
@@ -102,9 +105,12 @@ fn others(mut found: Vec<String>, is_html: bool) -> (String, Vec<String>) {
 
 /// How many other translations are asked for.
 fn alternatives(fields: &Fields, most: usize) -> Result<usize, Failure> {
-    let Some(text) = fields.text("alternatives") else { return Ok(0) };
-    let number: i64 =
-        text.parse().map_err(|_| Failure::bad("Invalid request: alternatives parameter is not a number"))?;
+    let no_number = || Failure::bad("Invalid request: alternatives parameter is not a number");
+    let Some(text) = fields.text("alternatives") else {
+        let is_left_out = matches!(fields.value("alternatives"), None | Some(Value::Null | Value::String(_)));
+        return if is_left_out { Ok(0) } else { Err(no_number()) };
+    };
+    let number: i64 = text.parse().map_err(|_| no_number())?;
     match usize::try_from(number).unwrap_or(0) {
         number if number > most => {
             Err(Failure::bad(format!("Invalid request: alternatives parameter must be <= {most}")))
@@ -126,6 +132,19 @@ pub(crate) fn check_size(server: &Shared, texts: &[String]) -> Result<(), Failur
     };
     check(texts.len(), server.limits.texts)?;
     texts.iter().try_for_each(|text| check(text.chars().count(), server.limits.characters))
+}
+
+/// Makes sure that there is memory for so many translations of each of so many sentences.
+///
+/// # Errors
+/// There may not be.
+pub(crate) fn check_translations(sentences: usize, n_best: usize) -> Result<(), Failure> {
+    let translations = sentences.saturating_mul(n_best);
+    if translations > TRANSLATIONS {
+        let error = format!("Invalid request: {translations} translations exceed the limit ({TRANSLATIONS})");
+        return Err(Failure::bad(error));
+    }
+    Ok(())
 }
 
 /// The language of texts that are in one; where it cannot be told, that of the first model.

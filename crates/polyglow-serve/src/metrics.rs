@@ -22,11 +22,16 @@ struct Answered {
     status: u16,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Path {
+    path: String,
+}
+
 /// All counts.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Answered, Counter>,
-    seconds: Histogram,
+    seconds: Family<Path, Histogram>,
     in_work: Gauge,
     characters: Counter,
     batches: Histogram,
@@ -37,10 +42,11 @@ impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("polyglow");
         let requests = Family::default();
-        let (seconds, batches) = (Histogram::new(SECONDS), Histogram::new(LINES));
+        let seconds = Family::<Path, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
+        let batches = Histogram::new(LINES);
         let (in_work, characters, busy) = (Gauge::default(), Counter::default(), Counter::default());
         registry.register("requests", "Requests that were answered, by path and status", requests.clone());
-        registry.register("request_seconds", "Time until a request was answered", seconds.clone());
+        registry.register("request_seconds", "Time until a request was answered, by path", seconds.clone());
         registry.register("requests_in_work", "Requests that are not answered yet", in_work.clone());
         registry.register("characters", "Characters that were asked to be translated", characters.clone());
         registry.register("batch_lines", "Sentences that were translated together", batches.clone());
@@ -57,7 +63,7 @@ impl Metrics {
     pub(crate) fn end(&self, path: &str, status: u16, elapsed: Duration) {
         self.in_work.dec();
         self.requests.get_or_create(&Answered { path: path.to_owned(), status }).inc();
-        self.seconds.observe(elapsed.as_secs_f64());
+        self.seconds.get_or_create(&Path { path: path.to_owned() }).observe(elapsed.as_secs_f64());
     }
 
     /// So much text is to be translated.

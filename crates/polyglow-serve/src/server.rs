@@ -1,23 +1,26 @@
 //! Models and limits behind an address.
 
 use std::future::Future;
-use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use futures_util::FutureExt;
 use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 
 use crate::access::Keys;
+use crate::connections::Connections;
 use crate::document::Document;
 use crate::engine::{Asked, Engine, Found};
 use crate::failure::Failure;
+use crate::fields::bearer;
 use crate::metrics::Metrics;
 use crate::routes::{Model, Reload, Routes};
 use crate::{libre, page, translations};
@@ -34,18 +37,29 @@ pub struct Limits {
     pub texts: Option<usize>,
     /// Bytes of a request.
     pub body: usize,
-    /// How long a request may take to arrive, and its answer to be found.
+    /// How long a request may take to arrive, first its head and then its body; how long its answer may take to be found, or the
+    /// next sentences of a stream; and how long a client may take nothing of its answer.
     pub time: Duration,
     /// Other translations of a text, besides the best.
     pub alternatives: usize,
     /// Requests that are in work or wait at a time; more are turned away.
     pub queue: usize,
+    /// Connections at a time; more wait to be let in.
+    pub connections: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let time = Duration::from_mins(1);
-        Self { characters: Some(10_000), texts: Some(200), body: 1 << 20, time, alternatives: 3, queue: 256 }
+        Self {
+            characters: Some(10_000),
+            texts: Some(200),
+            body: 1 << 20,
+            time: Duration::from_mins(1),
+            alternatives: 3,
+            queue: 256,
+            // Twice the queue, so that whoever is turned away is told so; half of the files that a process may usually open.
+            connections: 512,
+        }
     }
 }
 
@@ -54,6 +68,8 @@ impl Default for Limits {
 pub enum Ended {
     /// It was told to; all requests are answered.
     Stopped,
+    /// It was told to; some clients did not take their answers for so long that they were cut off.
+    CutOff,
     /// The models have failed, as when a device is lost.
     Failed,
 }
@@ -94,7 +110,7 @@ impl Server {
             let shared = Arc::clone(&self.0);
             let loaded = spawn_blocking(move || (shared.reload[number])()).await;
             let name = self.0.routes.name(number);
-            match loaded.unwrap_or_else(|panicked| Err(panicked.into())) {
+            match loaded.unwrap_or_else(|_| Err("loading it panicked".into())) {
                 Ok(runner) => {
                     self.0.engine.replace(number, runner);
                     tracing::info!("{name} is loaded again");
@@ -118,37 +134,25 @@ impl Server {
             .route("/spec", get(page::spec))
             .route("/metrics", get(metrics))
             .route("/v1/translations", post(translations::translate))
-            .fallback(|| async { Failure { status: StatusCode::NOT_FOUND, error: "There is nothing here".to_owned() } })
+            .fallback(|| async { Failure::nothing() })
+            .method_not_allowed_fallback(|| async { Failure::method() })
             .layer(DefaultBodyLimit::max(self.0.limits.body))
             .layer(from_fn_with_state(Arc::clone(&self.0), around))
             .with_state(Arc::clone(&self.0))
     }
 
     /// Answers requests until `stop` returns or the models fail; requests that have come are answered before it returns.
-    ///
-    /// # Errors
-    /// The address fails.
-    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()>) -> io::Result<Ended> {
-        let engine = self.0.engine.clone();
-        let (told, stopped) = tokio::sync::oneshot::channel::<()>();
-        let until = async {
-            // Also when the sender is gone.
-            let _ = stopped.await;
-        };
-        let mut serving =
-            tokio::spawn(axum::serve(listener, self.router()).with_graceful_shutdown(until).into_future());
+    pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()>) -> Ended {
+        let Limits { connections, time, .. } = self.0.limits;
+        let mut connections = Connections::new(self.router(), connections, time);
         let ended = tokio::select! {
-            ended = &mut serving => return ended.map_err(io::Error::other)?.map(|()| Ended::Stopped),
+            never = connections.accept(&listener) => match never {},
             () = stop => Ended::Stopped,
-            () = engine.failed() => Ended::Failed,
+            () = self.0.engine.failed() => Ended::Failed,
         };
-        drop(told);
-        if let Ok(served) = tokio::time::timeout(self.0.limits.time + FAREWELL, serving).await {
-            served.map_err(io::Error::other)??;
-        } else {
-            tracing::warn!("some clients did not take their answers");
-        }
-        Ok(ended)
+        drop(listener);
+        let is_late = tokio::time::timeout(time + FAREWELL, connections.end()).await.is_err();
+        if is_late && ended == Ended::Stopped { Ended::CutOff } else { ended }
     }
 }
 
@@ -165,12 +169,17 @@ impl Shared {
     ) -> Result<Vec<Vec<String>>, Failure> {
         let all = async {
             let mut found: Vec<Vec<String>> = sentences.into_iter().map(|sentence| vec![sentence]).collect();
+            if found.is_empty() || route.is_empty() {
+                return Ok(found);
+            }
+            // One for the whole way, so that nobody is turned away halfway.
+            let queued = self.engine.place()?;
             for (place, &model) in route.iter().enumerate() {
                 let n_best = if place + 1 == route.len() { n_best } else { 1 };
                 let asked = Asked { model, beam_size: None, n_best, method: None, attention: false };
                 let lines = found.into_iter().map(|mut best| request(best.swap_remove(0))).collect();
                 let text = |found: Found| found.translation.text;
-                let translated = self.engine.translate_all(asked, lines).await?;
+                let translated = self.engine.translate_all(&queued, asked, lines).await?;
                 found = translated.into_iter().map(|best| best.into_iter().map(text).collect()).collect();
             }
             Ok(found)
@@ -214,8 +223,11 @@ async fn around(State(server): State<Arc<Shared>>, request: Request, next: Next)
     let path = path.as_ref().map_or("other", MatchedPath::as_str).to_owned();
     server.metrics.begin();
     let counted = Counted { server: Arc::clone(&server), path, started, status: None };
-    let mut response =
-        if method == Method::OPTIONS { StatusCode::NO_CONTENT.into_response() } else { next.run(request).await };
+    let mut response = if method == Method::OPTIONS {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        caught(next.run(request)).await
+    };
     counted.answered(&method, response.status());
     for (name, value) in [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
@@ -227,6 +239,11 @@ async fn around(State(server): State<Arc<Shared>>, request: Request, next: Next)
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+/// The answer, or status 500 if finding it panics.
+async fn caught(answer: impl Future<Output = Response>) -> Response {
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| Failure::broken().into_response())
 }
 
 /// A request that is counted when it ends, also if the client goes away before.
@@ -253,10 +270,19 @@ impl Drop for Counted {
     }
 }
 
-async fn metrics(State(server): State<Arc<Shared>>) -> Response {
-    match server.metrics.text_format() {
-        Ok(text) => ([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text)
-            .into_response(),
-        Err(error) => Failure { status: StatusCode::INTERNAL_SERVER_ERROR, error: error.to_string() }.into_response(),
+async fn metrics(State(server): State<Arc<Shared>>, headers: HeaderMap) -> Result<Response, Failure> {
+    server.keys.check_reader(bearer(&headers).as_deref())?;
+    let text = server.metrics.text_format().map_err(|_| Failure::broken())?;
+    Ok(([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_an_answer() {
+        let answer = caught(async { panic!("this is a test") }).await;
+        assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
     }
 }

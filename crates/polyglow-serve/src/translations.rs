@@ -1,33 +1,31 @@
 //! Our own interface: n-best lists, scores, beginnings, phrases, alignments, and long texts sentence by sentence.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
-use futures_util::{StreamExt, stream};
 use polyglow_data::alignment::Link;
 use polyglow_model::search::SearchMethod;
 use polyglow_train::predict::attention::WordAttention;
 use polyglow_train::predict::translate::Request;
 use polyglow_train::tasks::translation::alignment::strongest;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::detect;
-use crate::document::{Document, Part};
-use crate::engine::{Asked, Found, Slice};
+use crate::document::Document;
+use crate::engine::{Asked, Found};
 use crate::failure::Failure;
 use crate::fields::Body;
-use crate::libre::check_size;
+use crate::libre::{check_size, check_translations};
 use crate::server::Shared;
+use crate::stream::streamed;
 
 /// The widest beam that may be asked for.
 const WIDEST: usize = 32;
+/// Weights of attention of an answer, at most, if translations have as many words as their sources. A weight takes 4 bytes, and
+/// about 20 more in the answer: together no more than some hundred megabytes. A sentence of 10,000 letters has fewer.
+const WEIGHTS: usize = 4_000_000;
 
 /// What `POST /v1/translations` reads.
 #[derive(Debug, Deserialize)]
@@ -66,15 +64,26 @@ fn one() -> usize {
     1
 }
 
-/// A sentence and its translations, the best first.
 #[derive(Serialize)]
-struct Segment {
-    source: String,
-    hypotheses: Vec<Hypothesis>,
+struct Answer {
+    translations: Vec<Translation>,
 }
 
 #[derive(Serialize)]
-struct Hypothesis {
+struct Translation {
+    text: String,
+    segments: Vec<Segment>,
+}
+
+/// A sentence and its translations, the best first.
+#[derive(Serialize)]
+pub(crate) struct Segment {
+    source: String,
+    pub(crate) hypotheses: Vec<Hypothesis>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Hypothesis {
     text: String,
     log_prob: f32,
     score: f32,
@@ -88,7 +97,7 @@ struct Hypothesis {
 
 /// What is told of a translation besides its text.
 #[derive(Clone, Copy)]
-struct Told {
+pub(crate) struct Told {
     alignment: bool,
     attention: bool,
 }
@@ -103,29 +112,37 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Want
     check_size(&server, &wanted.texts)?;
     let asked = asked(&server, &wanted)?;
     let (documents, requests) = requests(&wanted)?;
+    check_translations(requests.len(), asked.n_best)?;
+    if asked.attention {
+        check_attention(&requests, asked.n_best)?;
+    }
     server.metrics.text(wanted.texts.iter().map(|text| text.chars().count()).sum());
     let told = Told { alignment: wanted.alignments, attention: wanted.attention };
-    if wanted.stream {
-        let slices = if requests.is_empty() { None } else { Some(server.engine.translate(asked, requests)?) };
-        return Ok(streamed(slices, &documents, told));
+    if requests.is_empty() && wanted.stream {
+        return Ok(streamed(None, &documents, told, server.limits.time));
     }
-    let found = tokio::time::timeout(server.limits.time, server.engine.translate_all(asked, requests)).await;
+    let place = server.engine.place()?;
+    if wanted.stream {
+        let slices = server.engine.translate(&place, asked, requests)?;
+        return Ok(streamed(Some(slices), &documents, told, server.limits.time));
+    }
+    let all = server.engine.translate_all(&place, asked, requests);
+    let found = tokio::time::timeout(server.limits.time, all).await;
     let mut found = found.unwrap_or_else(|_| Err(Failure::timeout()))?.into_iter();
     let translations = documents.iter().map(|document| {
         let segments: Vec<Segment> =
             document.sentences().zip(found.by_ref()).map(|(source, found)| segment(source, found, told)).collect();
         let text = document.with(segments.iter().map(best));
-        json!({ "text": text, "segments": segments })
+        Translation { text, segments }
     });
-    let translations: Vec<_> = translations.collect();
-    Ok(Json(json!({ "translations": translations })).into_response())
+    Ok(Json(Answer { translations: translations.collect() }).into_response())
 }
 
 fn best(segment: &Segment) -> &str {
     segment.hypotheses.first().map_or("", |hypothesis| &hypothesis.text)
 }
 
-fn segment(source: &str, found: Vec<Found>, told: Told) -> Segment {
+pub(crate) fn segment(source: &str, found: Vec<Found>, told: Told) -> Segment {
     let hypothesis = |Found { translation, attention }| Hypothesis {
         text: translation.text,
         log_prob: translation.log_prob,
@@ -161,6 +178,20 @@ fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
     Ok(Asked { model, beam_size, n_best, method: wanted.method, attention: wanted.alignments || wanted.attention })
 }
 
+/// Makes sure that there is memory for the attention of all translations.
+///
+/// # Errors
+/// There may not be.
+fn check_attention(requests: &[Request], n_best: usize) -> Result<(), Failure> {
+    let words = requests.iter().map(|request| request.text.split_whitespace().count());
+    let weights = words.map(|words| words.saturating_mul(words)).fold(0, usize::saturating_add).saturating_mul(n_best);
+    if weights > WEIGHTS {
+        let error = format!("Invalid request: {weights} weights of attention exceed the limit ({WEIGHTS})");
+        return Err(Failure::bad(error));
+    }
+    Ok(())
+}
+
 /// The texts in parts, and the sentences in them with what is wished for their translations.
 fn requests(wanted: &Wanted) -> Result<(Vec<Document>, Vec<Request>), Failure> {
     let Wanted { texts, prefixes, constraints, .. } = wanted;
@@ -182,63 +213,4 @@ fn requests(wanted: &Wanted) -> Result<(Vec<Document>, Vec<Request>), Failure> {
     };
     let documents = texts.iter().map(|text| Document::of_sentence(text)).collect();
     Ok((documents, texts.iter().enumerate().map(request).collect()))
-}
-
-/// A sentence that has not been sent.
-struct Awaited {
-    text: usize,
-    segment: usize,
-    before: String,
-    source: String,
-}
-
-/// Events: `segment` for each sentence, in order, then `end`, or `error` where no more can come.
-fn streamed(slices: Option<mpsc::UnboundedReceiver<Slice>>, documents: &[Document], told: Told) -> Response {
-    let (mut awaited, mut after) = (VecDeque::new(), Vec::new());
-    for (text, document) in documents.iter().enumerate() {
-        let (mut before, mut segment) = (String::new(), 0);
-        for part in &document.parts {
-            match part {
-                Part::Kept(kept) => before.push_str(kept),
-                Part::Sentence(source) => {
-                    let (before, source) = (std::mem::take(&mut before), source.clone());
-                    awaited.push_back(Awaited { text, segment, before, source });
-                    segment += 1;
-                }
-            }
-        }
-        after.push(before);
-    }
-    let event = |name: &str, data: &Value| Ok::<_, Infallible>(Event::default().event(name).data(data.to_string()));
-    let events =
-        stream::unfold((slices, awaited, Some(after)), move |(mut slices, mut awaited, mut after)| async move {
-            let slice = match &mut slices {
-                Some(slices) => slices.recv().await,
-                None => None,
-            };
-            let sent: Vec<_> = match slice {
-            Some(Ok(found)) => awaited
-                .drain(..found.len().min(awaited.len()))
-                .zip(found)
-                .map(|(Awaited { text, segment: number, before, source }, found)| {
-                    let hypotheses = segment(&source, found, told).hypotheses;
-                    let data = json!({
-                        "text": text, "segment": number, "before": before, "source": source, "hypotheses": hypotheses,
-                    });
-                    event("segment", &data)
-                })
-                .collect(),
-            Some(Err(failure)) => {
-                (slices, after) = (None, None);
-                vec![event("error", &json!({ "error": failure.error }))]
-            }
-            None if awaited.is_empty() => vec![event("end", &json!({ "after": after.take()? }))],
-            None => {
-                after.take()?;
-                vec![event("error", &json!({ "error": Failure::broken().error }))]
-            }
-        };
-            Some((stream::iter(sent), (slices, awaited, after)))
-        });
-    Sse::new(events.flatten()).into_response()
 }

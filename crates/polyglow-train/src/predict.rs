@@ -1,6 +1,7 @@
 //! What trained models are used for, whatever their task: rows through models and back, and scores.
 //!
-//! Models, [`runner`], [`translate`], [`attention`] and [`weights`] open no file of themselves and need nothing of training.
+//! Models, [`runner`], [`sentences`], [`translate`], [`attention`] and [`weights`] open no file of themselves and need nothing of
+//! training.
 
 pub mod attention;
 #[cfg(feature = "training")]
@@ -13,6 +14,7 @@ pub mod runner;
 pub mod samples;
 #[cfg(feature = "training")]
 pub mod scoring;
+pub mod sentences;
 mod split;
 #[cfg(feature = "training")]
 pub mod teacher_forcing;

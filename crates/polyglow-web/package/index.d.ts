@@ -78,10 +78,16 @@ export interface Beam {
   found: Row[];
 }
 
-/** A model in a worker. */
+/** A part of a text: a sentence, or what stays as it is, such as spaces and line breaks. */
+export type Part = { kept: string; sentence?: undefined } | { sentence: string; kept?: undefined };
+
+/** A model in a worker. A worker that has failed is not started again: every later call fails with the same error. */
 export class Translator {
-  /** Starts a worker with this model. Fails if the files are damaged or do not belong together. */
-  static load(model: Model): Promise<Translator>;
+  /**
+   * Starts a worker with this model. Fails if the files are damaged or do not belong together. With `transfer` the worker gets
+   * the arrays themselves instead of copies, and whoever calls has them no more; each must then be the whole of its buffer.
+   */
+  static load(model: Model, options?: { transfer?: boolean }): Promise<Translator>;
   /** Fetches a model from the folder that has its `model.json`; `onProgress` is told the share of its bytes that has come. */
   static fetch(folder: string | URL, options?: { onProgress?: (share: number) => void }): Promise<Translator>;
   /** The translations of each line, the best first. Many lines in one call are faster than many calls. */
@@ -90,6 +96,8 @@ export class Translator {
   attention(line: string, translation: string): Promise<Attention>;
   /** A beam search of this width, step by step. */
   beam(line: string, beamSize?: number): Promise<Beam>;
-  /** Ends the worker. */
+  /** Cuts a text into lines and sentences, as `polyglow serve` does. Together the parts are the text. */
+  parts(text: string): Promise<Part[]>;
+  /** Ends the worker. What it has not answered fails, and so does every later call. */
   close(): void;
 }

@@ -5,24 +5,29 @@ export class Translator {
   #worker;
   #waiting = new Map();
   #calls = 0;
+  // Why nothing can be asked any more.
+  #ended;
 
-  static async load({ config, tokenizer, targetTokenizer, weights }) {
+  static async load({ config, tokenizer, targetTokenizer, weights }, { transfer = false } = {}) {
     const translator = new Translator();
     const at = new URL("worker.js", import.meta.url);
     const Worker = inNode ? (await import("node:worker_threads")).Worker : globalThis.Worker;
     const worker = (translator.#worker = new Worker(at, { type: "module" }));
-    const failed = error => translator.#fail(error);
+    const failed = error => translator.#end(error);
     if (inNode) {
       worker.on("message", message => translator.#receive(message));
       worker.on("error", failed);
+      worker.on("exit", code => failed(new Error(`the worker has ended with code ${code}`)));
       // Nobody has to wait for a translator that nobody asks.
       worker.unref();
     } else {
       worker.onmessage = ({ data }) => translator.#receive(data);
-      worker.onerror = ({ message }) => failed(new Error(message ?? "the worker has failed"));
+      worker.onerror = ({ message }) => failed(new Error(message || "the worker has failed"));
     }
+    const bytes = [tokenizer, targetTokenizer, weights].filter(Boolean);
+    const moved = transfer ? [...new Set(bytes.map(({ buffer }) => buffer))] : [];
     try {
-      await translator.#ask("load", { config, tokenizer, targetTokenizer, weights });
+      await translator.#ask("load", { config, tokenizer, targetTokenizer, weights }, { moved });
     } catch (error) {
       translator.close();
       throw error;
@@ -45,11 +50,11 @@ export class Translator {
       targetTokenizer ? whole(targetTokenizer) : undefined,
       get(weights).then(answer => counted(answer, bytes, onProgress)),
     ]);
-    return Translator.load({ config: text, tokenizer: source, targetTokenizer: target, weights: values });
+    return Translator.load({ config: text, tokenizer: source, targetTokenizer: target, weights: values }, { transfer: true });
   }
 
   translate(lines, { onProgress, ...options } = {}) {
-    return this.#ask("translate", { lines, ...options }, onProgress);
+    return this.#ask("translate", { lines, ...options }, { onProgress });
   }
 
   attention(line, translation) {
@@ -60,29 +65,40 @@ export class Translator {
     return this.#ask("beam", { line, beamSize });
   }
 
-  close() {
-    this.#worker.terminate();
-    this.#fail(new Error("the translator is closed"));
+  parts(text) {
+    return this.#ask("parts", { text });
   }
 
-  #ask(call, given, onProgress) {
+  close() {
+    this.#end(new Error("the translator is closed"));
+  }
+
+  /** `moved`: buffers that the worker gets instead of copies. */
+  #ask(call, given, { onProgress, moved = [] } = {}) {
+    if (this.#ended) return Promise.reject(this.#ended);
     const id = this.#calls++;
     return new Promise((resolve, reject) => {
+      // First, since it throws where something cannot be sent.
+      this.#worker.postMessage({ id, call, given }, moved);
       this.#waiting.set(id, { resolve, reject, onProgress });
       if (inNode) this.#worker.ref();
-      this.#worker.postMessage({ id, call, given });
     });
   }
 
-  #receive({ id, found, error, progress }) {
+  #receive({ id, found, error, progress, dead }) {
     const { resolve, reject, onProgress } = this.#waiting.get(id) ?? {};
     if (progress !== undefined) return onProgress?.(progress);
+    if (dead) return this.#end(new Error(error));
     this.#waiting.delete(id);
     if (inNode && this.#waiting.size === 0) this.#worker.unref();
     return error === undefined ? resolve?.(found) : reject?.(new Error(error));
   }
 
-  #fail(error) {
+  /** Ends the worker; what it has not answered fails, and so does all that it will be asked. */
+  #end(error) {
+    if (this.#ended) return;
+    this.#ended = error;
+    this.#worker.terminate();
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
   }

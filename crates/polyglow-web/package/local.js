@@ -1,13 +1,25 @@
 // In place of a server: answers what the page asks, with the model in this folder.
 globalThis.polyglow = (() => {
-  const own = { onprogress: () => {}, ask };
-  const model = fetch("model.json").then(answer => answer.json());
-  const ready = import("./index.js").then(({ Translator }) =>
-    Translator.fetch("./", { onProgress: share => own.onprogress(`loading the model: ${Math.round(100 * share)} %`) }));
+  const model = fetch("model.json").then(answer => {
+    if (!answer.ok) throw new Error(`model.json: ${answer.status} ${answer.statusText}`);
+    return answer.json();
+  });
+  const ready = import("./index.js").then(({ Translator }) => Translator.fetch("./", { onProgress: tell })).catch(error => {
+    throw new Error(`The model could not be loaded, open the page again: ${error.message}`);
+  });
+  const own = { onprogress: () => {}, ready, ask };
   ready.then(() => own.onprogress(""), () => {});
   navigator.serviceWorker?.register("service-worker.js").catch(() => {});
+  // One question after the other, so that what nobody waits for any more is not begun.
+  let last = Promise.resolve(), told = -1;
 
-  async function ask(path, body) {
+  /** In steps that can be read out. */
+  function tell(share) {
+    const tenths = Math.floor(10 * share);
+    if (tenths > told) own.onprogress(`loading the model: ${10 * (told = tenths)} %`);
+  }
+
+  async function ask(path, body, signal) {
     const { languages, source, target } = await model;
     if (path === "languages") return languages.map(language => ({ ...language, name: nameOf(language.code) }));
     if (path === "frontend/settings") {
@@ -15,13 +27,22 @@ globalThis.polyglow = (() => {
     }
     if (path !== "v1/translations") throw new Error(`no model in this page answers ${path}`);
     const translator = await ready;
-    const { texts: [text], n_best: nBest, beam_size: beamSize, method, prefixes, attention } = body;
-    const parts = prefixes ? [{ sentence: text }] : partsOf(text, source);
+    const answer = last.then(() => {
+      if (signal?.aborted) throw signal.reason;
+      return translate(translator, body);
+    });
+    last = answer.catch(() => {});
+    return answer;
+  }
+
+  /** What a server answers to `v1/translations`. */
+  async function translate(translator, { texts: [text], n_best: nBest, beam_size: beamSize, method, prefixes, attention }) {
+    const parts = prefixes ? [{ sentence: text }] : await translator.parts(text);
     const sentences = parts.flatMap(({ sentence }) => sentence ?? []);
     const found = await translator.translate(sentences, { nBest, beamSize, method, prefixes, attention });
     const segments = sentences.map((sentence, place) => ({ source: sentence, hypotheses: found[place] }));
     let place = 0;
-    const whole = parts.map(({ kept, sentence }) => sentence ? found[place++][0].text : kept).join("");
+    const whole = parts.map(({ kept, sentence }) => sentence === undefined ? kept : found[place++][0].text).join("");
     return { translations: [{ text: whole, segments }] };
   }
 
@@ -31,16 +52,6 @@ globalThis.polyglow = (() => {
     } catch {
       return code; // None that a browser knows.
     }
-  }
-
-  /** A text in sentences and what is between them. */
-  function partsOf(text, language) {
-    const split = new Intl.Segmenter(language, { granularity: "sentence" });
-    return text.split(/(\r?\n)/).flatMap(line => [...split.segment(line)]).flatMap(({ segment }) => {
-      const sentence = segment.trim(), start = segment.indexOf(sentence);
-      if (!/[\p{L}\p{N}]/u.test(sentence)) return { kept: segment };
-      return [{ kept: segment.slice(0, start) }, { sentence }, { kept: segment.slice(start + sentence.length) }];
-    });
   }
 
   return own;

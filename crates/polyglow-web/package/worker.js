@@ -1,5 +1,5 @@
-// The thread that has the model. It is sent { id, call, given }, and answers { id, found } or { id, error }; while it translates
-// also { id, progress }.
+// The thread that has the model. It is sent { id, call, given }, and answers { id, found } or { id, error, dead }; while it
+// translates also { id, progress }.
 import init, { Translator } from "./polyglow_web.js";
 
 const inNode = typeof process === "object" && Boolean(process.versions?.node);
@@ -17,14 +17,22 @@ const calls = {
   translate: (asked, id) => JSON.parse(translator.translate(JSON.stringify(asked), done => send({ id, progress: done }))),
   attention: ({ line, translation }) => JSON.parse(translator.attention(line, translation)),
   beam: ({ line, beamSize }) => JSON.parse(translator.beam(line, beamSize)),
+  parts: ({ text }) => JSON.parse(Translator.parts(text)),
 };
+
+/** Whether the instance stopped where it was: after a panic, without memory, without stack. It cannot be asked again. */
+function isDeadAfter(error) {
+  return error instanceof WebAssembly.RuntimeError || error instanceof RangeError || error?.name === "InternalError";
+}
 
 function receive({ id, call, given }) {
   last = last.then(async () => {
     try {
       send({ id, found: await calls[call](given, id) });
     } catch (error) {
-      send({ id, error: String(error?.message ?? error) });
+      const said = String(error?.message ?? error);
+      if (!isDeadAfter(error)) return send({ id, error: said });
+      send({ id, error: `the model has failed and answers no more: ${globalThis.polyglowPanic ?? said}`, dead: true });
     }
   });
 }

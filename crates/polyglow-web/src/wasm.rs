@@ -5,6 +5,9 @@ use wasm_bindgen::{JsError, JsValue};
 
 use crate::translator::Asked;
 
+/// Where a panic leaves its message, for the worker that finds out that the instance is dead.
+const PANIC: &str = "polyglowPanic";
+
 /// A model in use, as JavaScript sees it.
 #[wasm_bindgen(js_name = Translator)]
 pub struct Exported(crate::Translator);
@@ -22,7 +25,19 @@ impl Exported {
         tgt_tokenizer: Option<Box<[u8]>>,
         weights: &[u8],
     ) -> Result<Exported, JsError> {
+        std::panic::set_hook(Box::new(|panic| {
+            // Nothing more can be done for a message that cannot be left.
+            let _ = js_sys::Reflect::set(&js_sys::global(), &JsValue::from(PANIC), &JsValue::from(panic.to_string()));
+        }));
         Ok(Self(crate::Translator::new(config, tokenizer, tgt_tokenizer.as_deref(), weights)?))
+    }
+
+    /// As [`crate::parts`]: a list of `{"kept": ..}` and `{"sentence": ..}`.
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn parts(text: &str) -> Result<String, JsError> {
+        Ok(serde_json::to_string(&crate::parts(text))?)
     }
 
     /// As [`crate::Translator::translate`], with an [`Asked`].

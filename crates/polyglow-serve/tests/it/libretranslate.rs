@@ -3,7 +3,7 @@
 use polyglow_serve::{Keys, Limits, Server};
 use serde_json::json;
 
-use crate::setup::{get, model, post, post_json, runner, server};
+use crate::setup::{get, model, post, post_json, runner, send, server};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
@@ -37,6 +37,9 @@ async fn forms_and_addresses_say_the_same_as_json() {
     let answer = post(&router, "/translate?q=1%202%203&source=en&target=de", FORM, "").await;
     assert_eq!(answer.json()["translatedText"], best);
     assert_eq!(answer.headers["access-control-allow-origin"], "*");
+    let body = json!({ "q": "1 2 3", "source": "en", "target": "de" }).to_string();
+    let answer = post(&router, "/translate", "Application/JSON; charset=utf-8", body).await;
+    assert_eq!(answer.json()["translatedText"], best);
     let same = post(&router, "/translate", FORM, "q=1+2+3&source=de&target=de").await;
     assert_eq!(same.json()["translatedText"], "1 2 3");
 }
@@ -86,6 +89,14 @@ async fn errors_have_the_words_that_clients_know() {
             "Invalid request: alternatives parameter is not a number",
         ),
         (
+            json!({ "q": "1", "source": "en", "target": "de", "alternatives": [1] }),
+            "Invalid request: alternatives parameter is not a number",
+        ),
+        (
+            json!({ "q": "1", "source": "en", "target": "de", "alternatives": true }),
+            "Invalid request: alternatives parameter is not a number",
+        ),
+        (
             json!({ "q": "1", "source": "en", "target": "de", "alternatives": 4 }),
             "Invalid request: alternatives parameter must be <= 3",
         ),
@@ -114,6 +125,9 @@ async fn errors_have_the_words_that_clients_know() {
     assert_eq!(disabled, "Files translation are disabled on this server.");
     post(&router, "/suggest", FORM, "").await.error(403);
     get(&router, "/nothing").await.error(404);
+    let wrong = get(&router, "/translate").await;
+    wrong.error(405);
+    assert_eq!(wrong.headers["allow"], "POST");
 }
 
 #[tokio::test]
@@ -131,6 +145,16 @@ async fn keys_are_asked_for() {
     assert_eq!(ask(router(false), "other").await.error(403), "Invalid API key");
     let missing = ask(router(true), "").await.error(400);
     assert_eq!(missing, "Please contact the server operator to get an API key");
+    let counts = async |required, key: &str| {
+        let request = axum::http::Request::get("/metrics").header("authorization", format!("Bearer {key}"));
+        send(&router(required), request.body(axum::body::Body::empty()).expect("a request")).await
+    };
+    assert_eq!(counts(true, "school").await.status, 200);
+    let refused = counts(true, "other").await;
+    refused.error(401);
+    assert_eq!(refused.headers["www-authenticate"], "Bearer");
+    get(&router(true), "/metrics").await.error(401);
+    assert_eq!(get(&router(false), "/metrics").await.status, 200);
     assert_eq!(get(&router(true), "/frontend/settings").await.json()["keyRequired"], true);
 }
 
@@ -155,4 +179,26 @@ async fn the_server_says_what_it_can() {
     let over = runner().best(&runner().best(&["1 2"]).expect("it translates")).expect("it translates").remove(0);
     let answer = post(&router, "/translate", FORM, "q=1+2&source=de&target=fr").await.json();
     assert_eq!(answer["translatedText"], over);
+}
+
+#[tokio::test]
+async fn the_description_has_every_path_and_its_errors() {
+    let router = server().router();
+    let spec = get(&router, "/spec").await.json();
+    let described = spec["paths"].as_object().expect("paths");
+    // `.route("/path", method(`
+    let listed = include_str!("../../src/server.rs").lines().filter_map(|line| {
+        let (path, rest) = line.trim().strip_prefix(".route(\"")?.split_once("\", ")?;
+        Some((path, rest.split_once('(')?.0))
+    });
+    let mut count = 0;
+    for (path, method) in listed {
+        count += 1;
+        let responses = &described[path][method]["responses"];
+        assert!(responses["200"].is_object() || responses["403"].is_object(), "{method} {path}");
+        assert!(responses["405"].is_object(), "{method} {path}");
+        let takes_body = described[path][method]["requestBody"].is_object();
+        assert_eq!(responses["408"].is_object(), takes_body, "{method} {path}");
+    }
+    assert_eq!(count, described.len());
 }

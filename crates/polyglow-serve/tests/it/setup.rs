@@ -19,20 +19,40 @@ const CONFIG: &str = "data.corpus = 'digits'
 /// A model that reads digits and writes their names, well enough to give different answers to different lines.
 pub(crate) fn runner() -> Runner {
     static RUNNER: OnceLock<Runner> = OnceLock::new();
+    RUNNER.get_or_init(|| trained(&[])).clone()
+}
+
+/// A model that learned next to nothing, and panics if it is given more than 16 tokens.
+pub(crate) fn fragile() -> Runner {
+    static RUNNER: OnceLock<Runner> = OnceLock::new();
     let train = || {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let config = Config::from_text(CONFIG, &[]).expect("it is a config");
-        let mut training = Training::prepare(config, dir.path(), &mut Silent).expect("it can start");
-        training.run(&Stop::default(), &mut Silent).expect("it trains");
-        Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there")
+        let mut runner = trained(&["model.position='learned'", "data.max_len=16", "train.max_steps=2"]);
+        // It was trained for fewer, and whoever asks for more should split the text.
+        runner.longest = 1000;
+        runner
     };
     RUNNER.get_or_init(train).clone()
+}
+
+fn trained(overrides: &[&str]) -> Runner {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let overrides: Vec<String> = overrides.iter().map(|&one| one.to_owned()).collect();
+    let config = Config::from_text(CONFIG, &overrides).expect("it is a config");
+    let mut training = Training::prepare(config, dir.path(), &mut Silent).expect("it can start");
+    training.run(&Stop::default(), &mut Silent).expect("it trains");
+    Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there")
 }
 
 /// The model by the names of some languages.
 pub(crate) fn model(source: &str, target: &str) -> Model {
     let reload = Box::new(|| Ok(runner()));
     Model { source: source.to_owned(), target: target.to_owned(), runner: runner(), reload }
+}
+
+/// A server from English to German with another model.
+pub(crate) fn server_with(runner: Runner, limits: Limits) -> Server {
+    let model = Model { runner, ..model("en", "de") };
+    Server::new(vec![model], limits, Keys::default())
 }
 
 /// A server from English to German.

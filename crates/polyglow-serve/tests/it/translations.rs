@@ -98,6 +98,9 @@ async fn what_is_wrong_is_told() {
         (json!({ "texts": ["1"], "beam_size": 99 }), "beam_size must be from 1 to 32"),
         (json!({ "texts": ["1"], "beam_size": 2, "n_best": 3 }), "n_best must be <= beam_size"),
         (json!({ "texts": ["1"], "prefixes": [] , "constraints": [["a"], ["b"]] }), "1 texts and 2 constraints"),
+        (json!({ "texts": ["1\n".repeat(4000)], "n_best": 32 }), "128000 translations exceed the limit (100000)"),
+        (json!({ "texts": ["1 ".repeat(3000)], "attention": true }), "9000000 weights of attention exceed the limit"),
+        (json!({ "texts": ["1 ".repeat(1500)], "alignments": true, "n_best": 2 }), "4500000 weights of attention"),
         (json!({ "texts": ["1"], "target": "fr" }), "fr is not supported"),
         (json!({ "texts": ["1"], "source": "de", "target": "en" }), "no model translates from German (de)"),
     ] {

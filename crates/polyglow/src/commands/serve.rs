@@ -1,7 +1,11 @@
 //! `polyglow serve`: translations over HTTP.
 
+use std::future::Future;
 use std::net::SocketAddr;
+use std::panic;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -9,7 +13,12 @@ use clap::Args;
 use polyglow_serve::{Ended, Keys, Limits, Model, Server};
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::run::{RunDirectory, runner};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::counts;
 use super::model::ModelArgs;
@@ -46,7 +55,7 @@ pub(crate) struct ServeArgs {
     /// Bytes of a request, at most
     #[arg(long, value_name = "N", default_value = "1048576")]
     max_body: usize,
-    /// Seconds that a request may take to arrive, and its answer to be found
+    /// Seconds that a request may take to arrive, its answer to be found, and its client to take more of it
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = counts())]
     timeout: usize,
     /// Other translations of a text, besides the best, at most
@@ -69,11 +78,14 @@ pub(crate) struct ServeArgs {
 /// There is no such run, checkpoint or device, or two runs are for the same languages (exit code 2); the address is not
 /// to be had; the models fail while they serve.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    // Requests are small work; the cores are for the models.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let signals = Signals::install(&runtime)?;
     let models = models(args)?;
     let pairs: Vec<String> = models.iter().map(|model| format!("{}-{}", model.source, model.target)).collect();
     let server = Server::new(models, limits(args), keys(args)?);
-    // Requests are small work; the cores are for the models.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    keep_texts_from_the_log();
+    signals.loading.store(false, Ordering::SeqCst);
     let ended = runtime.block_on(async {
         let listener =
             TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen at {}", args.listen));
@@ -81,12 +93,16 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         let address = listener.local_addr()?;
         tracing::info!("{} at http://{address}; Ctrl-C ends", pairs.join(", "));
         #[cfg(unix)]
-        tokio::spawn(reload_when_told(server.clone()));
-        anyhow::Ok(server.serve(listener, told_to_stop()).await?)
+        tokio::spawn(reload_when_told(server.clone(), signals.hang_up));
+        anyhow::Ok(server.serve(listener, signals.stop).await)
     })?;
     match ended {
         Ended::Stopped => {
             tracing::info!("stopped; all requests are answered");
+            Ok(())
+        }
+        Ended::CutOff => {
+            tracing::warn!("stopped; some clients did not take their answers, and were cut off");
             Ok(())
         }
         Ended::Failed => Err(anyhow!("the models have failed, see above; the server ends")),
@@ -102,6 +118,8 @@ fn limits(args: &ServeArgs) -> Limits {
         time: Duration::from_secs(args.timeout as u64),
         alternatives: args.alternatives_limit,
         queue: args.queue,
+        // So that whoever is turned away is told so.
+        connections: args.queue.saturating_mul(2).max(Limits::default().connections),
     }
 }
 
@@ -163,17 +181,49 @@ fn load(args: &ModelArgs) -> anyhow::Result<Runner> {
     Ok(runner(models, &plan)?)
 }
 
-/// Returns at the first Ctrl-C or SIGTERM.
-async fn told_to_stop() {
+/// What signals ask of a server.
+struct Signals<S> {
+    /// While it is set, Ctrl-C and SIGTERM end the process: nothing has been asked yet.
+    loading: Arc<AtomicBool>,
+    /// Returns at the first Ctrl-C or SIGTERM.
+    stop: S,
     #[cfg(unix)]
-    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
+    hang_up: Signal,
+}
+
+impl Signals<()> {
+    /// Handles signals from now on, before the models are loaded, so that SIGHUP does not end a process that loads them.
+    ///
+    /// # Errors
+    /// The handlers cannot be installed.
+    fn install(runtime: &Runtime) -> anyhow::Result<Signals<impl Future<Output = ()>>> {
+        let _inside = runtime.enter();
+        let loading = Arc::new(AtomicBool::new(true));
+        for number in [SIGINT, SIGTERM] {
+            flag::register_conditional_shutdown(number, 0, Arc::clone(&loading)).context("cannot handle signals")?;
         }
-        return;
+        #[cfg(unix)]
+        return Ok(Signals {
+            loading,
+            stop: first(signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?),
+            hang_up: signal(SignalKind::hangup())?,
+        });
+        #[cfg(not(unix))]
+        Ok(Signals { loading, stop: interrupted() })
     }
-    // Without handlers the first signal ends the process, which is the next best.
+}
+
+#[cfg(unix)]
+async fn first(mut interrupt: Signal, mut terminate: Signal) {
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+}
+
+#[cfg(not(unix))]
+async fn interrupted() {
+    // Without a handler the first signal ends the process, which is the next best.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
@@ -181,9 +231,18 @@ async fn told_to_stop() {
 
 /// Loads the models again at every SIGHUP.
 #[cfg(unix)]
-async fn reload_when_told(server: Server) {
-    let Ok(mut told) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup()) else { return };
-    while told.recv().await.is_some() {
+async fn reload_when_told(server: Server, mut hang_up: Signal) {
+    while hang_up.recv().await.is_some() {
         server.reload().await;
     }
+}
+
+/// From now on a panic is told by its place: what it says may have a part of what somebody asked in it.
+fn keep_texts_from_the_log() {
+    panic::set_hook(Box::new(|info| {
+        if !polyglow_data::tokenizer::is_guarded() {
+            let place = info.location().map(ToString::to_string);
+            tracing::error!("a panic at {}", place.as_deref().unwrap_or("an unknown place"));
+        }
+    }));
 }

@@ -1,0 +1,246 @@
+//! The thread that owns the models. It translates what waits in batches, in turns between those who wait.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use polyglow_train::predict::attention::of_words;
+use polyglow_train::predict::runner::Runner;
+use polyglow_train::predict::translate::Request;
+use tokio::sync::mpsc;
+
+use crate::engine::{Asked, Found, Place, Slice};
+use crate::failure::Failure;
+use crate::metrics::Metrics;
+
+/// Lines of one request that are translated before others have their turn.
+const SLICE: usize = 32;
+/// Lines that are translated together, at most.
+const BATCH: usize = 128;
+/// Translations whose attention is found at a time: that of all layers is in memory until the last is taken.
+const ATTENTION: usize = 32;
+/// Panics of a model in a row after which it is tried with a line of our own. Fewer would try it often for one bad request that
+/// is sent again and again; on a lost device every request panics, so that this is soon reached.
+const PANICS: usize = 4;
+/// What every model can translate.
+const PLAIN: &str = "a";
+
+/// A request in work.
+pub(crate) struct Job {
+    pub(crate) asked: Asked,
+    /// What is still to be translated.
+    pub(crate) lines: VecDeque<Request>,
+    /// Fields are dropped in their order: the place is free before the answer is at its end.
+    #[expect(dead_code, reason = "it is held, and dropped with the job")]
+    pub(crate) place: Place,
+    pub(crate) answer: mpsc::Sender<Slice>,
+}
+
+impl Job {
+    /// Whether there is room for more of its answer.
+    fn is_ready(&self) -> bool {
+        self.answer.capacity() > 0
+    }
+}
+
+pub(crate) enum Order {
+    Translate(Job),
+    /// Another model in the place of one.
+    Replace(usize, Box<Runner>),
+    /// A request has room for more of its answer, or wants no more.
+    Look,
+}
+
+/// No model will translate anything any more.
+pub(crate) struct Lost;
+
+/// Why there is no translation.
+enum Trouble {
+    /// What is asked for cannot be; why.
+    Wish(String),
+    Panic,
+}
+
+pub(crate) struct Worker {
+    models: Vec<Runner>,
+    /// Panics of each model since it translated anything.
+    panics: Vec<usize>,
+    metrics: Arc<Metrics>,
+    jobs: VecDeque<Job>,
+}
+
+impl Worker {
+    pub(crate) fn new(models: Vec<Runner>, metrics: Arc<Metrics>) -> Self {
+        Self { panics: vec![0; models.len()], models, metrics, jobs: VecDeque::new() }
+    }
+
+    /// Works until nobody can ask any more. Idle, it starts at once; what comes while it works is in the next batch.
+    ///
+    /// # Errors
+    /// A model panics whatever is asked, as when a device is lost.
+    pub(crate) fn work(&mut self, mut orders: mpsc::UnboundedReceiver<Order>) -> Result<(), Lost> {
+        loop {
+            if !self.jobs.iter().any(Job::is_ready) {
+                let Some(order) = orders.blocking_recv() else { return Ok(()) };
+                self.take(order);
+            }
+            while let Ok(order) = orders.try_recv() {
+                self.take(order);
+            }
+            // A client that is gone needs nothing.
+            self.jobs.retain(|job| !job.answer.is_closed());
+            self.batch()?;
+        }
+    }
+
+    fn take(&mut self, order: Order) {
+        match order {
+            Order::Translate(job) => self.jobs.push_back(job),
+            Order::Replace(model, runner) => (self.models[model], self.panics[model]) = (*runner, 0),
+            Order::Look => {}
+        }
+    }
+
+    /// Translates a slice of the first request that is ready, and of others that ask for the same.
+    fn batch(&mut self) -> Result<(), Lost> {
+        let Some(asked) = self.jobs.iter().find(|job| job.is_ready()).map(|job| job.asked.clone()) else {
+            return Ok(());
+        };
+        let (places, slices) = self.slices(&asked);
+        let started = Instant::now();
+        let found = self.found(&asked, &slices);
+        self.metrics.batch(slices.iter().map(Vec::len).sum(), started.elapsed());
+        for (&place, of_this) in places.iter().zip(found) {
+            let job = &mut self.jobs[place];
+            if of_this.is_err() {
+                job.lines.clear();
+            }
+            // There is room, since it was ready. Whoever does not wait any more is told nothing.
+            let _ = job.answer.try_send(of_this);
+        }
+        move_behind(&mut self.jobs, &places);
+        self.jobs.retain(|job| !job.lines.is_empty());
+        if self.panics[asked.model] >= PANICS && !self.translates(asked.model) { Err(Lost) } else { Ok(()) }
+    }
+
+    /// The next lines of requests that ask for this, and their places in the queue.
+    fn slices(&mut self, asked: &Asked) -> (Vec<usize>, Vec<Vec<Request>>) {
+        let (mut places, mut slices, mut room) = (Vec::new(), Vec::new(), BATCH);
+        for (place, job) in self.jobs.iter_mut().enumerate() {
+            if room > 0 && job.asked == *asked && job.is_ready() {
+                let lines: Vec<Request> = job.lines.drain(..job.lines.len().min(SLICE).min(room)).collect();
+                room -= lines.len();
+                places.push(place);
+                slices.push(lines);
+            }
+        }
+        (places, slices)
+    }
+
+    /// The translations of slices: together, or of each by itself if one of them asks for what cannot be.
+    fn found(&mut self, asked: &Asked, slices: &[Vec<Request>]) -> Vec<Slice> {
+        if let [_, _, ..] = slices
+            && let Ok(found) = self.translate(asked, &slices.concat())
+        {
+            let mut found = found.into_iter();
+            return slices.iter().map(|lines| Ok(found.by_ref().take(lines.len()).collect())).collect();
+        }
+        slices.iter().map(|lines| self.found_alone(asked, lines)).collect()
+    }
+
+    fn found_alone(&mut self, asked: &Asked, lines: &[Request]) -> Slice {
+        self.translate(asked, lines).map_err(|trouble| match trouble {
+            Trouble::Wish(error) => Failure::bad(error),
+            Trouble::Panic => {
+                self.panics[asked.model] += 1;
+                Failure::broken()
+            }
+        })
+    }
+
+    /// Whether a model still translates anything.
+    fn translates(&mut self, model: usize) -> bool {
+        let asked = Asked { model, beam_size: None, n_best: 1, method: None, attention: false };
+        let line = Request { text: PLAIN.to_owned(), ..Request::default() };
+        !matches!(self.translate(&asked, &[line]), Err(Trouble::Panic))
+    }
+
+    fn translate(&mut self, asked: &Asked, lines: &[Request]) -> Result<Vec<Vec<Found>>, Trouble> {
+        let runner = &mut self.models[asked.model];
+        let (usual, widest) = (runner.search.clone(), runner.tgt.vocab_size());
+        runner.search.beam_size = asked.beam_size.unwrap_or(usual.beam_size).max(asked.n_best).min(widest);
+        runner.search.method = asked.method.unwrap_or(usual.method);
+        // Who shares a batch is chance in any case, so that the last digits may depend on the number of cores, too.
+        runner.spread = true;
+        let found = catch_unwind(AssertUnwindSafe(|| translate(runner, asked, lines)));
+        runner.search = usual;
+        match found {
+            Ok(Ok(found)) => {
+                self.panics[asked.model] = 0;
+                Ok(found)
+            }
+            Ok(Err(error)) => Err(Trouble::Wish(error)),
+            // What it says may have a part of a text in it.
+            Err(_) => Err(Trouble::Panic),
+        }
+    }
+}
+
+fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> Result<Vec<Vec<Found>>, String> {
+    // A width may not fit the rest of the config's search, such as groups of it.
+    runner.search.validate().map_err(|error| error.to_string())?;
+    let translations = runner.translate(lines, 1).map_err(|error| error.to_string())?;
+    let plain = |translation| Found { translation, attention: Vec::new() };
+    let mut found: Vec<Vec<Found>> =
+        translations.into_iter().map(|best| best.into_iter().take(asked.n_best).map(plain).collect()).collect();
+    if asked.attention {
+        let mut pairs: Vec<(&Request, &mut Found)> = Vec::new();
+        for (line, best) in lines.iter().zip(&mut found) {
+            pairs.extend(best.iter_mut().map(|found| (line, found)));
+        }
+        pairs.chunks_mut(ATTENTION).try_for_each(|pairs| attend(runner, pairs))?;
+    }
+    Ok(found)
+}
+
+/// Finds what the words of some translations look at in the last layer.
+fn attend(runner: &Runner, pairs: &mut [(&Request, &mut Found)]) -> Result<(), String> {
+    let texts: Vec<[&str; 2]> = pairs.iter().map(|(line, found)| [&*line.text, &*found.translation.text]).collect();
+    let attention = of_words(runner, &texts).map_err(|error| error.to_string())?;
+    for ((_, found), mut layers) in pairs.iter_mut().zip(attention) {
+        found.attention = layers.pop().unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Moves what is at some places, in ascending order, behind the rest. Both keep their order.
+fn move_behind<T>(queue: &mut VecDeque<T>, places: &[usize]) {
+    let (mut first, mut last) = (VecDeque::new(), VecDeque::new());
+    for (place, one) in queue.drain(..).enumerate() {
+        let part = if places.binary_search(&place).is_ok() { &mut last } else { &mut first };
+        part.push_back(one);
+    }
+    first.append(&mut last);
+    *queue = first;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_was_served_is_behind_those_who_were_not() {
+        for (served, expected) in [
+            // The first and the last ask for the same: the one between them is next.
+            (&[0, 2][..], ["B", "A", "A2"]),
+            (&[0], ["B", "A2", "A"]),
+            (&[1], ["A", "A2", "B"]),
+            (&[0, 1, 2], ["A", "B", "A2"]),
+        ] {
+            let mut queue = VecDeque::from(["A", "B", "A2"]);
+            move_behind(&mut queue, served);
+            assert_eq!(queue, expected, "{served:?}");
+        }
+    }
+}
