@@ -313,7 +313,7 @@ def book(options):
         heads.nth(5).focus()
         page.keyboard.press("Enter")
         expect(live.locator("h4")).to_have_text("layer 2, head 2")
-        live.get_by_label("attention", exact=True).select_option("encoder")
+        live.get_by_role("combobox", name="attention").select_option("encoder")
         expect(heads.first).to_be_visible()
         if options.pictures:
             page.screenshot(path=options.pictures / "live.png", full_page=True)
