@@ -230,7 +230,7 @@ def main() -> None:
         for precision in ("f32", "bf16"):
             bench.step(preset, precision)
     if options.python and not options.smoke:
-        bench.pytorch("base", "bf16", 1000, 25, 37000, ["--compile"])
+        bench.pytorch("base", "bf16", 1000, 25, 37000, ["--modes", "compile"])
     if options.data or options.smoke:
         bench.recipe("f32")
     bench.table()
