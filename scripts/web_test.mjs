@@ -70,6 +70,12 @@ check(told === asked.length, `told of ${told} lines of ${asked.length}`);
 check(ready <= Number(limits["most-ready"]), `ready after ${ready.toFixed(0)} ms, above ${limits["most-ready"]}`);
 check(median <= Number(limits["most-line"]), `a line takes ${median.toFixed(1)} ms, above ${limits["most-line"]}`);
 
+// From files, too, as a browser would fetch them; without a slash at the end.
+const fetched = await Translator.fetch(pathToFileURL(resolve(folder)));
+const [[{ text: first }]] = await fetched.translate([asked[0]], options);
+check(first === alone[0], `fetched, it translates the first line as \`${first}\``);
+fetched.close();
+
 const parts = await translator.parts(" Mr. Smith met J. Doe. They left!\r\n");
 const cut = [{ kept: " " }, { sentence: "Mr. Smith met J. Doe." }, { kept: " " }, { sentence: "They left!" }, { kept: "\r\n" }];
 check(JSON.stringify(parts) === JSON.stringify(cut), `cut into ${JSON.stringify(parts)}`);

@@ -35,7 +35,10 @@ impl FromRequest<Arc<Shared>> for Fields {
 
     async fn from_request(request: Request, server: &Arc<Shared>) -> Result<Self, Failure> {
         let query = request.uri().query().unwrap_or_default().to_owned();
-        let is_json = is_json(request.headers());
+        let is_json = has_type(request.headers(), "application/json");
+        if has_type(request.headers(), "multipart/form-data") {
+            return Err(Failure::bad("Invalid request: send JSON, or a form as application/x-www-form-urlencoded"));
+        }
         let body = body(request, server).await?;
         if is_json {
             return match serde_json::from_slice(&body) {
@@ -69,9 +72,9 @@ impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+fn has_type(headers: &HeaderMap, name: &str) -> bool {
     let Some(kind) = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else { return false };
-    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(name))
 }
 
 /// The key in the header `Authorization: Bearer KEY`.

@@ -16,6 +16,10 @@ const SECONDS: [f64; 10] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1
 /// Lines of a batch.
 const LINES: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
+/// Paths that translate, and the statuses of an alarm.
+const TRANSLATING: [&str; 2] = ["/translate", "/v1/translations"];
+const FAILURES: [u16; 3] = [500, 503, 504];
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
     path: String,
@@ -41,7 +45,7 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("polyglow");
-        let requests = Family::default();
+        let requests = Family::<Answered, Counter>::default();
         let seconds = Family::<Path, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
         let batches = Histogram::new(LINES);
         let (in_work, characters, busy) = (Gauge::default(), Counter::default(), Counter::default());
@@ -51,6 +55,12 @@ impl Metrics {
         registry.register("characters", "Characters that were asked to be translated", characters.clone());
         registry.register("batch_lines", "Sentences that were translated together", batches.clone());
         registry.register("busy_seconds", "Time in which the models translated", busy.clone());
+        // From 0: a count that begins with the first failure has not risen.
+        for path in TRANSLATING {
+            for status in FAILURES {
+                let _ = requests.get_or_create(&Answered { path: path.to_owned(), status });
+            }
+        }
         Self { registry, requests, seconds, in_work, characters, batches, busy }
     }
 

@@ -52,9 +52,10 @@ impl Routes {
         self.languages().into_iter().filter(|target| self.find(source, target).is_some()).collect()
     }
 
-    /// A language as the models call it; codes do not depend on case.
+    /// A language as the models call it; codes do not depend on case, and `en-US` is `en` where no model knows it.
     pub(crate) fn language(&self, code: &str) -> Option<String> {
-        self.languages().into_iter().find(|known| known.eq_ignore_ascii_case(code))
+        let find = |code: &str| self.languages().into_iter().find(|known| known.eq_ignore_ascii_case(code));
+        find(code).or_else(|| find(code.split_once('-')?.0))
     }
 
     /// The languages of the only model, if it is that.
@@ -111,6 +112,8 @@ mod tests {
         assert_eq!(routes.targets("de"), ["de", "en", "fr"]);
         assert_eq!(routes.targets("it"), ["it"]);
         assert_eq!(routes.sources(), ["de", "en", "fr"]);
-        assert_eq!(routes.language("DE").as_deref(), Some("de"));
+        for (code, expected) in [("DE", Some("de")), ("en-US", Some("en")), ("x", None), ("pt-BR", None)] {
+            assert_eq!(routes.language(code).as_deref(), expected, "{code}");
+        }
     }
 }

@@ -164,7 +164,8 @@ fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
     let (source, target) = (language("source", &wanted.source, from)?, language("target", &wanted.target, to)?);
     let model = server.routes.direct(&source, &target).ok_or_else(|| {
         let [from, to] = [&source, &target].map(|code| format!("{} ({code})", detect::name(code)));
-        Failure::bad(format!("no model translates from {from} to {to}"))
+        let others = server.routes.find(&source, &target).map(|_| "; `/translate` does over a third language");
+        Failure::bad(format!("no model translates from {from} to {to}{}", others.unwrap_or_default()))
     })?;
     let Wanted { n_best, beam_size, .. } = *wanted;
     for (name, value) in [("n_best", n_best), ("beam_size", beam_size.unwrap_or(1))] {

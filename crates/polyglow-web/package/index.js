@@ -36,9 +36,11 @@ export class Translator {
   }
 
   static async fetch(folder, { onProgress } = {}) {
-    const at = name => new URL(name, new URL(folder, globalThis.location?.href));
+    const base = new URL(folder, globalThis.location?.href);
+    if (!base.pathname.endsWith("/")) base.pathname += "/";
+    const at = name => new URL(name, base);
     const get = async name => {
-      const answer = await fetch(at(name));
+      const answer = await fetched(at(name));
       if (!answer.ok) throw new Error(`${at(name)}: ${answer.status} ${answer.statusText}`);
       return answer;
     };
@@ -102,6 +104,13 @@ export class Translator {
     for (const { reject } of this.#waiting.values()) reject(error);
     this.#waiting.clear();
   }
+}
+
+/** As `fetch`, which in Node reads no files. */
+async function fetched(url) {
+  if (!inNode || url.protocol !== "file:") return fetch(url);
+  const { readFile } = await import("node:fs/promises");
+  return new Response(await readFile(url));
 }
 
 /** The bytes of an answer; `onProgress` is told the share of `bytes` that has come. */

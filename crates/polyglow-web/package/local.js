@@ -1,5 +1,9 @@
 // In place of a server: answers what the page asks, with the model in this folder.
 globalThis.polyglow = (() => {
+  if (location.protocol === "file:") {
+    const error = new Error("This page has to be served, since browsers let no file fetch others: `python3 -m http.server` in its folder.");
+    return { onprogress: () => {}, ready: new Promise(() => {}), ask: () => Promise.reject(error) };
+  }
   const model = fetch("model.json").then(answer => {
     if (!answer.ok) throw new Error(`model.json: ${answer.status} ${answer.statusText}`);
     return answer.json();

@@ -76,7 +76,7 @@ enum Command {
     Average(average::AverageArgs),
     /// Write a checkpoint with 8-bit matrices: less memory, and a faster search on the CPU
     Quantize(quantize::QuantizeArgs),
-    /// Write a model for other programs: CTranslate2, Hugging Face's transformers, Argos Translate, SentencePiece
+    /// Write a model for other programs: CTranslate2, Hugging Face's transformers, Argos Translate, SentencePiece, web pages
     Export(export::ExportArgs),
     /// Make a run of a model that another program has written: Hugging Face's MarianMT (OPUS-MT), or CTranslate2's
     Import(import::ImportArgs),

@@ -121,6 +121,8 @@ async fn errors_have_the_words_that_clients_know() {
     }
     assert_eq!(post(&router, "/translate", "application/json", "no JSON").await.error(400), "Invalid JSON format");
     assert_eq!(post(&router, "/detect", FORM, "").await.error(400), "Invalid request: missing q parameter");
+    let parts = "multipart/form-data; boundary=x";
+    assert!(post(&router, "/detect", parts, "--x--").await.error(400).contains("send JSON, or a form"));
     let disabled = post(&router, "/translate_file", FORM, "").await.error(403);
     assert_eq!(disabled, "Files translation are disabled on this server.");
     post(&router, "/suggest", FORM, "").await.error(403);

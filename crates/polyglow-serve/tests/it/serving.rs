@@ -30,6 +30,8 @@ async fn everyone_gets_the_answer_to_his_own_question() {
     }
     let counts = get(&router, "/metrics").await.text;
     assert!(counts.contains("polyglow_requests_total{path=\"/translate\",status=\"200\"} 200"), "{counts}");
+    // An alarm needs them from the start.
+    assert!(counts.contains("polyglow_requests_total{path=\"/v1/translations\",status=\"503\"} 0"), "{counts}");
     assert!(counts.contains("polyglow_request_seconds_count{path=\"/translate\"} 200"), "{counts}");
     let batches: f64 = counts
         .lines()

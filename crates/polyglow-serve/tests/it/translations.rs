@@ -110,4 +110,8 @@ async fn what_is_wrong_is_told() {
     let two = Server::new(vec![model("en", "de"), model("de", "en")], Limits::default(), Keys::default());
     let error = post_json(&two.router(), "/v1/translations", &json!({ "texts": ["1"] })).await.error(400);
     assert!(error.contains("missing source"), "{error}");
+    let two = Server::new(vec![model("de", "en"), model("en", "fr")], Limits::default(), Keys::default());
+    let over = json!({ "texts": ["1"], "source": "de", "target": "fr" });
+    let error = post_json(&two.router(), "/v1/translations", &over).await.error(400);
+    assert!(error.ends_with("; `/translate` does over a third language"), "{error}");
 }

@@ -25,11 +25,14 @@ const MODEL: &str = "model.json";
 /// Keeps the files in a browser; it is written with their names.
 const SERVICE_WORKER: &str = "service-worker.js";
 /// The files of the package that a page needs.
-const PACKAGE: [&str; 8] = [
+const PACKAGE: [&str; 11] = [
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
     "index.html",
     "index.js",
     "index.d.ts",
     "local.js",
+    "package.json",
     "polyglow_web.js",
     "polyglow_web_bg.wasm",
     "worker.js",
@@ -107,7 +110,8 @@ fn service_worker(template: &str, dir: &Path) -> Result<String> {
     let mut names: Vec<String> = fs::read_dir(dir)
         .and_then(|entries| entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect())
         .with_context(|| format!("cannot read `{}`", dir.display()))?;
-    names.retain(|name| name != "README.md" && !name.ends_with(".d.ts"));
+    names.retain(|name| !["README.md", "package.json"].contains(&&**name));
+    names.retain(|name| !name.ends_with(".d.ts") && !name.starts_with("LICENSE"));
     names.sort();
     let mut hashes = String::new();
     for name in &names {

@@ -141,10 +141,10 @@ fn a_page_has_the_model_in_8_bits_beside_the_package_and_fetches_it_again_only_i
     };
     let refused = |precision, package| write("refused", precision, package).expect_err("it cannot be").to_string();
     assert!(refused(None, None).contains("no package"));
-    assert!(refused(None, Some(&*package)).contains("it has no `index.html`"));
-    for name in
-        ["index.html", "index.js", "index.d.ts", "local.js", "polyglow_web.js", "polyglow_web_bg.wasm", "worker.js"]
-    {
+    assert!(refused(None, Some(&*package)).contains("it has no `LICENSE-APACHE`"));
+    let texts = ["LICENSE-APACHE", "LICENSE-MIT", "index.d.ts", "package.json"];
+    let needed = ["index.html", "index.js", "local.js", "polyglow_web.js", "polyglow_web_bg.wasm", "worker.js"];
+    for name in texts.iter().chain(&needed) {
         fs::write(package.join(name), name).expect("it can be written");
     }
     fs::write(package.join("service-worker.js"), "@VERSION@ @FILES@").expect("it can be written");
@@ -169,7 +169,9 @@ fn a_page_has_the_model_in_8_bits_beside_the_package_and_fetches_it_again_only_i
         service_worker(&page).split_once(' ').map(|(v, f)| (v.to_owned(), f.to_owned())).expect("both");
     let files: Vec<String> = serde_json::from_str(&files).expect("a list");
     assert!(files.iter().all(|name| name == "./" || page.join(name).is_file()), "{files:?}");
-    assert!(files.contains(&"model.safetensors".to_owned()) && !files.contains(&"README.md".to_owned()));
+    let keeps = |name: &str| files.iter().any(|file| file == name);
+    assert!(needed.into_iter().chain(["model.safetensors"]).all(keeps), "{files:?}");
+    assert!(!texts.into_iter().chain(["README.md"]).any(keeps), "{files:?}");
     let (_, same) = write("same", None, Some(&package)).expect("it can be written");
     assert_eq!(service_worker(&same), service_worker(&page));
     let (_, other) = write("other", Some(Precision::Float32), Some(&package)).expect("it can be written");

@@ -1,7 +1,8 @@
 //! `polyglow serve`: translations over HTTP.
 
+use std::fmt::Display;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::panic;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub(crate) struct ServeArgs {
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
     /// Address and port to listen at; `0.0.0.0:5000` lets other machines ask
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000", value_parser = address)]
     listen: SocketAddr,
     /// `best`, `last`, `step-N`, `average`, `ema` or `int8`, of every run
     #[arg(long, value_name = "NAME", default_value = "best")]
@@ -107,6 +108,13 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         }
         Ended::Failed => Err(anyhow!("the models have failed, see above; the server ends")),
     }
+}
+
+/// An address, or a name that has one, with a port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let no_address = |why: &dyn Display| format!("{why}; write it as in `127.0.0.1:5001` or `localhost:5001`");
+    let found = text.to_socket_addrs().map_err(|error| no_address(&error))?.next();
+    found.ok_or_else(|| no_address(&"the name has no address"))
 }
 
 fn limits(args: &ServeArgs) -> Limits {
