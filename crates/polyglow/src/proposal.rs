@@ -6,7 +6,7 @@ mod measuring;
 
 use std::fmt::Display;
 
-use polyglow_model::Preset;
+use polyglow_model::{ModelConfig, Preset};
 use polyglow_train::config::Config;
 use serde::Serialize;
 
@@ -50,11 +50,18 @@ const WARM_UP: f64 = 0.1;
 const LONGEST_WARM_UP: f64 = 4000.0;
 
 impl Size {
-    /// Sets the keys of a config that belong to the size.
+    /// Sets the keys of a config that belong to the size, and leaves those to the preset that another one has decided.
     pub(crate) fn set(&self, config: &mut Config) {
-        config.model.preset = Some(self.preset);
-        config.model.num_encoder_layers = Some(self.num_layers);
-        config.model.num_decoder_layers = Some(self.num_layers);
+        config.model = ModelConfig {
+            preset: Some(self.preset),
+            num_encoder_layers: Some(self.num_layers),
+            num_decoder_layers: Some(self.num_layers),
+            d_model: None,
+            d_ff: None,
+            num_heads: None,
+            dropout: None,
+            ..config.model.clone()
+        };
         config.train.lr = self.lr;
     }
 

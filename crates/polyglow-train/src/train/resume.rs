@@ -37,8 +37,8 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
     let change = |Difference { key, ours, theirs }: &Difference| format!("`{key} = {theirs}`, now `{ours}`");
     let changes: Vec<String> = differences.iter().map(change).collect();
     let error = failed!("`{}` was trained with another config: {}", run.root().display(), changes.join("; "));
-    let advice = "set it back to resume, start again in another directory with `--run NEW_RUN`, or continue from these weights \
-                  in a new run with `--fork NEW_RUN`";
+    let advice = "set it back to resume, start again in another directory with `--run NEW_RUN`, or, with a model of the same \
+                  sizes, continue from these weights in a new run with `--fork NEW_RUN`";
     let end = differences.iter().any(|change| matches!(&*change.key, "train.max_steps" | "train.max_epochs"));
     Err(with_hint(
         usage(error),

@@ -4,7 +4,7 @@ mod files;
 mod split;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
@@ -30,10 +30,10 @@ const SPLIT: &str = "split";
 pub(crate) struct NewArgs {
     /// The config to write [default: <src>-<tgt>.toml]
     config: Option<PathBuf>,
-    /// Source language: the ending of the source files
+    /// Source language: the ending of the source files, and the first column of `.tsv` files
     #[arg(long, value_name = "LANG")]
     src: String,
-    /// Target language: the ending of the target files
+    /// Target language: the ending of the target files, and the second column of `.tsv` files
     #[arg(long, value_name = "LANG")]
     tgt: String,
     /// Folder with the parallel text: `train.en` and `train.fr`, `valid.*` or `dev.*`, `test.*`, plain or with `.gz`, or
@@ -66,11 +66,14 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
             "`--src` and `--tgt` are both `{src}`: the ending of the files must tell the sides apart"
         )));
     }
+    if args.data.is_file() {
+        let error = usage(anyhow!("`--data {}` is a file", args.data.display()));
+        return Err(with_hint(error, "give the folder that it is in"));
+    }
     let seconds = proposal::seconds(*hours)?;
     let files = complete(find(&args.data, src, tgt)?, args)?;
     let mut config = Config { device: device.clone(), data: data(&files, [src, tgt]), ..Config::default() };
-    let pairs = count(&config.data)?;
-    proposal::prepare(&mut config, pairs, seconds);
+    proposal::prepare(&mut config, count(&files.train, [src, tgt])?, seconds);
 
     let mut observer = Passing::new();
     let (directory, started) = (tempfile::tempdir().context("cannot make a temporary directory")?, Instant::now());
@@ -112,6 +115,14 @@ fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
     let set = |name: &str| folder.join(name);
     let is_there = |name: &str| [&args.src, &args.tgt].iter().all(|side| set(&format!("{name}.{side}")).is_file());
     if missing.iter().chain(&["train"]).all(|name| is_there(name)) {
+        let pairs = |text: &Path| count(text, [&args.src, &args.tgt]);
+        let whole = pairs(&found.train)?;
+        let parts = missing.iter().chain(&["train"]).map(|name| pairs(&set(name))).sum::<anyhow::Result<u64>>()?;
+        if whole != parts {
+            let (text, split) = (found.train.display(), folder.display());
+            let error = usage(anyhow!("`{split}` was split off {parts} pairs, and `{text}` has {whole} now"));
+            return Err(with_hint(error, format!("remove `{split}`, and the text is split again")));
+        }
         tracing::info!("taking what was split off before, in `{}`", folder.display());
     } else {
         let sizes = split_off(&found.train, [&args.src, &args.tgt], &missing, &folder)?;
@@ -143,9 +154,11 @@ fn data(files: &Found, [src, tgt]: [&str; 2]) -> DataConfig {
     }
 }
 
-/// Pairs of the training text.
-fn count(config: &DataConfig) -> anyhow::Result<u64> {
-    let text = Text::open(config, Content::Pairs, Split::Train)?;
+/// Pairs of a text.
+fn count(text: &Path, [src, tgt]: [&str; 2]) -> anyhow::Result<u64> {
+    let train = Some(TrainFiles::One(text.to_owned()));
+    let config = DataConfig { train, src: Some(src.to_owned()), tgt: Some(tgt.to_owned()), ..DataConfig::default() };
+    let text = Text::open(&config, Content::Pairs, Split::Train)?;
     let mut pairs = 0;
     for pair in text.pairs() {
         pair?;

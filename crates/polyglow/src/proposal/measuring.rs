@@ -57,7 +57,8 @@ pub(crate) fn propose_for(
     };
     let mut measured = Vec::new();
     for size in SIZES {
-        observer.activity(&format!("trying the size {} with {}+{0} layers", size.name(), size.num_layers));
+        let (name, layers) = (size.name(), size.num_layers);
+        observer.activity(&format!("trying the size {name} with {layers}+{layers} layers"));
         let mut config = training.plan.config.clone();
         size.set(&mut config);
         let (parameters, time) = measure(training, config)?;

@@ -183,6 +183,9 @@ fn settings_are_proposed_for_a_time() {
     for name in ["max_len", "vocab_size", "preset", "dropout", "lr", "warmup_steps", "max_steps"] {
         assert!(names.contains(&name), "{name}: {report}");
     }
+    let measured = report["proposal"]["measured"].as_array().expect("a list");
+    let parameters: Vec<u64> = measured.iter().map(|size| size["parameters"].as_u64().expect("a number")).collect();
+    assert!(parameters.len() > 1 && parameters.is_sorted_by(|small, large| small < large), "{parameters:?}");
     let message = place.fail(2, &["check", "tiny.toml", "--hours", "0"]);
     assert!(message.contains("is no time for a training"), "{message}");
 }

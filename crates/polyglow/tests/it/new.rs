@@ -86,6 +86,14 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
     fs::remove_file(place.path().join("mine.toml")).expect("it is there");
     let (_, messages) = place.succeed(&NEW);
     assert!(messages.contains("taking what was split off before"), "{messages}");
+    // Of other text it is not taken.
+    fs::remove_file(place.path().join("mine.toml")).expect("it is there");
+    for side in ["en", "de"] {
+        let path = place.path().join(format!("data/talks.{side}"));
+        fs::write(&path, lines(&path)[1..].join("\n") + "\n").expect("it can be written");
+    }
+    let message = place.fail(2, &NEW);
+    assert!(message.contains("`data/split` was split off 600 pairs, and `data/talks` has 599 now"), "{message}");
 }
 
 #[test]
@@ -97,6 +105,11 @@ fn what_cannot_be_made_a_config_is_refused_with_what_to_do() {
     };
     fs::create_dir(place.path().join("data")).expect("it can be made");
     refused(&NEW, 2, ["no parallel text of `en` and `de` in `data`", "hint: looked for two files with one name"]);
+    refused(
+        &["new", "--src", "en", "--tgt", "de", "--data", "tiny.toml"],
+        2,
+        ["is a file", "the folder that it is in"],
+    );
     refused(&["new", "--src", "en", "--tgt", "de", "tiny.toml"], 2, ["`tiny.toml` is there already", "another name"]);
     refused(&["new", "--src", "en", "--tgt", "en"], 2, ["`--src` and `--tgt` are both `en`", "ending"]);
     refused(&["new", "--src", "en", "--tgt", "de", "--hours", "0"], 2, ["is no time for a training", "0.02"]);
