@@ -1,8 +1,7 @@
 //! `polyglow serve`: translations over HTTP.
 
-use std::fmt::Display;
 use std::future::Future;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::panic;
 use std::path::PathBuf;
 use std::sync::Arc;
