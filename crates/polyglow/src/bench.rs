@@ -10,7 +10,7 @@ mod trace;
 
 use serde::Serialize;
 
-pub(crate) use data::{DataReport, bench_data};
+pub(crate) use data::{DataReport, Operations, bench_data};
 pub(crate) use machine::Machine;
 pub(crate) use material::RandomPairs;
 pub(crate) use ranks::{COLUMNS, Network, RanksReport, RanksRow, Work};

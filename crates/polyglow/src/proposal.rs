@@ -77,7 +77,7 @@ impl Size {
 
 /// The vocabulary for a text of so many pairs.
 pub(crate) fn vocab_size(pairs: u64) -> usize {
-    const SIZES: [(u64, usize); 4] = [(20_000, 2000), (100_000, 4000), (500_000, 8000), (2_000_000, 16_000)];
+    const SIZES: [(u64, usize); 3] = [(100_000, 4000), (500_000, 8000), (2_000_000, 16_000)];
     SIZES.iter().find(|(below, _)| pairs < *below).map_or(32_000, |(_, size)| *size)
 }
 

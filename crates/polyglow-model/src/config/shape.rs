@@ -154,6 +154,11 @@ impl ModelShape {
         }
     }
 
+    /// Those of [`Self::forward_flops`] that the output layer takes for one target position.
+    pub fn output_flops(&self) -> f64 {
+        2.0 * (self.d_model() * self.vocabulary().tgt_size) as f64
+    }
+
     /// About how many numbers a forward pass keeps for the backward pass, with the kernels of polyglow-kernels or
     /// without.
     ///

@@ -12,14 +12,15 @@ use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::sources::BatchSource;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
-use polyglow_model::Model;
-use polyglow_train::Plan;
+use polyglow_model::{Model, ModelShape};
 use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Setting, Task, TrainingData, Visitor, with_task};
 use polyglow_train::train::peak_memory;
+use polyglow_train::{Plan, TaskPlan};
 use serde::Serialize;
 
 use super::Trace;
+use super::step::{STEP, flops};
 
 /// Pairs that are encoded at a time, so that the memory does not grow with the text.
 const PAIRS_PER_CHUNK: usize = 8192;
@@ -51,8 +52,20 @@ pub(crate) struct DataReport {
     pub(crate) batched_pairs_per_second: f64,
     /// Target tokens in these batches.
     pub(crate) target_tokens_per_second: f64,
+    /// Floating-point operations of the matrix products of an epoch's steps.
+    pub(crate) operations: Operations,
     /// The most memory of this process, in bytes; `None` if the system does not report it.
     pub(crate) peak_memory: Option<u64>,
+}
+
+/// What padding costs. The causal mask forbids a part of what counts as useful: of the decoder's self-attention about half.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Operations {
+    /// Those of each example by itself.
+    pub(crate) useful: f64,
+    /// Those of its batches, whose rows are as long as their longest. Rows of padding are left out of the output layer where it
+    /// has kernels.
+    pub(crate) done: f64,
 }
 
 /// Runs the pipeline on the training text once.
@@ -84,11 +97,13 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data, plan.content));
     let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
     let build = timed("cache", begin);
-    let longest = model_shape(plan, &tokenizers)?.vocabulary().max_len - 1;
+    let shape = model_shape(plan, &tokenizers)?;
+    let longest = shape.vocabulary().max_len - 1;
     let setting =
         Setting { plan: plan.clone(), tokenizers, valid: Arc::default(), bleu: BleuTokenizer::default(), longest };
-    let BatchTimes { plan_seconds, batches, target_tokens, rows, seconds } =
-        with_task(setting, &TrainingData::Text(Arc::new(cache)), Batches { plan, timed: &mut timed })?;
+    let visitor = Batches { plan, shape: &shape, timed: &mut timed };
+    let BatchTimes { plan_seconds, batches, target_tokens, rows, seconds, operations } =
+        with_task(setting, &TrainingData::Text(Arc::new(cache)), visitor)?;
     let count = pairs as f64;
     Ok(DataReport {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -103,6 +118,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
         batches_per_second: batches as f64 / seconds,
         batched_pairs_per_second: rows as f64 / seconds,
         target_tokens_per_second: target_tokens as f64 / seconds,
+        operations,
         peak_memory: peak_memory(),
     })
 }
@@ -110,6 +126,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
 /// The way from ids to batches, of whatever task.
 struct Batches<'a> {
     plan: &'a Plan,
+    shape: &'a ModelShape,
     timed: &'a mut dyn FnMut(&'static str, Instant) -> f64,
 }
 
@@ -119,6 +136,7 @@ struct BatchTimes {
     target_tokens: usize,
     rows: usize,
     seconds: f64,
+    operations: Operations,
 }
 
 impl Visitor for Batches<'_> {
@@ -126,17 +144,28 @@ impl Visitor for Batches<'_> {
 
     fn visit<T: Task<Model = Model>>(self, task: T) -> polyglow_train::Result<BatchTimes> {
         let begin = Instant::now();
-        let batches = task.source().plan(0).map_err(Into::into)?.len();
+        let (source, shape) = (task.source(), self.shape);
+        let epoch = source.plan(0).map_err(Into::into)?;
+        let batches = epoch.len();
         let plan_seconds = (self.timed)("plan", begin);
         let stream = BatchStream::start(self.plan.sharded(task.source()), Position::default()).map_err(Into::into)?;
         let begin = Instant::now();
-        let (mut target_tokens, mut rows) = (0, 0);
+        let writes = matches!(self.plan.task, TaskPlan::Translation | TaskPlan::Language { .. });
+        let leaves_out = writes && self.plan.has_kernels;
+        let (mut target_tokens, mut rows, mut done) = (0, 0, 0.0);
         for placed in stream.take(batches) {
             let placed = placed.map_err(Into::into)?;
-            target_tokens += placed.batch.iter().map(|shard| task.size(shard).targets).sum::<usize>();
+            for size in placed.batch.iter().map(|shard| task.size(shard)) {
+                let padding = if leaves_out { size.shape.rows * size.shape.tgt_len - size.targets } else { 0 };
+                done += flops(shape, &size.shape) - STEP * padding as f64 * shape.output_flops();
+                target_tokens += size.targets;
+            }
             rows += placed.examples.len();
         }
-        Ok(BatchTimes { plan_seconds, batches, target_tokens, rows, seconds: (self.timed)("batches", begin) })
+        let seconds = (self.timed)("batches", begin);
+        let examples = (0..batches).flat_map(|place| epoch.batch(place));
+        let useful = examples.map(|&item| flops(shape, &source.size(0, &[item]).0.into())).sum();
+        Ok(BatchTimes { plan_seconds, batches, target_tokens, rows, seconds, operations: Operations { useful, done } })
     }
 }
 

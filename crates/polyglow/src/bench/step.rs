@@ -268,7 +268,10 @@ fn read(record: &StepRecord) -> Result<()> {
     if finite { Ok(()) } else { Err(TrainError::new(message())) }
 }
 
-/// Floating-point operations of all matrix products of a step: the backward pass does twice what the forward pass does.
-fn flops(model: &ModelShape, batch: &BatchShape) -> f64 {
-    3.0 * model.forward_flops([batch.rows, batch.src_len, batch.tgt_len])
+/// A step's operations for each of its forward pass: the backward pass does twice what the forward pass does.
+pub(super) const STEP: f64 = 3.0;
+
+/// Floating-point operations of all matrix products of a step.
+pub(super) fn flops(model: &ModelShape, batch: &BatchShape) -> f64 {
+    STEP * model.forward_flops([batch.rows, batch.src_len, batch.tgt_len])
 }

@@ -68,6 +68,17 @@ fn a_config_is_measured_on_its_own_text() {
     let rate = |key: &str| report[key].as_f64().expect("a number");
     let pairs_per_batch = rate("batched_pairs_per_second") / rate("batches_per_second");
     assert!((pairs_per_batch - 13.0).abs() < 1e-9, "{pairs_per_batch}");
+    let operations = |report: &serde_json::Value| {
+        ["useful", "done"].map(|key| report["operations"][key].as_f64().expect("a number"))
+    };
+    // All pairs are of the same lengths; those of the other corpus are not.
+    let [useful, done] = operations(&report);
+    assert!(useful > 0.0 && (useful / done - 1.0).abs() < 1e-12, "{useful} of {done}");
+    let config = "data.corpus = 'digits'\ntokenizer.kind = 'word'\nmodel.preset = 'tiny'\n\
+                  train = { max_steps = 9, warmup_steps = 1, max_tokens = 64 }\n";
+    fs::write(place.path().join("digits.toml"), config).expect("it can be written");
+    let [useful, done] = operations(&place.json(&["bench", "data", "digits.toml", "--json"]));
+    assert!(0.5 * done < useful && useful < done, "{useful} of {done}");
     let report =
         place.json(&["bench", "search", "tiny.toml", "--json", "--repetitions", "1", "--set", "search.beam_size=2"]);
     let ways: Vec<_> =

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use polyglow_train::workload::BatchShape;
 
 use crate::bench::{
-    BucketReport, COLUMNS, DataReport, Machine, RanksReport, RanksRow, SearchReport, Spread, StepReport,
+    BucketReport, COLUMNS, DataReport, Machine, Operations, RanksReport, RanksRow, SearchReport, Spread, StepReport,
 };
 
 pub(super) fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
@@ -71,6 +71,9 @@ pub(super) fn print_data(out: &mut dyn Write, report: &DataReport) -> io::Result
     writeln!(out, "plan        {:>10.3} s for {batches} batches", report.plan_seconds)?;
     let (rate, tokens) = (report.batched_pairs_per_second, report.target_tokens_per_second);
     writeln!(out, "batches     {rate:>10.0} pairs/s, {tokens:.0} target tokens/s")?;
+    let Operations { useful, done } = report.operations;
+    let share = 1e2 * useful / done;
+    writeln!(out, "operations  {:>10.0} billion an epoch, {share:.1} % of them without padding", done / 1e9)?;
     print_memory(out, report.peak_memory)
 }
 
