@@ -1,6 +1,8 @@
 //! The measurements of `polyglow bench`: how fast each part of the program is on this machine.
 
 mod data;
+#[cfg(feature = "gpu")]
+mod launches;
 mod machine;
 mod material;
 mod ranks;
@@ -11,6 +13,8 @@ mod trace;
 use serde::Serialize;
 
 pub(crate) use data::{DataReport, Operations, bench_data};
+#[cfg(feature = "gpu")]
+pub(crate) use launches::{Counts, LaunchesReport, bench_launches};
 pub(crate) use machine::Machine;
 pub(crate) use material::RandomPairs;
 pub(crate) use ranks::{COLUMNS, Network, RanksReport, RanksRow, Work};

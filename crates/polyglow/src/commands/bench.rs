@@ -18,10 +18,14 @@ use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Silent};
 use serde::Serialize;
 
+#[cfg(feature = "gpu")]
+use crate::bench::bench_launches;
 use crate::bench::{
     BucketReport, Network, RandomPairs, RanksReport, StepBench, StepReport, Trace, Work, bench_data, bench_search,
 };
 use crate::failure::{usage, with_hint};
+#[cfg(feature = "gpu")]
+use table::print_launches;
 use table::{print_data, print_ranks, print_searches, print_steps};
 
 /// The default config: Transformer-Tiny with the optimizer of the Multi30k recipe.
@@ -33,6 +37,12 @@ const SHAPES: [BatchShape; 3] = [
     BatchShape { rows: 64, src_len: 32, tgt_len: 32 },
 ];
 
+/// The batch of which launches are counted: 4 096 tokens per side.
+#[cfg(feature = "gpu")]
+const COUNTED: BatchShape = BatchShape { rows: 256, src_len: 16, tgt_len: 16 };
+/// Words of random sentences: as many as the vocabulary of the Multi30k recipe has.
+const VOCAB_SIZE: usize = 9708;
+
 /// Longest side and most rows of a batch, and most target or source positions in it.
 const MAX_ROWS: usize = 1 << 16;
 const MAX_POSITIONS: usize = 1 << 24;
@@ -40,8 +50,8 @@ const MAX_POSITIONS: usize = 1 << 24;
 /// What `polyglow bench` is asked to do.
 #[derive(Args)]
 pub(crate) struct BenchArgs {
-    /// `step`: training steps; `search`: greedy and beam search; `data`: from text to batches; `ranks`: what several
-    /// processes would gain, by a model of the network
+    /// `step`: training steps; `search`: greedy and beam search; `data`: from text to batches; `launches`: what a GPU has to do in
+    /// a step, counted without a GPU; `ranks`: what several processes would gain, by a model of the network
     #[arg(value_enum)]
     part: Part,
     /// The config whose model and text to measure [default: Transformer-Tiny on random sentences]
@@ -52,13 +62,12 @@ pub(crate) struct BenchArgs {
     /// Device to run on, as `polyglow devices` lists it [default: the config's]
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// A batch of random sentences, as rows x source tokens x target tokens; may be repeated
-    #[arg(long = "shape", value_name = "ROWSxSRCxTGT", value_parser = shape, conflicts_with = "config")]
+    /// A batch of random sentences, as rows x source tokens x target tokens; may be repeated, but for `launches`
+    #[arg(long = "shape", value_name = "ROWSxSRCxTGT", value_parser = shape)]
     shapes: Vec<BatchShape>,
-    /// Vocabulary size of the random sentences
-    #[arg(long, value_name = "N", default_value = "9708", conflicts_with = "config",
-          value_parser = RangedU64ValueParser::<usize>::new().range(5..1 << 24))]
-    vocab_size: usize,
+    /// Vocabulary size of the random sentences [default: 9708]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(5..1 << 24))]
+    vocab_size: Option<usize>,
     /// Measured repetitions, after a warm-up
     #[arg(long, value_name = "N", default_value = "10",
           value_parser = RangedU64ValueParser::<u64>::new().range(1..1_000_000))]
@@ -66,7 +75,7 @@ pub(crate) struct BenchArgs {
     /// With `search`: also measure 8-bit matrices, as `polyglow quantize` makes them
     #[arg(long)]
     int8: bool,
-    /// With `ranks`: a shape of the model, as `model.preset` has it
+    /// With `launches` and `ranks`: a shape of the model, as `model.preset` has it
     #[arg(long, value_name = "PRESET", conflicts_with = "config")]
     model: Option<String>,
     /// With `ranks`: bits a second between two machines
@@ -95,6 +104,7 @@ enum Part {
     Step,
     Search,
     Data,
+    Launches,
     Ranks,
 }
 
@@ -136,6 +146,12 @@ fn positive(text: &str) -> Result<f64, String> {
 /// # Errors
 /// The config is wrong (exit code 2); the device does not exist or fails; text cannot be read.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
+    let random = !args.shapes.is_empty() || args.vocab_size.is_some();
+    if random && args.config.is_some() && args.part != Part::Launches {
+        let error =
+            usage(anyhow!("`--shape` and `--vocab-size` are of random sentences, and a config has text of its own"));
+        return Err(with_hint(error, "leave out either the config or these options"));
+    }
     let mut config = if let Some(path) = &args.config {
         Config::load(path, &args.overrides)?
     } else {
@@ -177,7 +193,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Part::Search => {
             let shape = match &args.config {
                 Some(_) => prepare(&plan, |training| Ok(model_shape(&training.plan, &training.tokenizers)?))?,
-                None => RandomPairs::new(&plan, shapes(args), args.vocab_size)?.1,
+                None => RandomPairs::new(&plan, shapes(args), args.vocab_size.unwrap_or(VOCAB_SIZE))?.1,
             };
             if args.int8 && !has_int8_kernels(&plan.device) {
                 let error = anyhow!("`{}` has no 8-bit matrix products", plan.config.device);
@@ -188,15 +204,29 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
         }
         Part::Ranks => print(args, &bench_ranks(args, &plan, &mut trace)?, print_ranks)?,
         Part::Data => print(args, &bench_data(&plan, &mut trace)?, print_data)?,
+        Part::Launches => count_launches(args, &plan)?,
     }
     args.profile.as_ref().map_or(Ok(()), |path| trace.write(path))
+}
+
+/// What a GPU has to do in a step on random sentences, for the model and the training that a config names.
+#[cfg(feature = "gpu")]
+fn count_launches(args: &BenchArgs, plan: &Plan) -> anyhow::Result<()> {
+    let batch = args.shapes.first().copied().unwrap_or(COUNTED);
+    print(args, &bench_launches(plan, batch, args.vocab_size.unwrap_or(VOCAB_SIZE))?, print_launches)
+}
+
+#[cfg(not(feature = "gpu"))]
+fn count_launches(_: &BenchArgs, _: &Plan) -> anyhow::Result<()> {
+    let error = usage(anyhow!("`bench launches` needs a GPU's compiler, and this build has none"));
+    Err(with_hint(error, "build it in: `cargo run --release --features wgpu -- bench launches --device wgpu:cpu`"))
 }
 
 /// Steps on the training text that the config names, or on random sentences.
 fn bench_step(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Result<StepReport> {
     let (steps, with_stream) = (args.repetitions, args.config.is_some());
     if !with_stream {
-        let (task, shape) = RandomPairs::new(plan, shapes(args), args.vocab_size)?;
+        let (task, shape) = RandomPairs::new(plan, shapes(args), args.vocab_size.unwrap_or(VOCAB_SIZE))?;
         return Ok(StepBench { plan, shape: &shape, with_stream, steps, trace }.visit(task)?);
     }
     prepare(plan, |training| {
@@ -214,7 +244,7 @@ fn bench_ranks(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Resu
     let work = if let Some(milliseconds) = args.micro_batch {
         let shape = match &args.config {
             Some(_) => prepare(plan, |training| Ok(model_shape(&training.plan, &training.tokenizers)?))?,
-            None => RandomPairs::new(plan, shapes(args), args.vocab_size)?.1,
+            None => RandomPairs::new(plan, shapes(args), args.vocab_size.unwrap_or(VOCAB_SIZE))?.1,
         };
         let parameters = parameter::count(&shape.init(plan.config.seed, &plan.device));
         Work { parameters, micro_batch_seconds: milliseconds * 1e-3, update_seconds: 0.0, bytes_per_value }

@@ -18,6 +18,8 @@ mod formats;
 mod info;
 mod kills;
 mod languages;
+#[cfg(feature = "wgpu")]
+mod launches;
 mod limits;
 mod metrics;
 mod mpi;

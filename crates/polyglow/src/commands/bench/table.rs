@@ -7,6 +7,8 @@ use polyglow_train::workload::BatchShape;
 use crate::bench::{
     BucketReport, COLUMNS, DataReport, Machine, Operations, RanksReport, RanksRow, SearchReport, Spread, StepReport,
 };
+#[cfg(feature = "gpu")]
+use crate::bench::{Counts, LaunchesReport};
 
 pub(super) fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
     print_machine(out, &report.machine)?;
@@ -75,6 +77,34 @@ pub(super) fn print_data(out: &mut dyn Write, report: &DataReport) -> io::Result
     let share = 1e2 * useful / done;
     writeln!(out, "operations  {:>10.0} billion an epoch, {share:.1} % of them without padding", done / 1e9)?;
     print_memory(out, report.peak_memory)
+}
+
+#[cfg(feature = "gpu")]
+pub(super) fn print_launches(out: &mut dyn Write, report: &LaunchesReport) -> io::Result<()> {
+    let LaunchesReport { device, parameters, batch: BatchShape { rows, src_len, tgt_len }, .. } = report;
+    writeln!(out, "{device}, {parameters} parameters, a batch of {rows}x{src_len}x{tgt_len}; counted, not run\n")?;
+    let line = |out: &mut dyn Write, counts: &Counts| {
+        let Counts { name, launches, blocks, read, written, flops } = counts;
+        let [read, written] = [read, written].map(|bytes| *bytes as f64 / 1e9);
+        writeln!(out, "{launches:>8} {blocks:>8} {read:>9.2} {written:>10.2} {:>8.2}  {name}", flops / 1e12)
+    };
+    writeln!(out, "{:>8} {:>8} {:>9} {:>10} {:>8}  PHASE", "LAUNCHES", "BLOCKS", "READ GB", "WRITTEN GB", "TFLOP")?;
+    report.phases.iter().chain([&report.step]).try_for_each(|phase| line(out, phase))?;
+    writeln!(
+        out,
+        "\n{:>8} {:>8} {:>9} {:>10} {:>8}  OPERATIONS",
+        "LAUNCHES", "BLOCKS", "READ GB", "WRITTEN GB", "TFLOP"
+    )?;
+    report.kinds.iter().try_for_each(|kind| line(out, kind))?;
+    writeln!(out, "\n{:>8}  KERNEL", "LAUNCHES")?;
+    report.kernels.iter().try_for_each(|(name, launches)| writeln!(out, "{launches:>8}  {name}"))?;
+    writeln!(out, "\npeak of tensors {:.2} GB", report.peak_memory as f64 / 1e9)?;
+    let estimates: Vec<String> = report
+        .estimates
+        .iter()
+        .map(|estimate| format!("{} {:.1} ms", estimate.device, estimate.seconds * 1e3))
+        .collect();
+    writeln!(out, "a step as estimated from data sheets: {}", estimates.join(", "))
 }
 
 pub(super) fn print_ranks(out: &mut dyn Write, report: &RanksReport) -> io::Result<()> {

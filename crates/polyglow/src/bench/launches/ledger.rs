@@ -1,0 +1,326 @@
+//! What the fusion server runs, block by block, written down as it runs.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use burn::backend::fusion::observer::{BlockOperations, FusionObserver};
+use burn::backend::ir::{FloatOperationIr, ModuleOperationIr, OperationIr, TensorId, TensorIr, TensorStatus};
+use burn::cubecl::dry_run::{LaunchMode, launch_mode};
+use burn::cubecl::logging::LaunchObserver;
+use burn::tensor::DType;
+
+/// Operations that give a tensor other axes, and mostly move nothing.
+const VIEWS: [&str; 4] = ["Reshape", "SwapDims", "Permute", "Expand"];
+
+/// Operations that run together: one fused kernel's, or a single one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Block {
+    /// What they are, in their order: `Matmul Add Relu`.
+    pub(super) operations: String,
+    /// The kernels that were launched for them.
+    pub(super) kernels: Vec<&'static str>,
+    /// Bytes of tensors that come from outside, each once.
+    pub(super) read: u64,
+    /// Bytes of tensors that stay.
+    pub(super) written: u64,
+    /// Floating-point operations of their matrix products.
+    pub(super) flops: f64,
+    /// What the factors of these products are.
+    pub(super) factors: Option<DType>,
+}
+
+/// Kernels by the operations of a block, in the order of their blocks.
+pub(super) type KnownKernels = HashMap<String, VecDeque<Vec<&'static str>>>;
+
+/// Is told what runs, from whichever thread.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    blocks: Vec<Block>,
+    /// What kernels a block has is known from elsewhere, if it is.
+    known: Option<KnownKernels>,
+    rest: KnownKernels,
+    is_open: bool,
+    memory: Memory,
+}
+
+impl Ledger {
+    /// One whose blocks launch what blocks of the same operations launched elsewhere.
+    pub(super) fn knowing(known: KnownKernels) -> Self {
+        Self { state: Mutex::new(State { known: Some(known), ..State::default() }) }
+    }
+
+    /// Forgets what ran so far, but not which tensors live.
+    pub(super) fn begin_step(&self) {
+        let state = &mut *self.state();
+        state.blocks.clear();
+        state.rest = state.known.clone().unwrap_or_default();
+        state.memory.peak = state.memory.live;
+    }
+
+    /// The blocks since this was called last.
+    pub(super) fn take(&self) -> Vec<Block> {
+        std::mem::take(&mut self.state().blocks)
+    }
+
+    /// The most bytes of tensors at once since the step began.
+    pub(super) fn peak(&self) -> u64 {
+        self.state().memory.peak
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FusionObserver for Ledger {
+    fn registered(&self, _: &OperationIr) {}
+
+    fn block_starts(&self, operations: BlockOperations<'_>) {
+        let state = &mut *self.state();
+        let names: Vec<String> = operations.iter().map(name).filter(|name| name != "Drop").collect();
+        let names = names.join(" ");
+        let kernels = state.rest.get_mut(&names).and_then(|blocks| {
+            // The last of them stands for those that are more here.
+            if blocks.len() > 1 { blocks.pop_front() } else { blocks.front().cloned() }
+        });
+        let is_view = kernels.as_ref().map_or_else(|| VIEWS.contains(&&*names), Vec::is_empty);
+        let mut block = Block { kernels: kernels.unwrap_or_default(), ..Block::default() };
+        state.memory.account(&operations, is_view, &mut block);
+        if !names.is_empty() {
+            state.blocks.push(Block { operations: names, ..block });
+            state.is_open = state.known.is_none();
+        }
+    }
+
+    fn block_ran(&self) {
+        self.state().is_open = false;
+    }
+}
+
+impl LaunchObserver for Ledger {
+    fn launched(&self, kernel: &'static str) {
+        // In a dry run only measurements are executed.
+        if launch_mode() == LaunchMode::Execute {
+            return;
+        }
+        let state = &mut *self.state();
+        if !state.is_open {
+            state.blocks.push(Block { operations: "outside of fusion".to_owned(), ..Block::default() });
+        }
+        if let Some(block) = state.blocks.last_mut() {
+            block.kernels.push(kernel);
+        }
+    }
+}
+
+/// Which tensors live, and how large they are. A view lives in the memory of what it is a view of.
+#[derive(Debug, Default)]
+struct Memory {
+    owners: HashMap<TensorId, TensorId>,
+    /// Bytes, and how many tensors live in them.
+    owned: HashMap<TensorId, (u64, usize)>,
+    live: u64,
+    peak: u64,
+}
+
+impl Memory {
+    fn account(&mut self, operations: &BlockOperations<'_>, is_view: bool, block: &mut Block) {
+        let (mut made, mut read, mut freed) = (Vec::new(), Vec::new(), Vec::new());
+        for operation in operations.iter() {
+            let is_drop = matches!(operation, OperationIr::Drop(_));
+            for input in operation.inputs() {
+                if !is_drop && !made.contains(&input.id) && !read.contains(&input.id) {
+                    read.push(input.id);
+                    block.read += self.bytes(input);
+                }
+                if is_drop || input.status == TensorStatus::ReadWrite {
+                    freed.push(input.id);
+                }
+            }
+            for output in operation.outputs() {
+                made.push(output.id);
+                let owner = operation.inputs().next().filter(|_| is_view).map(|input| self.owner(input));
+                self.add(output, owner);
+            }
+            if let Some((flops, factors)) = product(operation) {
+                block.flops += flops;
+                block.factors = Some(factors);
+            }
+        }
+        // What lives only inside of a fused kernel never has memory.
+        let (inside, outside): (Vec<TensorId>, Vec<TensorId>) = freed.into_iter().partition(|id| made.contains(id));
+        inside.into_iter().for_each(|id| self.free(id));
+        let stays = |id: &&TensorId| self.owners.contains_key(id);
+        block.written = made.iter().filter(stays).filter_map(|id| Some(self.owned.get(id)?.0)).sum();
+        if is_view {
+            (block.read, block.written) = (0, 0);
+        }
+        self.peak = self.peak.max(self.live);
+        outside.into_iter().for_each(|id| self.free(id));
+    }
+
+    fn owner(&self, tensor: &TensorIr) -> TensorId {
+        self.owners.get(&tensor.id).copied().unwrap_or(tensor.id)
+    }
+
+    fn add(&mut self, tensor: &TensorIr, owner: Option<TensorId>) {
+        let owner = owner.unwrap_or(tensor.id);
+        if self.owners.insert(tensor.id, owner).is_some() {
+            return;
+        }
+        if owner == tensor.id {
+            self.live += size(tensor);
+            self.owned.insert(owner, (size(tensor), 1));
+        } else if let Some((_, users)) = self.owned.get_mut(&owner) {
+            *users += 1;
+        }
+    }
+
+    fn free(&mut self, id: TensorId) {
+        let Some(owner) = self.owners.remove(&id) else { return };
+        let Some((bytes, users)) = self.owned.get_mut(&owner) else { return };
+        *users -= 1;
+        if *users == 0 {
+            self.live -= *bytes;
+            self.owned.remove(&owner);
+        }
+    }
+
+    /// What is read of a tensor: a view that repeats its numbers has fewer in memory.
+    fn bytes(&self, tensor: &TensorIr) -> u64 {
+        let owned = self.owned.get(&self.owner(tensor)).map(|(bytes, _)| *bytes);
+        owned.unwrap_or(u64::MAX).min(size(tensor))
+    }
+}
+
+fn size(tensor: &TensorIr) -> u64 {
+    (tensor.shape.num_elements() * tensor.dtype.size()) as u64
+}
+
+/// The name of an operation, as its variant is called.
+fn name(operation: &OperationIr) -> String {
+    if let OperationIr::Custom(custom) = operation {
+        return custom.id.clone();
+    }
+    let text = format!("{operation:?}");
+    let variants = text.split_once(" {").map_or(&*text, |(variants, _)| variants);
+    let mut variants = variants.rsplit('(');
+    let structure = variants.next().unwrap_or_default();
+    let variant = variants.next().unwrap_or(structure);
+    variant.rsplit(", ").next().unwrap_or(variant).to_owned()
+}
+
+/// Floating-point operations of a matrix product, and what its factors are.
+fn product(operation: &OperationIr) -> Option<(f64, DType)> {
+    let (factor, inner, out) = match operation {
+        OperationIr::Float(_, FloatOperationIr::Matmul(product)) => (&product.lhs, last(&product.lhs), &product.out),
+        OperationIr::Module(ModuleOperationIr::Linear(linear)) => (&linear.x, last(&linear.x), &linear.out),
+        OperationIr::Module(ModuleOperationIr::LinearXBackward(linear)) => {
+            (&linear.output_grad, last(&linear.output_grad), &linear.out)
+        }
+        OperationIr::Module(ModuleOperationIr::LinearWeightBackward(linear)) => {
+            (&linear.x, linear.x.shape.num_elements() / last(&linear.x).max(1), &linear.out)
+        }
+        _ => return None,
+    };
+    Some((2.0 * inner as f64 * out.shape.num_elements() as f64, factor.dtype))
+}
+
+fn last(tensor: &TensorIr) -> usize {
+    tensor.shape.last().copied().unwrap_or(1)
+}
+
+#[cfg(all(test, feature = "wgpu"))]
+mod tests {
+    use std::sync::Arc;
+
+    use burn::backend::fusion::observer::FusionObservation;
+    use burn::cubecl::dry_run::DryRun;
+    use burn::cubecl::logging::LaunchObservation;
+    use burn::tensor::{Device, Int, Tensor};
+
+    use super::*;
+
+    /// What `work` does on a device, as a ledger has it in a dry run.
+    fn ledger_of<T>(device: &Device, work: impl FnOnce() -> T) -> (Arc<Ledger>, T) {
+        device.sync().expect("the device works");
+        let ledger = Arc::new(Ledger::default());
+        let (fusion, launches) = (FusionObservation::new(ledger.clone()), LaunchObservation::new(ledger.clone()));
+        let dry = DryRun::new();
+        ledger.begin_step();
+        let result = work();
+        device.sync().expect("the device works");
+        drop((dry, launches, fusion));
+        (ledger, result)
+    }
+
+    /// The device, for one test at a time: ledgers see the whole process.
+    fn device() -> (Device, MutexGuard<'static, ()>) {
+        static ONE: Mutex<()> = Mutex::new(());
+        let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let device = polyglow_train::device::open("wgpu:cpu").expect("a software driver is installed");
+        (device, turn)
+    }
+
+    #[test]
+    fn blocks_are_those_that_a_reader_counts() {
+        let (device, _turn) = device();
+        let tensor = |shape: [usize; 2]| Tensor::<2>::ones(shape, &device);
+        let (left, right, factor) = (tensor([32, 64]), tensor([64, 128]), tensor([32, 128]));
+        let (ledger, _kept) = ledger_of(&device, || {
+            let product = left.matmul(right);
+            device.sync().expect("the device works");
+            // One kernel: two factors in, one result out, nothing between them.
+            let result = (product * factor + 1.0).exp();
+            device.sync().expect("the device works");
+            // No kernel.
+            result.transpose()
+        });
+        let blocks = ledger.take();
+        // A product takes as many kernels as the fastest way that was found.
+        let kernels = |block: &Block| if block.flops > 0.0 { 1 } else { block.kernels.len() };
+        let line = |block: &Block| (block.operations.clone(), kernels(block), block.read, block.written, block.flops);
+        let lines: Vec<_> = blocks.iter().map(line).collect();
+        let product = 2.0 * 32.0 * 64.0 * 128.0;
+        let [of_left, of_right, of_result] = [4 * 32 * 64, 4 * 64 * 128, 4 * 32 * 128];
+        assert!(!blocks[0].kernels.is_empty());
+        assert_eq!(lines[0], ("Matmul".to_owned(), 1, of_left + of_right, of_result, product));
+        assert_eq!(lines[1], ("Mul AddScalar Exp".to_owned(), 1, 2 * of_result, of_result, 0.0));
+        assert_eq!(lines[2..], [("SwapDims".to_owned(), 0, 0, 0, 0.0)]);
+        // Those that were made before are not counted.
+        assert_eq!(ledger.peak(), 2 * of_result);
+    }
+
+    /// The tensors that live are the memory that the driver was asked for, but for some arguments of kernels.
+    #[test]
+    fn bytes_are_those_of_the_devices_memory() {
+        let (device, _turn) = device();
+        device.sync().expect("the device works");
+        let ledger = Arc::new(Ledger::default());
+        let fusion = FusionObservation::new(ledger.clone());
+        let used = || device.memory_pool_usage().expect("it has memory of its own").bytes_in_use;
+        let before = used();
+        let data: Vec<f32> = vec![1.0; 1 << 20];
+        let ids = Tensor::<2, Int>::ones([1 << 10, 1 << 9], &device);
+        let numbers = Tensor::<1>::from_floats(&data[..], &device);
+        let sum = numbers.clone() + 1.0;
+        let view = sum.clone().reshape([1 << 10, 1 << 10]).transpose();
+        device.sync().expect("the device works");
+        let check = |expected: u64| {
+            ledger.begin_step();
+            assert_eq!(ledger.peak(), expected);
+            let used = used() - before;
+            assert!((expected..expected + 1024).contains(&used), "{used} bytes are used, and {expected} live");
+        };
+        check((4 << 19) + 2 * (4 << 20));
+        drop((ids, sum));
+        device.sync().expect("the device works");
+        check(2 * (4 << 20));
+        drop((numbers, view, fusion));
+    }
+}

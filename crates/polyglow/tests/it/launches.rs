@@ -1,0 +1,24 @@
+//! What a step on a GPU takes, counted on a software driver. The limits are what it takes today, with little to spare, so that it
+//! does not grow unseen.
+
+use crate::program::Workplace;
+
+#[test]
+fn a_step_of_tiny_stays_within_its_limits() {
+    let place = Workplace::new();
+    let report = place.json(&["bench", "launches", "--json", "--device", "wgpu:cpu"]);
+    let step = |key: &str| report["step"][key].as_f64().expect("a number");
+    // Twice the multiplications of the forward pass, three times: 4 096 source and as many target positions.
+    let (positions, keys, d_model, d_ff) = (4096.0, 16.0, 128.0, 256.0);
+    let attention = |keys: f64| 4.0 * d_model * d_model + 2.0 * d_model * keys;
+    let layer = 3.0 * attention(keys) + 2.0 * 2.0 * d_model * d_ff;
+    assert!((step("flops") / (6.0 * positions * (4.0 * layer + d_model * 9708.0)) - 1.0).abs() < 1e-9);
+    let phases = report["phases"].as_array().expect("a list");
+    for key in ["launches", "read", "written"] {
+        let sum: f64 = phases.iter().filter_map(|phase| phase[key].as_f64()).sum();
+        assert!(sum > 0.0 && (sum / step(key) - 1.0).abs() < 1e-9, "{key}: {sum}");
+    }
+    let (launches, gigabytes) = (step("launches"), (step("read") + step("written")) / 1e9);
+    let peak = report["peak_memory"].as_f64().expect("a number") / 1e9;
+    assert!(launches <= 2400.0 && gigabytes <= 10.5 && peak <= 0.95, "{launches} launches, {gigabytes} GB, {peak} GB");
+}
