@@ -4,6 +4,7 @@ mod adafactor;
 mod adam;
 mod freeze;
 mod lion;
+mod slot;
 #[cfg(test)]
 mod tests;
 mod update;
@@ -15,8 +16,9 @@ use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_model::parameter::ParamPath;
 
 pub(super) use self::freeze::freeze;
-use self::update::Update;
-use super::sums::WindowSums;
+use self::slot::{Member, Slot, joined, slots};
+use self::update::{Ready, Update};
+use super::sums::{WindowSums, norm};
 use crate::config::{OptimizerKind, TrainConfig};
 
 /// Keeps the division by the norm finite where all gradients are zero; PyTorch's value.
@@ -30,6 +32,12 @@ pub trait UpdateRule: Debug + Send {
     /// What is kept of a parameter of this name and shape from step to step: for each part its name in checkpoints, and how
     /// many values it has. All are 0 before the first step.
     fn state(&self, name: &str, shape: &[usize]) -> Vec<(&'static str, usize)>;
+
+    /// Whether a number's update depends on nothing but itself, its state and its gradient: neither on its neighbors nor on name or
+    /// shape. Small parameters are then joined where that saves launches.
+    fn is_elementwise(&self) -> bool {
+        false
+    }
 
     /// The new values of a parameter and of the parts of its state, in their order. `gradient` is a sum, to be multiplied by
     /// [`ParameterStep::scale`].
@@ -78,7 +86,7 @@ pub fn rule(config: &TrainConfig) -> Box<dyn UpdateRule> {
 /// How many values an optimizer keeps for a model, beside its weights and their moving average.
 pub(super) fn state_len(rule: &dyn UpdateRule, model: &impl Module) -> usize {
     let len =
-        |(name, shape, _): &(String, Vec<usize>, _)| rule.state(name, shape).iter().map(|(_, len)| len).sum::<usize>();
+        |Parameter { name, shape, .. }: &Parameter| rule.state(name, shape).iter().map(|(_, len)| len).sum::<usize>();
     parameters(model).iter().map(len).sum()
 }
 
@@ -96,17 +104,6 @@ pub struct Optimizer {
     slots: Vec<Slot>,
 }
 
-/// What is kept of one parameter.
-#[derive(Debug)]
-struct Slot {
-    name: String,
-    shape: Vec<usize>,
-    /// The parts of the state, flat.
-    state: Vec<Tensor<1>>,
-    /// The exponential moving average, flat.
-    ema: Option<Tensor<1>>,
-}
-
 impl Optimizer {
     /// The configured optimizer, before its first step.
     pub fn new(config: &TrainConfig, model: &impl Module) -> Self {
@@ -115,16 +112,11 @@ impl Optimizer {
 
     /// As [`Self::new`], with another rule than the configured one.
     pub fn with_rule(rule: Box<dyn UpdateRule>, config: &TrainConfig, model: &impl Module) -> Self {
-        let keeps_ema = config.ema_decay > 0.0;
-        let slot = |(name, shape, value): (String, Vec<usize>, Tensor<1>)| {
-            let zeros = |(_, len): (&str, usize)| Tensor::zeros([len], &value.device());
-            let state = rule.state(&name, &shape).into_iter().map(zeros).collect();
-            Slot { name, shape, state, ema: keeps_ema.then_some(value) }
-        };
-        let slots: Vec<Slot> = parameters(model).into_iter().map(slot).collect();
+        let TrainConfig { weight_decay, clip_norm, ema_decay, .. } = *config;
         // Asked once: a GPU would have to finish its work to answer.
         let on_host = model.devices().iter().all(|device| device.memory_pool_usage().is_none());
-        let TrainConfig { weight_decay, clip_norm, ema_decay, .. } = *config;
+        let joins = rule.is_elementwise() && !on_host;
+        let slots = slots(&*rule, parameters(model), joins, ema_decay > 0.0);
         Self { rule, weight_decay, clip_norm, ema_decay, on_host, slots }
     }
 
@@ -137,7 +129,8 @@ impl Optimizer {
     /// bits. On a GPU that is decided on the device, and nothing is read from it.
     pub fn step<M: Module>(&mut self, model: M, sums: WindowSums, lr: f64, step: u64) -> (M, Tensor<1>) {
         let num_tokens = sums.num_tokens as f64;
-        let norm = sums.gradients.norm() / num_tokens;
+        let gradients = self.join(sums.gradients.into_parts());
+        let norm = norm(&gradients) / num_tokens;
         let finite = Tensor::cat(vec![norm.clone(), sums.loss_sum, sums.nll_sum], 0).is_finite().all();
         let mut skipped = None;
         if !self.on_host {
@@ -151,28 +144,44 @@ impl Optimizer {
         } else {
             norm.zeros_like() + 1.0 / num_tokens
         };
-        let gradients = sums.gradients.into_parts();
-        let mut update = Update { optimizer: self, gradients, scale, skipped, lr, step, index: 0 };
-        let model = model.map(&mut update);
-        (model, norm)
+        let gradients = gradients.into_iter().map(|(gradient, _)| gradient).collect();
+        let update = Update { optimizer: self, gradients, scale, skipped, lr, step };
+        let mut ready = Ready::new(update, &model);
+        (model.map(&mut ready), norm)
+    }
+
+    /// The gradients of each slot, with the length of their rows, from those of each parameter.
+    fn join(&self, gradients: Vec<(Tensor<1>, usize)>) -> Vec<(Tensor<1>, usize)> {
+        let mut gradients: Vec<_> = gradients.into_iter().map(Some).collect();
+        let mut take = |index: usize| gradients[index].take().expect("each parameter is in one slot");
+        let of_slot = |slot: &Slot| match &slot.members[..] {
+            [only] => take(only.index),
+            members => (Tensor::cat(members.iter().map(|member| take(member.index).0).collect(), 0), slot.row()),
+        };
+        self.slots.iter().map(of_slot).collect()
     }
 
     /// The state by name, for a checkpoint: `<part>.<parameter>`, as in `mean.encoder.norm.gamma`, in the parameters' order.
     pub fn state(&self) -> Vec<(String, TensorData)> {
-        let of = |slot: &Slot| {
-            let parts = self.rule.state(&slot.name, &slot.shape).into_iter().zip(&slot.state);
-            parts.map(|((part, _), value)| (slot.part(part), value.clone().into_data())).collect::<Vec<_>>()
+        let mut all: Vec<_> =
+            self.slots.iter().flat_map(|slot| slot.read(&slot.state.iter().collect::<Vec<_>>())).collect();
+        all.sort_by_key(|(member, _)| member.index);
+        let named = |(member, values): (&Member, Vec<TensorData>)| {
+            let parts = self.rule.state(&member.name, &member.shape);
+            parts.into_iter().zip(values).map(|((part, _), value)| (member.part(part), value)).collect::<Vec<_>>()
         };
-        self.slots.iter().flat_map(of).collect()
+        all.into_iter().flat_map(named).collect()
     }
 
     /// The exponential moving average of the weights by parameter name, in the parameters' shapes; empty unless `ema_decay` asks for it.
     pub fn ema(&self) -> Vec<(String, TensorData)> {
-        let of = |slot: &Slot| {
-            let data = slot.ema.as_ref()?.clone().into_data();
-            Some((slot.name.clone(), reshape(data, &slot.shape)))
+        let averages = self.slots.iter().filter_map(|slot| Some((slot, slot.ema.as_ref()?)));
+        let mut all: Vec<_> = averages.flat_map(|(slot, ema)| slot.read(&[ema])).collect();
+        all.sort_by_key(|(member, _)| member.index);
+        let named = |(member, mut values): (&Member, Vec<TensorData>)| {
+            (member.name.clone(), reshape(values.remove(0), &member.shape))
         };
-        self.slots.iter().filter_map(of).collect()
+        all.into_iter().map(named).collect()
     }
 
     /// Takes back what [`Self::state`] gave.
@@ -185,8 +194,14 @@ impl Optimizer {
         mut state: impl FnMut(&str, &[usize]) -> Result<TensorData, E>,
     ) -> Result<(), E> {
         for slot in &mut self.slots {
-            let read = |(part, len)| Ok(Tensor::from_data(state(&slot.part(part), &[len])?, device));
-            slot.state = self.rule.state(&slot.name, &slot.shape).into_iter().map(read).collect::<Result<_, E>>()?;
+            let mut parts: Vec<Vec<Tensor<1>>> = vec![Vec::new(); slot.state.len()];
+            for member in &slot.members {
+                let of_rule = self.rule.state(&member.name, &member.shape);
+                for (values, (part, len)) in parts.iter_mut().zip(of_rule) {
+                    values.push(Tensor::from_data(state(&member.part(part), &[len])?, device));
+                }
+            }
+            slot.state = parts.into_iter().map(joined).collect();
         }
         Ok(())
     }
@@ -200,19 +215,15 @@ impl Optimizer {
         device: &Device,
         mut ema: impl FnMut(&str, &[usize]) -> Result<TensorData, E>,
     ) -> Result<(), E> {
-        for Slot { name, shape, ema: kept, .. } in &mut self.slots {
+        for Slot { members, ema: kept, .. } in &mut self.slots {
             if let Some(kept) = kept {
-                *kept = Tensor::from_data(reshape(ema(name, shape)?, &[shape.iter().product()]), device);
+                let mut read = |member: &Member| {
+                    Ok(Tensor::from_data(reshape(ema(&member.name, &member.shape)?, &[member.len()]), device))
+                };
+                *kept = joined(members.iter().map(&mut read).collect::<Result<_, E>>()?);
             }
         }
         Ok(())
-    }
-}
-
-impl Slot {
-    /// The name of a part of the state in checkpoints.
-    fn part(&self, part: &str) -> String {
-        format!("{part}.{}", self.name)
     }
 }
 
@@ -222,8 +233,18 @@ fn reshape(data: TensorData, shape: &[usize]) -> TensorData {
     TensorData::from_bytes(data.into_bytes(), shape.to_vec(), dtype)
 }
 
-/// The names, shapes and flat values of all parameters.
-fn parameters(model: &impl Module) -> Vec<(String, Vec<usize>, Tensor<1>)> {
+/// A parameter of a model, outside of the graph.
+#[derive(Debug)]
+struct Parameter {
+    name: String,
+    shape: Vec<usize>,
+    /// Flat.
+    value: Tensor<1>,
+    is_frozen: bool,
+}
+
+/// All parameters, in their order.
+fn parameters(model: &impl Module) -> Vec<Parameter> {
     let mut found = Parameters::default();
     model.visit(&mut found);
     found.all
@@ -232,7 +253,7 @@ fn parameters(model: &impl Module) -> Vec<(String, Vec<usize>, Tensor<1>)> {
 #[derive(Default)]
 struct Parameters {
     path: ParamPath,
-    all: Vec<(String, Vec<usize>, Tensor<1>)>,
+    all: Vec<Parameter>,
 }
 
 impl ModuleVisitor for Parameters {
@@ -245,7 +266,9 @@ impl ModuleVisitor for Parameters {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.all.push((self.path.name(), param.dims().to_vec(), param.val().inner().reshape([-1])));
+        let (name, shape, value) = (self.path.name(), param.dims().to_vec(), param.val());
+        let is_frozen = !value.is_require_grad();
+        self.all.push(Parameter { name, shape, value: value.inner().reshape([-1]), is_frozen });
     }
 }
 

@@ -201,17 +201,18 @@ impl GradientSum {
         &mut self.parts
     }
 
-    /// The Euclidean norm over all parameters together, `[1]`.
-    ///
-    /// Rows are summed first and then their sums, in an order that does not depend on the number of threads.
-    pub fn norm(&self) -> Tensor<1> {
-        let squares = self.parts.iter().zip(&self.rows).map(|(part, &row)| square_sum(part.clone(), row)).collect();
-        Tensor::cat(squares, 0).sum().sqrt()
+    /// The sum of each parameter, and the length of the rows by which its squares are summed.
+    pub(super) fn into_parts(self) -> Vec<(Tensor<1>, usize)> {
+        self.parts.into_iter().zip(self.rows).collect()
     }
+}
 
-    pub(super) fn into_parts(self) -> Vec<Tensor<1>> {
-        self.parts
-    }
+/// The Euclidean norm over flat tensors together, `[1]`, each with the length of its rows.
+///
+/// Rows are summed first and then their sums, in an order that does not depend on the number of threads.
+pub(super) fn norm(parts: &[(Tensor<1>, usize)]) -> Tensor<1> {
+    let squares = parts.iter().map(|(part, row)| square_sum(part.clone(), *row)).collect();
+    Tensor::cat(squares, 0).sum().sqrt()
 }
 
 /// The sum of squares of a flat tensor, `[1]`, with rows of this length summed first.

@@ -30,6 +30,10 @@ impl UpdateRule for Adam {
         vec![("mean", len), ("square", len)]
     }
 
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
     fn update(
         &self,
         weight: Tensor<1>,

@@ -17,7 +17,7 @@ pub(in crate::train) fn freeze<M: Module>(model: M, names: &[String]) -> Result<
     let is_of = |parameter: &str, name: &str| {
         parameter.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    let all: Vec<String> = parameters(&model).into_iter().map(|(name, ..)| name).collect();
+    let all: Vec<String> = parameters(&model).into_iter().map(|parameter| parameter.name).collect();
     if let Some(name) = names.iter().find(|name| !all.iter().any(|parameter| is_of(parameter, name))) {
         let mut known: Vec<&str> =
             all.iter().map(|parameter| parameter.split('.').next().unwrap_or_default()).collect();

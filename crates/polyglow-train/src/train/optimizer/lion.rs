@@ -19,6 +19,10 @@ impl UpdateRule for Lion {
         vec![("mean", shape.iter().product())]
     }
 
+    fn is_elementwise(&self) -> bool {
+        true
+    }
+
     fn update(
         &self,
         weight: Tensor<1>,

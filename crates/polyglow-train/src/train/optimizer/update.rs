@@ -1,25 +1,56 @@
-//! The update of every parameter in turn, or of none if the step is skipped.
+//! The update of all parameters, or of none if the step is skipped.
 
-use burn::module::{ModuleMapper, Param};
+use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Bool, Tensor};
 
-use super::{Optimizer, ParameterStep, Slot};
+use super::slot::{Member, Slot, joined};
+use super::{Optimizer, ParameterStep, parameters};
 
-/// One step of an [`Optimizer`], parameter by parameter.
+/// One step of an [`Optimizer`], slot by slot.
 pub(super) struct Update<'a> {
     pub optimizer: &'a mut Optimizer,
+    /// Of each slot.
     pub gradients: Vec<Tensor<1>>,
     pub scale: Tensor<1>,
     /// Whether everything stays as it is, `[1]`, where only the device knows.
     pub skipped: Option<Tensor<1, Bool>>,
     pub lr: f64,
     pub step: u64,
-    pub index: usize,
 }
 
-impl ModuleMapper for Update<'_> {
+/// Gives every parameter its new value: one that is by itself is updated where it lies.
+pub(super) struct Ready<'a> {
+    update: Update<'a>,
+    /// By the parameters' order: the slot of each, and its new value where that is known.
+    all: Vec<(usize, Option<Tensor<1>>)>,
+    index: usize,
+}
+
+impl<'a> Ready<'a> {
+    pub(super) fn new(mut update: Update<'a>, model: &impl Module) -> Self {
+        let is_joined = |slot: &Slot| slot.members.len() > 1;
+        let any = update.optimizer.slots.iter().any(is_joined);
+        let weights: Vec<Tensor<1>> =
+            if any { parameters(model).into_iter().map(|parameter| parameter.value).collect() } else { Vec::new() };
+        let mut all = Vec::new();
+        for slot in 0..update.optimizer.slots.len() {
+            let members: Vec<usize> = update.optimizer.slots[slot].members.iter().map(|member| member.index).collect();
+            let parts = if members.len() > 1 {
+                let new = update.update(slot, joined(members.iter().map(|&index| weights[index].clone()).collect()));
+                update.optimizer.slots[slot].parts(&new).into_iter().map(Some).collect()
+            } else {
+                vec![None]
+            };
+            all.extend(members.into_iter().zip(parts).map(|(index, part)| (index, (slot, part))));
+        }
+        all.sort_by_key(|(index, _)| *index);
+        Self { update, all: all.into_iter().map(|(_, ready)| ready).collect(), index: 0 }
+    }
+}
+
+impl ModuleMapper for Ready<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let index = self.index;
+        let (slot, ready) = (self.all[self.index].0, self.all[self.index].1.take());
         self.index += 1;
         param.map(|value| {
             // Frozen.
@@ -28,7 +59,8 @@ impl ModuleMapper for Update<'_> {
             }
             let shape = value.dims();
             let strategy = value.gradient_checkpointing_strategy();
-            let updated = Tensor::from_inner(self.update(index, value.inner().reshape([-1])).reshape(shape));
+            let new = ready.unwrap_or_else(|| self.update.update(slot, value.inner().reshape([-1])));
+            let updated = Tensor::from_inner(new.reshape(shape));
             let updated = match strategy {
                 Some(strategy) => updated.with_gradient_checkpointing_strategy(strategy),
                 None => updated,
@@ -39,16 +71,17 @@ impl ModuleMapper for Update<'_> {
 }
 
 impl Update<'_> {
-    /// The new value of parameter `index`; everything flat and outside the autodiff graph.
-    fn update(&mut self, index: usize, weight: Tensor<1>) -> Tensor<1> {
+    /// The new values of a slot; everything flat and outside the autodiff graph.
+    fn update(&mut self, slot: usize, weight: Tensor<1>) -> Tensor<1> {
         let Optimizer { rule, weight_decay, ema_decay, slots, .. } = &mut *self.optimizer;
-        let Slot { name, shape, state, ema } = &mut slots[index];
+        let gradient = std::mem::replace(&mut self.gradients[slot], Tensor::empty([0], &weight.device()));
+        let Slot { members, state, ema } = &mut slots[slot];
         let skipped = self.skipped.as_ref();
         // Taken out, so that nobody else holds them and they can be written where they lie.
         let old_state = std::mem::take(state);
-        let gradient = std::mem::replace(&mut self.gradients[index], Tensor::empty([0], &weight.device()));
         let old = skipped.map(|skipped| (skipped, weight.clone(), old_state.clone()));
-        let weight_decay = if decays(name, shape.len()) { *weight_decay } else { 0.0 };
+        let Member { name, shape, .. } = &members[0];
+        let weight_decay = if members[0].decays() { *weight_decay } else { 0.0 };
         let step = ParameterStep { name, shape, scale: &self.scale, lr: self.lr, step: self.step, weight_decay };
         let (mut weight, mut new_state) = rule.update(weight, old_state, gradient, &step);
         if let Some((skipped, old_weight, old_state)) = old {

@@ -1,0 +1,122 @@
+//! What is kept of parameters: of one, or of several that are updated together.
+
+use burn::tensor::{Tensor, TensorData, Transaction};
+
+use super::update::decays;
+use super::{Parameter, UpdateRule};
+
+/// The most parameters that are updated together: a kernel that joins them has an argument for each, of which a device has a limit.
+const MOST_MEMBERS: usize = 12;
+/// Numbers of a row by which squares are summed, if there are as many.
+const ROW: usize = 1024;
+/// A view must begin at a multiple of so many numbers, or it is a copy: at 256 bytes.
+const ALIGNMENT: usize = 64;
+
+/// Parameters that are updated together, and what is kept of them, one after the other.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub members: Vec<Member>,
+    /// The parts of the state, flat.
+    pub state: Vec<Tensor<1>>,
+    /// The exponential moving average, flat.
+    pub ema: Option<Tensor<1>>,
+}
+
+/// One parameter.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// Its place in the model.
+    pub index: usize,
+    pub name: String,
+    pub shape: Vec<usize>,
+}
+
+impl Member {
+    pub(super) fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The name of a part of the state in checkpoints.
+    pub(super) fn part(&self, part: &str) -> String {
+        format!("{part}.{}", self.name)
+    }
+
+    pub(super) fn decays(&self) -> bool {
+        decays(&self.name, self.shape.len())
+    }
+}
+
+impl Slot {
+    /// The length of the rows by which squares are summed.
+    pub(super) fn row(&self) -> usize {
+        let len: usize = self.members.iter().map(Member::len).sum();
+        ROW.min(1 << len.trailing_zeros().min(30))
+    }
+
+    /// The part of each member of flat values.
+    pub(super) fn parts(&self, values: &Tensor<1>) -> Vec<Tensor<1>> {
+        if let [_] = &self.members[..] {
+            return vec![values.clone()];
+        }
+        let mut first = 0;
+        let part = |member: &Member| {
+            first += member.len();
+            values.clone().narrow(0, first - member.len(), member.len())
+        };
+        self.members.iter().map(part).collect()
+    }
+
+    /// The part of each member of several flat values, read together.
+    pub(super) fn read(&self, all: &[&Tensor<1>]) -> Vec<(&Member, Vec<TensorData>)> {
+        // A rule may keep less of a parameter than it has numbers, and then it is by itself.
+        let parts: Vec<Vec<Tensor<1>>> = all.iter().map(|values| self.parts(values)).collect();
+        let read = |place: usize| {
+            let values = parts.iter().map(|parts| parts[place].clone());
+            values.fold(Transaction::default(), Transaction::register).execute()
+        };
+        self.members.iter().enumerate().map(|(place, member)| (member, read(place))).collect()
+    }
+}
+
+/// The slots of all parameters; with `joins` parameters share them.
+pub(super) fn slots(rule: &dyn UpdateRule, parameters: Vec<Parameter>, joins: bool, keeps_ema: bool) -> Vec<Slot> {
+    let mut all: Vec<(Vec<Member>, Vec<Tensor<1>>)> = Vec::new();
+    // The open slots of parameters that do not decay, and of those that do.
+    let mut open = [None, None];
+    let mut parameters: Vec<(usize, Parameter)> = parameters.into_iter().enumerate().collect();
+    if joins {
+        // Those that would shift others come last.
+        parameters.sort_by_key(|(_, parameter)| !parameter.value.dims()[0].is_multiple_of(ALIGNMENT));
+    }
+    for (index, Parameter { name, shape, value, is_frozen }) in parameters {
+        let member = Member { index, name, shape };
+        let open = &mut open[usize::from(member.decays())];
+        let place = open.filter(|&place: &usize| joins && !is_frozen && all[place].0.len() < MOST_MEMBERS);
+        let place = place.unwrap_or_else(|| {
+            all.push(Default::default());
+            all.len() - 1
+        });
+        all[place].0.push(member);
+        all[place].1.push(value);
+        if !is_frozen {
+            *open = Some(place);
+        }
+    }
+    let slot = |(members, values): (Vec<Member>, Vec<Tensor<1>>)| {
+        let mut lengths: Vec<usize> = Vec::new();
+        for member in &members {
+            let of_member = rule.state(&member.name, &member.shape);
+            lengths.resize(of_member.len(), 0);
+            lengths.iter_mut().zip(of_member).for_each(|(sum, (_, len))| *sum += len);
+        }
+        let device = values[0].device();
+        let state = lengths.into_iter().map(|len| Tensor::zeros([len], &device)).collect();
+        Slot { members, state, ema: keeps_ema.then(|| joined(values)) }
+    };
+    all.into_iter().map(slot).collect()
+}
+
+/// Flat tensors one after the other.
+pub(super) fn joined(mut values: Vec<Tensor<1>>) -> Tensor<1> {
+    if values.len() == 1 { values.remove(0) } else { Tensor::cat(values, 0) }
+}
