@@ -2,6 +2,8 @@
 
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "gpu")]
+mod gpu;
 
 use burn::tensor::Tensor;
 
@@ -35,7 +37,7 @@ pub fn activated_linear(
     dropped: Option<Dropped>,
     factors: Factors,
 ) -> Option<Tensor<2>> {
-    kernel!(flex::activated_linear(input, weight, bias, activation, dropped, factors))
+    kernel!(activated_linear(input, weight, bias, activation, dropped, factors))
 }
 
 /// `dropout(silu(gate) * inner)` with `silu(x) = x σ(x)`, the middle of SwiGLU (Shazeer, 2020, section 2); `None` if there

@@ -7,16 +7,19 @@
 
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "gpu")]
+mod gpu;
 
 use burn::tensor::{Bool, Tensor};
 
-use crate::Dropped;
+use crate::{Dropped, Factors};
 
 /// Stands for minus infinity before the softmax: far below any score, and finite, so that a row in which everything is
 /// forbidden becomes uniform instead of NaN.
 pub const FORBIDDEN: f32 = -1e9;
 
-/// Attention of a sequence to itself, heads split and joined inside; `None` if there is no kernel for these tensors.
+/// Attention of a sequence to itself, heads split and joined inside; `None` if there is no kernel for these tensors. On GPUs
+/// `factors` says what those of the products are rounded to; on flex they never are.
 ///
 /// # Shapes
 /// - `qkv`: `[batch, len, 3 * d_model]`, queries, keys and values side by side; output: `[batch, len, d_model]`
@@ -26,11 +29,12 @@ pub fn self_attention(
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
+    factors: Factors,
 ) -> Option<Tensor<3>> {
-    kernel!(flex::self_attention(qkv, mask, num_heads, dropped))
+    kernel!(self_attention(qkv, mask, num_heads, dropped, factors))
 }
 
-/// Attention of a sequence to another; `None` if there is no kernel for these tensors.
+/// Attention of a sequence to another, as [`self_attention`]; `None` if there is no kernel for these tensors.
 ///
 /// # Shapes
 /// - `query`: `[batch, query_len, d_model]`; `key_value`: `[batch, key_len, 2 * d_model]`; output: as `query`
@@ -41,8 +45,9 @@ pub fn cross_attention(
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
+    factors: Factors,
 ) -> Option<Tensor<3>> {
-    kernel!(flex::cross_attention(query, key_value, mask, num_heads, dropped))
+    kernel!(cross_attention(query, key_value, mask, num_heads, dropped, factors))
 }
 
 /// Attention of the newest positions of a search to those before them, or to the source, from a cache; `None` if there is

@@ -1,11 +1,15 @@
 //! Dropout (Srivastava et al., 2014) on the way into a residual sum.
 
+pub(crate) mod composed;
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "gpu")]
+mod gpu;
+mod hash;
 #[cfg(feature = "flex")]
 pub(crate) mod mask;
 
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 
 /// Which elements are dropped: a function of the key and of their index, so that the backward pass recomputes the mask
 /// instead of keeping it.
@@ -25,5 +29,10 @@ pub struct Dropped {
 /// # Shapes
 /// - `residual`, `input` and output: `[batch, len, d_model]`
 pub fn add_dropped(residual: &Tensor<3>, input: &Tensor<3>, dropped: Dropped) -> Option<Tensor<3>> {
-    kernel!(flex::add_dropped(residual, input, dropped))
+    kernel!(add_dropped(residual, input, dropped))
+}
+
+/// A mask by itself, 0 or `1 / keep`, of integer operations of the device, whichever it is.
+pub fn dropout_mask<const D: usize>(shape: [usize; D], dropped: Dropped, device: &Device) -> Tensor<D> {
+    composed::ComposedMask::new(shape, dropped, device).scaled()
 }

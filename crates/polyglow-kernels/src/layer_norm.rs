@@ -2,6 +2,8 @@
 
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "gpu")]
+mod gpu;
 
 use burn::tensor::{Tensor, module};
 
@@ -30,6 +32,10 @@ pub fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: 
     #[cfg(feature = "flex")]
     if crate::flex::mode(&input) == Some(crate::flex::Mode::Training) {
         return flex::layer_norm(input, gamma, beta, epsilon);
+    }
+    #[cfg(feature = "gpu")]
+    if let Some(output) = gpu::layer_norm(&input, &gamma, &beta, epsilon) {
+        return output;
     }
     plain(input, gamma, beta, epsilon)
 }

@@ -46,8 +46,15 @@ pub fn instruction_set() -> Option<&'static str> {
     None
 }
 
-/// Calls a kernel that returns `None` if it cannot run; in a build without the feature `flex` there is none to call.
+/// Calls a kernel that returns `None` if it cannot run, that of flex or either of both; in a build without the feature there is
+/// none to call.
 macro_rules! kernel {
+    ($function:ident($($argument:ident),+)) => {{
+        let output = kernel!(flex::$function($($argument),+));
+        #[cfg(feature = "gpu")]
+        let output = output.or_else(|| gpu::$function($($argument),+));
+        output
+    }};
     ($module:ident::$function:ident($($argument:ident),+)) => {{
         #[cfg(feature = "flex")]
         let output = $module::$function($($argument),+);
@@ -77,14 +84,16 @@ mod tanh;
 
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "gpu")]
+mod gpu;
 
 pub use activation::{Activation, activated_linear, gated};
 pub use adam::{AdamState, AdamStep, WeightDecay, adam};
 pub use additive::additive_weights;
 pub use attention::{FORBIDDEN, cached_attention, caches_side_by_side, cross_attention, self_attention};
-pub use cross_entropy::projected::{ROWS_PER_CHUNK, projected_cross_entropy};
+pub use cross_entropy::projected::{projected_cross_entropy, rows_per_chunk};
 pub use cross_entropy::{LossOutput, cross_entropy};
-pub use dropout::{Dropped, add_dropped};
+pub use dropout::{Dropped, add_dropped, dropout_mask};
 pub use embedding::embedding;
 pub use factors::{Factors, has_bf16_products, has_training_kernels};
 pub use int8::{

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "gpu")]
+mod gpu;
 
 use burn::tensor::Tensor;
 
@@ -9,6 +11,8 @@ use crate::Factors;
 
 #[cfg(feature = "flex")]
 pub(crate) use flex::{LinearState, Sizes};
+#[cfg(feature = "gpu")]
+pub(crate) use gpu::GpuFactors;
 
 /// Which axis of a weight matrix is which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,10 @@ pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, fact
     if let Some(mode) = crate::flex::mode(&input) {
         return flex::linear(mode, input, weight, bias, Layout::InOut, factors);
     }
+    #[cfg(feature = "gpu")]
+    if let Some(output) = gpu::linear(&input, &weight, bias.as_ref(), Layout::InOut, factors) {
+        return output;
+    }
     if factors == Factors::F32 {
         return burn::tensor::module::linear(input, weight, bias);
     }
@@ -68,6 +76,10 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) 
     #[cfg(feature = "flex")]
     if let Some(mode) = crate::flex::mode(&input) {
         return flex::linear(mode, input, weight, None, Layout::OutIn, factors);
+    }
+    #[cfg(feature = "gpu")]
+    if let Some(output) = gpu::linear(&input, &weight, None, Layout::OutIn, factors) {
+        return output;
     }
     // Rounded before it is transposed, so that the cast reads memory in order.
     factors.widened(factors.rounded(input).matmul(factors.rounded(weight).transpose()))

@@ -11,9 +11,9 @@ use rayon::prelude::*;
 pub(super) use cached::{cached_attention, has_kernel};
 use heads::{Back, Forbidden, Side, Sizes, row_of};
 
-use crate::Dropped;
 use crate::dropout::mask::Mask;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, mode_of_both, read, record};
+use crate::{Dropped, Factors};
 
 /// [`super::self_attention`] on flex.
 pub(super) fn self_attention(
@@ -21,6 +21,7 @@ pub(super) fn self_attention(
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
+    _: Factors,
 ) -> Option<Tensor<3>> {
     let mode = mode(qkv)?;
     // Dropout belongs to training: the kernel without autodiff has no mask.
@@ -46,6 +47,7 @@ pub(super) fn cross_attention(
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
+    _: Factors,
 ) -> Option<Tensor<3>> {
     let mode = mode_of_both(query, key_value)?;
     if mode == Mode::Inference && dropped.is_some() {

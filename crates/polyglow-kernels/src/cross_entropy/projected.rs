@@ -2,6 +2,8 @@
 
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "gpu")]
+mod gpu;
 
 use burn::tensor::{Int, Tensor};
 
@@ -9,7 +11,16 @@ use crate::{Factors, Layout, LossOutput, cross_entropy, linear, linear_transpose
 
 /// The most rows of logits that the kernel holds at once. With fewer it would read the weights and add to their gradient
 /// more often.
-pub const ROWS_PER_CHUNK: usize = 512;
+const ROWS_PER_CHUNK: usize = 512;
+
+/// The most logits that are held at once where there is no kernel: 4 096 rows of a vocabulary of 32 000.
+const LOGITS_PER_CHUNK: usize = 1 << 27;
+
+/// How many rows of logits are held at once, with kernels or without.
+#[must_use]
+pub fn rows_per_chunk(vocab_size: usize, kernels: bool) -> usize {
+    if kernels { ROWS_PER_CHUNK } else { (LOGITS_PER_CHUNK / vocab_size.max(1)).max(1) }
+}
 
 /// [`cross_entropy()`] of the logits `x W`, without ever holding `[rows, vocab_size]` of them if there is a kernel.
 ///
@@ -33,9 +44,14 @@ pub fn projected_cross_entropy(
     if crate::flex::mode(&hidden) == Some(crate::flex::Mode::Training) {
         return flex::projected_cross_entropy(hidden, weight, layout, targets, label_smoothing, pad_id, factors);
     }
+    #[cfg(feature = "gpu")]
+    if let Some(output) = gpu::loss(&hidden, &weight, layout, &targets, label_smoothing, pad_id, factors) {
+        return output;
+    }
     plain(hidden, weight, layout, targets, label_smoothing, pad_id, factors)
 }
 
+/// In terms of Burn's operations: the same gradients in closed form, chunk by chunk, so that nothing of `[rows, vocab_size]` is kept.
 fn plain(
     hidden: Tensor<2>,
     weight: Tensor<2>,
@@ -45,9 +61,134 @@ fn plain(
     pad_id: u32,
     factors: Factors,
 ) -> LossOutput {
-    let logits = match layout {
-        Layout::InOut => linear(hidden, weight, None, factors),
-        Layout::OutIn => linear_transposed(hidden, weight, factors),
-    };
-    cross_entropy(logits, targets, label_smoothing, pad_id)
+    if !hidden.is_autodiff() {
+        let logits = match layout {
+            Layout::InOut => linear(hidden, weight, None, factors),
+            Layout::OutIn => linear_transposed(hidden, weight, factors),
+        };
+        return cross_entropy(logits, targets, label_smoothing, pad_id);
+    }
+    let [rows, _] = hidden.dims();
+    let loss = Chunks::new(weight.clone().inner(), layout, label_smoothing, pad_id, factors);
+    let all = loss.of(&hidden.clone().inner(), &targets.inner().reshape([rows, 1]));
+    // Its value cancels and its gradients stay.
+    let slope = (hidden * Tensor::from_inner(all.of_hidden)).sum() + (weight * Tensor::from_inner(all.of_weight)).sum();
+    let loss_sum = Tensor::from_inner(all.loss_sum) + (slope.clone() - slope.detach());
+    LossOutput { loss_sum, nll_sum: Tensor::from_inner(all.nll_sum) }
+}
+
+/// The loss and its gradients outside of the graph.
+struct Chunks {
+    /// What gives logits, rounded: `[d_model, vocab_size]`.
+    to_logits: Tensor<2>,
+    /// Its mean over the vocabulary, `[1, d_model]`: the mean of a row's logits is its product with it.
+    mean: Tensor<2>,
+    layout: Layout,
+    label_smoothing: f64,
+    pad_id: u32,
+    factors: Factors,
+    rows_per_chunk: usize,
+}
+
+/// Sums over rows, `[1]`, and the gradients of the first.
+struct Sums {
+    loss_sum: Tensor<1>,
+    nll_sum: Tensor<1>,
+    /// `[rows, d_model]`.
+    of_hidden: Tensor<2>,
+    /// As the weight is.
+    of_weight: Tensor<2>,
+}
+
+impl Chunks {
+    fn new(weight: Tensor<2>, layout: Layout, label_smoothing: f64, pad_id: u32, factors: Factors) -> Self {
+        let rounded = factors.rounded(weight);
+        let exact = factors.widened(rounded.clone());
+        let (mean, to_logits) = match layout {
+            Layout::InOut => (exact.mean_dim(1).transpose(), rounded),
+            Layout::OutIn => (exact.mean_dim(0), rounded.transpose()),
+        };
+        let rows_per_chunk = rows_per_chunk(to_logits.dims()[1], false);
+        Self { to_logits, mean, layout, label_smoothing, pad_id, factors, rows_per_chunk }
+    }
+
+    /// - `hidden`: `[rows, d_model]`; `targets`: `[rows, 1]`
+    fn of(&self, hidden: &Tensor<2>, targets: &Tensor<2, Int>) -> Sums {
+        let [rows, _] = hidden.dims();
+        let (mut losses, mut nlls, mut of_hidden, mut of_weight) = (Vec::new(), Vec::new(), Vec::new(), None);
+        for first in (0..rows).step_by(self.rows_per_chunk) {
+            let len = self.rows_per_chunk.min(rows - first);
+            let chunk = self.chunk(hidden.clone().narrow(0, first, len), targets.clone().narrow(0, first, len));
+            losses.push(chunk.loss_sum);
+            nlls.push(chunk.nll_sum);
+            of_hidden.push(chunk.of_hidden);
+            of_weight = Some(match of_weight {
+                Some(sum) => sum + chunk.of_weight,
+                None => chunk.of_weight,
+            });
+        }
+        Sums {
+            loss_sum: Tensor::cat(losses, 0).sum(),
+            nll_sum: Tensor::cat(nlls, 0).sum(),
+            of_hidden: Tensor::cat(of_hidden, 0),
+            of_weight: of_weight.expect("a batch has rows"),
+        }
+    }
+
+    fn chunk(&self, hidden: Tensor<2>, targets: Tensor<2, Int>) -> Sums {
+        let Self { label_smoothing, factors, .. } = *self;
+        let [_, vocab_size] = self.to_logits.dims();
+        let rounded = factors.rounded(hidden);
+        let logits = factors.widened(rounded.clone().matmul(self.to_logits.clone()));
+        let greatest = logits.clone().max_dim(1);
+        let log_sum = (logits.clone() - greatest.clone()).exp().sum_dim(1).log() + greatest; // [rows, 1]
+        let real = targets.clone().not_equal_elem(self.pad_id as i32).float(); // [rows, 1]
+        let nll = log_sum.clone() - logits.clone().gather(1, targets.clone());
+        let uniform = log_sum.clone() - (factors.widened(rounded.clone()) * self.mean.clone()).sum_dim(1);
+        let loss = nll.clone() * (1.0 - label_smoothing) + uniform * label_smoothing;
+        // `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in rows of padding. No target is scattered: that would be a pass of its own.
+        let words = Tensor::<1, Int>::arange(0..vocab_size as i64, &targets.device()).unsqueeze();
+        let expected = words.equal(targets);
+        let softmax = (logits - log_sum).exp();
+        let spread = label_smoothing / vocab_size as f64;
+        let gradient = softmax.clone().mask_where(expected, softmax - (1.0 - label_smoothing)) - spread;
+        let gradient = factors.rounded(gradient * real.clone());
+        let of_weight = match self.layout {
+            Layout::InOut => rounded.transpose().matmul(gradient.clone()),
+            Layout::OutIn => gradient.clone().transpose().matmul(rounded),
+        };
+        Sums {
+            loss_sum: (loss * real.clone()).sum(),
+            nll_sum: (nll * real).sum(),
+            of_hidden: factors.widened(gradient.matmul(self.to_logits.clone().transpose())),
+            of_weight: factors.widened(of_weight),
+        }
+    }
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use burn::tensor::{Device, Distribution};
+
+    use super::*;
+    use crate::flex::tests::{assert_near, numbers};
+
+    #[test]
+    fn the_size_of_chunks_changes_nothing_but_the_order_of_sums() {
+        let device = Device::flex();
+        let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Default, &device);
+        let (hidden, weight) = (random([7, 6]), random([6, 5]));
+        let targets = Tensor::<1, Int>::from_data([3, 0, 4, 1, 1, 0, 2], &device).reshape([7, 1]);
+        let run = |rows_per_chunk| {
+            let chunks = Chunks::new(weight.clone(), Layout::InOut, 0.1, 0, Factors::F32);
+            let sums = Chunks { rows_per_chunk, ..chunks }.of(&hidden, &targets);
+            let losses = [numbers(sums.loss_sum), numbers(sums.nll_sum)].concat();
+            [losses, numbers(sums.of_hidden), numbers(sums.of_weight)]
+        };
+        for (found, expected) in
+            [1, 2, 3, 6].map(run).iter().flatten().zip([run(7), run(7), run(7), run(7)].iter().flatten())
+        {
+            assert_near(found, expected, 1e-6);
+        }
+    }
 }

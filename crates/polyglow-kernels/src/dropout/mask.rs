@@ -6,6 +6,7 @@
 //! AVX2 does not have, and would compute 8 elements at a time instead of 16 with AVX-512.
 
 use super::Dropped;
+use super::hash::hash;
 
 /// Elements that share a part of a mask, where the mask is of a flat array. Results depend on it: it is not a tuning knob.
 pub(crate) const MASK_PART: usize = 1 << 13;
@@ -46,15 +47,6 @@ impl Mask {
         let bits = hash(hash(index ^ self.low).wrapping_add(self.high));
         if bits <= self.threshold { self.scale } else { 0.0 }
     }
-}
-
-/// Wellons's `lowbias32` (2018): a bijection of 32 bits without visible structure. Its shifts and factors come from a
-/// search for the lowest bias, in which flipping one bit of the input flips every bit of the output half of the time.
-#[inline(always)]
-fn hash(mut bits: u32) -> u32 {
-    bits = (bits ^ (bits >> 16)).wrapping_mul(0x7feb_352d);
-    bits = (bits ^ (bits >> 15)).wrapping_mul(0x846c_a68b);
-    bits ^ (bits >> 16)
 }
 
 #[cfg(test)]

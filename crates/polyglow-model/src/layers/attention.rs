@@ -85,7 +85,8 @@ impl SelfAttention {
         let qkv = self.qkv.forward(input);
         if watch.is_none() && rotation.is_none() {
             let dropped = self.dropout.draw(&qkv);
-            if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped) {
+            let factors = self.precision.factors(&qkv);
+            if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped, factors) {
                 return self.output.forward(context);
             }
         }
@@ -180,8 +181,9 @@ impl CrossAttention {
     pub fn forward(&self, input: Tensor<3>, memory: Tensor<3>, mask: &Tensor<4, Bool>, watch: Watch<'_>) -> Tensor<3> {
         let (query, key_value) = (self.query.forward(input), self.key_value.forward(memory));
         if watch.is_none() {
-            let (heads, dropped) = (self.num_heads, self.dropout.draw(&query));
-            if let Some(context) = polyglow_kernels::cross_attention(&query, &key_value, mask, heads, dropped) {
+            let (heads, dropped, factors) = (self.num_heads, self.dropout.draw(&query), self.precision.factors(&query));
+            let fused = polyglow_kernels::cross_attention(&query, &key_value, mask, heads, dropped, factors);
+            if let Some(context) = fused {
                 return self.output.forward(context);
             }
         }

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use polyglow_kernels::{Dropped, add_dropped};
+use polyglow_kernels::{Dropped, add_dropped, dropout_mask};
 
 use crate::host::computes_on_host;
 use crate::random::Random;
@@ -86,7 +86,7 @@ impl Dropout {
         let mask = if computes_on_host(&device) {
             mask::on_host(input.dims(), dropped, &device)
         } else {
-            mask::on_device(input.dims(), dropped, &device)
+            dropout_mask(input.dims(), dropped, &device)
         };
         input * mask
     }
@@ -101,9 +101,9 @@ impl Dropout {
     }
 
     /// Draws a mask for a kernel that makes it itself, from this tensor or one that follows from it. `None` if nothing
-    /// is dropped, or on a GPU, which has no such kernels.
+    /// is dropped.
     pub fn draw<const D: usize>(&self, input: &Tensor<D>) -> Option<Dropped> {
-        let active = self.prob > 0.0 && input.is_autodiff() && computes_on_host(&input.device());
+        let active = self.prob > 0.0 && input.is_autodiff();
         active.then(|| Dropped { keep: 1.0 - self.prob, key: next_key() })
     }
 }

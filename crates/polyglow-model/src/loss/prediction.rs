@@ -1,7 +1,7 @@
 //! The last step of every model: from hidden states to scores, or straight to the loss.
 
 use burn::tensor::{Int, Tensor};
-use polyglow_kernels::{Factors, Layout, LossOutput, ROWS_PER_CHUNK, cross_entropy, projected_cross_entropy};
+use polyglow_kernels::{Factors, Layout, LossOutput, cross_entropy, projected_cross_entropy, rows_per_chunk};
 
 use crate::embedding::Embedding;
 use crate::linear::Linear;
@@ -88,6 +88,6 @@ impl Prediction<'_> {
 
 /// Values that the loss over `rows` positions keeps for the backward pass, or holds while it computes that pass.
 pub(crate) fn loss_numbers(rows: u64, vocab_size: usize, kernels: bool) -> u64 {
-    let rows = if kernels { rows.min(ROWS_PER_CHUNK as u64) } else { 3 * rows };
-    rows * vocab_size as u64
+    let rows = rows.min(rows_per_chunk(vocab_size, kernels) as u64);
+    if kernels { rows * vocab_size as u64 } else { 3 * rows * vocab_size as u64 }
 }

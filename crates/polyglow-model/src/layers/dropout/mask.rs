@@ -1,6 +1,6 @@
-//! Scaled masks as functions of (key, place), on the host and on any other device.
+//! Scaled masks as functions of (key, place), made on the host; those of other devices are [`dropout_mask`](polyglow_kernels::dropout_mask).
 
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_kernels::Dropped;
 use rayon::prelude::*;
 
@@ -8,16 +8,6 @@ use crate::random::Random;
 
 /// Numbers of a mask that one thread makes at a time.
 const CHUNK: usize = 8192;
-/// Rounds of the Feistel network (Luby and Rackoff, 1988). One product is a weak round function: with 4 and 5 rounds
-/// places are correlated; with 8, pairs, quadruples and keys are as independent as with `SplitMix64`.
-const ROUNDS: usize = 8;
-/// An odd factor below 2^15, so that its product with 16 bits is below 2^31.
-const FACTOR: i32 = 0x6d2b;
-/// Which 16 bits of a product go on: from the middle, where each depends on many bits of both factors.
-const SHIFT: i32 = 10;
-/// The lower half of 32 bits.
-const LOW: i32 = 0xffff;
-
 /// The mask of a CPU backend, made on all cores.
 pub(super) fn on_host<const D: usize>(shape: [usize; D], dropped: Dropped, device: &Device) -> Tensor<D> {
     let Dropped { keep, key } = dropped;
@@ -36,37 +26,17 @@ pub(super) fn on_host<const D: usize>(shape: [usize; D], dropped: Dropped, devic
     Tensor::from_data(TensorData::new(mask, shape), device)
 }
 
-/// The mask of any other device, made there of integer operations: no generator, no upload and nothing to wait for.
-///
-/// A Feistel network of 16-bit halves permutes the place of each number. So no product leaves 31 bits, and it does not
-/// matter what a device does on overflow, which CUDA leaves undefined.
-pub(super) fn on_device<const D: usize>(shape: [usize; D], dropped: Dropped, device: &Device) -> Tensor<D> {
-    let Dropped { keep, key } = dropped;
-    let count: usize = shape.iter().product();
-    let places = Tensor::arange(0..count as i64, (device, DType::I32));
-    let (mut left, mut right) = (places.clone().bitwise_right_shift_scalar(16), places.bitwise_and_scalar(LOW));
-    let mut random = Random::new(&[key]);
-    for _ in 0..ROUNDS {
-        let key = (random.bits() >> 48) as i32;
-        let product = right.clone().bitwise_xor_scalar(key).mul_scalar(FACTOR);
-        let mixed = product.bitwise_right_shift_scalar(SHIFT).bitwise_and_scalar(LOW);
-        (left, right) = (right, left.bitwise_xor(mixed));
-    }
-    // 31 of the 32 bits, so that the sign stays out of it.
-    let bits = left.bitwise_left_shift_scalar(15).bitwise_xor(right.bitwise_right_shift_scalar(1));
-    let threshold = (keep * f64::from(i32::MAX)) as i32;
-    (bits.lower_equal_elem(threshold).float() * (1.0 / keep)).reshape(shape)
-}
-
 #[cfg(test)]
 mod tests {
+    use polyglow_kernels::dropout_mask;
+
     use super::*;
 
     const SHAPE: [usize; 2] = [200, 1001];
 
     type Make = fn([usize; 2], Dropped, &Device) -> Tensor<2>;
 
-    const MAKES: [Make; 2] = [on_host, on_device];
+    const MAKES: [Make; 2] = [on_host, dropout_mask];
 
     /// The CPU backends of this build.
     fn devices() -> Vec<Device> {

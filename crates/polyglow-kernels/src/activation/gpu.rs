@@ -1,0 +1,54 @@
+//! On GPUs: what is kept of the middle of a feed-forward block is its output.
+
+use burn::tensor::Tensor;
+
+use super::Activation;
+use crate::dropout::composed::ComposedMask;
+use crate::gpu::{Slope, Slopes, open, record};
+use crate::linear::GpuFactors;
+use crate::{Dropped, Factors, Layout};
+
+/// [`super::activated_linear`] on GPUs with autodiff, for [`Activation::Relu`]; `None` elsewhere.
+pub(super) fn activated_linear(
+    input: &Tensor<2>,
+    weight: &Tensor<2>,
+    bias: &Tensor<1>,
+    activation: Activation,
+    dropped: Option<Dropped>,
+    factors: Factors,
+) -> Option<Tensor<2>> {
+    if activation != Activation::Relu {
+        return None;
+    }
+    let ((input, input_node), (weight, weight_node), (bias, bias_node)) = (open(input)?, open(weight)?, open(bias)?);
+    let bias: Tensor<2> = bias.unsqueeze();
+    let map = GpuFactors::new(input, weight, Layout::InOut, factors);
+    let sum = map.product() + bias;
+    // `max(x, 0)` of operations that are fused with the product, and that keep NaN.
+    let mut output = (sum.clone().abs() + sum) * 0.5;
+    if let Some(dropped) = dropped {
+        output = output.clone() * ComposedMask::new(output.dims(), dropped, &output.device()).scaled();
+    }
+    let scale = dropped.map_or(1.0, |dropped| 1.0 / dropped.keep);
+    let state = State { map, output: output.clone(), scale };
+    Some(record(state, [input_node, weight_node, bias_node], output))
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    map: GpuFactors,
+    /// Above 0 where the sum was and nothing was dropped.
+    output: Tensor<2>,
+    /// What dropout multiplied the rest by.
+    scale: f64,
+}
+
+impl Slopes<3, 2> for State {
+    fn slopes(self, gradient: Tensor<2>, [of_input, of_weight, of_bias]: [bool; 3]) -> [Option<Slope>; 3] {
+        let closed = self.output.lower_equal_elem(0.0);
+        let of_sum = (gradient * self.scale).mask_fill(closed, 0.0);
+        let of_bias = of_bias.then(|| of_sum.clone().sum_dim(0).squeeze_dim::<1>(0).into());
+        let [of_input, of_weight] = self.map.slopes(of_sum, [of_input, of_weight]);
+        [of_input, of_weight, of_bias]
+    }
+}
