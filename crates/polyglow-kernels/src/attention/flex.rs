@@ -197,7 +197,7 @@ pub(super) mod tests {
             let (qkv, slopes) = (random([2, len, 3 * d_model]).require_grad(), random([2, len, d_model]));
             let forbidden = mask(len, len, true);
             let part = |place: usize| qkv.clone().narrow(2, place * d_model, d_model);
-            let kernel = self_attention(&qkv, &forbidden, HEADS, None).expect("the kernel is there");
+            let kernel = self_attention(&qkv, &forbidden, HEADS, None, Factors::F32).expect("the kernel is there");
             let outputs = [kernel, plain(part(0), part(1), part(2), &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
                 let gradients = (output.clone() * slopes.clone()).sum().backward();
@@ -210,7 +210,8 @@ pub(super) mod tests {
             let key_value = key_value.require_grad();
             let forbidden = mask(len, other_len, false);
             let part = |place: usize| key_value.clone().narrow(2, place * d_model, d_model);
-            let kernel = cross_attention(&query, &key_value, &forbidden, HEADS, None).expect("the kernel is there");
+            let kernel = cross_attention(&query, &key_value, &forbidden, HEADS, None, Factors::F32)
+                .expect("the kernel is there");
             let outputs = [kernel, plain(query.clone(), part(0), part(1), &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
                 let gradients = (output.clone() * slopes.clone()).sum().backward();

@@ -20,5 +20,5 @@ fn a_step_of_tiny_stays_within_its_limits() {
     }
     let (launches, gigabytes) = (step("launches"), (step("read") + step("written")) / 1e9);
     let peak = report["peak_memory"].as_f64().expect("a number") / 1e9;
-    assert!(launches <= 2400.0 && gigabytes <= 10.5 && peak <= 0.95, "{launches} launches, {gigabytes} GB, {peak} GB");
+    assert!(launches <= 900.0 && gigabytes <= 5.0 && peak <= 0.65, "{launches} launches, {gigabytes} GB, {peak} GB");
 }

@@ -253,7 +253,45 @@ fn decay_spares_embeddings_biases_and_norms() {
     let vocabulary =
         Vocabulary { src_size: 9, tgt_size: 9, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 16, image: None };
     let words = config.shape(vocabulary).expect("the sizes fit").init(1, &Device::flex());
-    let names: Vec<String> = parameters(&words).into_iter().map(|(name, ..)| name).collect();
+    let names: Vec<String> = parameters(&words).into_iter().map(|parameter| parameter.name).collect();
     assert_eq!(names.len(), 2);
     assert!(names.iter().all(|name| !decays(name, 2)), "{names:?}");
+}
+
+#[test]
+fn parameters_that_are_updated_together_move_as_by_themselves() {
+    let start = [&Array::new(&[2, 3], &[0.5, -1.0, 2.0, 0.0, 1.5, -0.5]), &Array::new(&[3], &[1.0, 0.0, -2.0])];
+    let gradients = [&Array::new(&[2, 3], &[3.0, 0.5, -1.0, 0.25, 0.0, 2.0]), &Array::new(&[3], &[-0.5, 4.0, 0.125])];
+    for optimizer in [OptimizerKind::Adam, OptimizerKind::Adamw, OptimizerKind::Lion] {
+        let config = TrainConfig { optimizer, ema_decay: 0.5, clip_norm: 1.0, ..TrainConfig::default() };
+        let (mut alone, mut joined) = (Run::new(&config, start), Run::new(&config, start));
+        let rule = rule(&config);
+        assert!(rule.is_elementwise());
+        joined.optimizer.slots = slots(&*rule, parameters(&joined.layer), true, true);
+        // What may decay is not joined with what may not.
+        assert_eq!(joined.optimizer.slots.len(), 2);
+        let Slot { members, state, ema } = joined.optimizer.slots.remove(0);
+        let other = &mut joined.optimizer.slots[0];
+        other.members.extend(members);
+        other.state =
+            state.into_iter().zip(&other.state).map(|(one, two)| Tensor::cat(vec![two.clone(), one], 0)).collect();
+        other.ema = ema.zip(other.ema.take()).map(|(one, two)| Tensor::cat(vec![two, one], 0));
+        for step in 1..=3 {
+            (alone, joined) = (alone.step(step, 0.1, gradients, 1.0), joined.step(step, 0.1, gradients, 1.0));
+        }
+        // Through a checkpoint and back, where each has its own.
+        let (state, ema) = (joined.optimizer.state(), joined.optimizer.ema());
+        let find = |all: &[(String, TensorData)], name: &str| {
+            all.iter().find(|(found, _)| found == name).map(|(_, data)| data.clone())
+        };
+        joined.optimizer.restore_state(&Device::flex(), |name, _| find(&state, name).ok_or(())).expect("all are there");
+        joined.optimizer.restore_ema(&Device::flex(), |name, _| find(&ema, name).ok_or(())).expect("all are there");
+        for ((name, found), (expected_name, expected)) in joined.bits().into_iter().zip(alone.bits()) {
+            assert_eq!(name, expected_name);
+            for (found, expected) in found.into_iter().zip(expected) {
+                let (found, expected) = (f32::from_bits(found), f32::from_bits(expected));
+                assert!((found - expected).abs() < 1e-6, "{optimizer:?}, {name}: {found}, {expected}");
+            }
+        }
+    }
 }
