@@ -16,7 +16,7 @@ pub(super) fn self_attention(
     factors: Factors,
 ) -> Option<Tensor<3>> {
     let (qkv, node) = open(qkv)?;
-    let [query, key, value] = parts(split(qkv, 3 * num_heads));
+    let [query, key, value] = parts(&split(qkv, 3 * num_heads));
     let (context, state) = State::attend(query, key, value, mask, dropped, factors);
     Some(record(OfSelf(state), [node], join(context)))
 }
@@ -31,7 +31,7 @@ pub(super) fn cross_attention(
     factors: Factors,
 ) -> Option<Tensor<3>> {
     let ((query, query_node), (key_value, key_value_node)) = (open(query)?, open(key_value)?);
-    let [key, value] = parts(split(key_value, 2 * num_heads));
+    let [key, value] = parts(&split(key_value, 2 * num_heads));
     let (context, state) = State::attend(split(query, num_heads), key, value, mask, dropped, factors);
     Some(record(OfCross(state), [query_node, key_value_node], join(context)))
 }
@@ -136,7 +136,7 @@ fn split(rows: Tensor<3>, num_heads: usize) -> Tensor<4> {
 }
 
 /// Heads in `N` equal parts.
-fn parts<const N: usize>(heads: Tensor<4>) -> [Tensor<4>; N] {
+fn parts<const N: usize>(heads: &Tensor<4>) -> [Tensor<4>; N] {
     let num_heads = heads.dims()[1] / N;
     std::array::from_fn(|part| heads.clone().narrow(1, part * num_heads, num_heads))
 }

@@ -62,19 +62,32 @@ fn plain(
     factors: Factors,
 ) -> LossOutput {
     if !hidden.is_autodiff() {
-        let logits = match layout {
-            Layout::InOut => linear(hidden, weight, None, factors),
-            Layout::OutIn => linear_transposed(hidden, weight, factors),
-        };
-        return cross_entropy(logits, targets, label_smoothing, pad_id);
+        return of_logits(hidden, weight, layout, targets, label_smoothing, pad_id, factors);
     }
     let [rows, _] = hidden.dims();
     let loss = Chunks::new(weight.clone().inner(), layout, label_smoothing, pad_id, factors);
     let all = loss.of(&hidden.clone().inner(), &targets.inner().reshape([rows, 1]));
     // Its value cancels and its gradients stay.
-    let slope = (hidden * Tensor::from_inner(all.of_hidden)).sum() + (weight * Tensor::from_inner(all.of_weight)).sum();
-    let loss_sum = Tensor::from_inner(all.loss_sum) + (slope.clone() - slope.detach());
-    LossOutput { loss_sum, nll_sum: Tensor::from_inner(all.nll_sum) }
+    let slope = (hidden * all.of_hidden).sum() + (weight * all.of_weight).sum();
+    let loss_sum = all.loss_sum + (slope.clone() - slope.detach());
+    LossOutput { loss_sum, nll_sum: all.nll_sum }
+}
+
+/// What it is by definition, with all logits at once.
+fn of_logits(
+    hidden: Tensor<2>,
+    weight: Tensor<2>,
+    layout: Layout,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+    pad_id: u32,
+    factors: Factors,
+) -> LossOutput {
+    let logits = match layout {
+        Layout::InOut => linear(hidden, weight, None, factors),
+        Layout::OutIn => linear_transposed(hidden, weight, factors),
+    };
+    cross_entropy(logits, targets, label_smoothing, pad_id)
 }
 
 /// The loss and its gradients outside of the graph.

@@ -154,14 +154,18 @@ impl Memory {
         }
         // What lives only inside of a fused kernel never has memory.
         let (inside, outside): (Vec<TensorId>, Vec<TensorId>) = freed.into_iter().partition(|id| made.contains(id));
-        inside.into_iter().for_each(|id| self.free(id));
+        for id in inside {
+            self.free(id);
+        }
         let stays = |id: &&TensorId| self.owners.contains_key(id);
         block.written = made.iter().filter(stays).filter_map(|id| Some(self.owned.get(id)?.0)).sum();
         if is_view {
             (block.read, block.written) = (0, 0);
         }
         self.peak = self.peak.max(self.live);
-        outside.into_iter().for_each(|id| self.free(id));
+        for id in outside {
+            self.free(id);
+        }
     }
 
     fn owner(&self, tensor: &TensorIr) -> TensorId {
