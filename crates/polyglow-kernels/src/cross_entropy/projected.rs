@@ -25,7 +25,7 @@ pub fn rows_per_chunk(vocab_size: usize, kernels: bool) -> usize {
 /// [`cross_entropy()`] of the logits `x W`, without ever holding `[rows, vocab_size]` of them if there is a kernel.
 ///
 /// With `s` the gradient of the logits, as [`cross_entropy()`] has it, the gradients are `s Wᵀ` of `x` and `xᵀ s` of `W`.
-/// The kernel computes both with the loss, [`ROWS_PER_CHUNK`] rows at a time and without rows of padding, so that `s` need not
+/// The kernel computes both with the loss, a few hundred rows at a time and without rows of padding, so that `s` need not
 /// be kept; the backward pass multiplies them by the slope of the sum, unless that is 1.
 ///
 /// # Shapes
