@@ -12,14 +12,14 @@ mod gpu;
 
 use burn::tensor::{Bool, Tensor};
 
-use crate::{Dropped, Factors};
+use crate::Dropped;
 
 /// Stands for minus infinity before the softmax: far below any score, and finite, so that a row in which everything is
 /// forbidden becomes uniform instead of NaN.
 pub const FORBIDDEN: f32 = -1e9;
 
-/// Attention of a sequence to itself, heads split and joined inside; `None` if there is no kernel for these tensors. On GPUs
-/// `factors` says what those of the products are rounded to; on flex they never are.
+/// Attention of a sequence to itself, heads split and joined inside; `None` if there is no kernel for these tensors. Nothing is rounded
+/// in between.
 ///
 /// # Shapes
 /// - `qkv`: `[batch, len, 3 * d_model]`, queries, keys and values side by side; output: `[batch, len, d_model]`
@@ -29,9 +29,8 @@ pub fn self_attention(
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
-    factors: Factors,
 ) -> Option<Tensor<3>> {
-    kernel!(self_attention(qkv, mask, num_heads, dropped, factors))
+    kernel!(self_attention(qkv, mask, num_heads, dropped))
 }
 
 /// Attention of a sequence to another, as [`self_attention`]; `None` if there is no kernel for these tensors.
@@ -45,9 +44,8 @@ pub fn cross_attention(
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
-    factors: Factors,
 ) -> Option<Tensor<3>> {
-    kernel!(cross_attention(query, key_value, mask, num_heads, dropped, factors))
+    kernel!(cross_attention(query, key_value, mask, num_heads, dropped))
 }
 
 /// Attention of the newest positions of a search to those before them, or to the source, from a cache; `None` if there is

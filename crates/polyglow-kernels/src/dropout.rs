@@ -1,15 +1,18 @@
 //! Dropout (Srivastava et al., 2014) on the way into a residual sum.
 
-pub(crate) mod composed;
 #[cfg(feature = "flex")]
 mod flex;
 #[cfg(feature = "gpu")]
-mod gpu;
+pub(crate) mod gpu;
 mod hash;
 #[cfg(feature = "flex")]
 pub(crate) mod mask;
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Tensor;
+
+/// Elements that share a part of a mask, where the mask is of a flat array. Results depend on it: it is not a tuning knob.
+#[cfg(any(feature = "flex", feature = "gpu"))]
+pub(crate) const MASK_PART: usize = 1 << 13;
 
 /// Which elements are dropped: a function of the key and of their index, so that the backward pass recomputes the mask
 /// instead of keeping it.
@@ -32,7 +35,16 @@ pub fn add_dropped(residual: &Tensor<3>, input: &Tensor<3>, dropped: Dropped) ->
     kernel!(add_dropped(residual, input, dropped))
 }
 
-/// A mask by itself, 0 or `1 / keep`, of integer operations of the device, whichever it is.
-pub fn dropout_mask<const D: usize>(shape: [usize; D], dropped: Dropped, device: &Device) -> Tensor<D> {
-    composed::ComposedMask::new(shape, dropped, device).scaled()
+/// `input * mask`, as [`add_dropped`] has it; `None` if there is no kernel for these tensors, which is so but on GPUs.
+///
+/// # Shapes
+/// - `input` and output: any
+pub fn dropout<const D: usize>(input: &Tensor<D>, dropped: Dropped) -> Option<Tensor<D>> {
+    #[cfg(feature = "gpu")]
+    return gpu::dropout(input, dropped);
+    #[cfg(not(feature = "gpu"))]
+    {
+        let _ = (input, dropped);
+        None
+    }
 }

@@ -1,15 +1,24 @@
 //! The number format of the factors of a product.
 
-use burn::tensor::{FloatDType, Tensor};
+mod once;
 
-/// What the factors of a training's matrix products are rounded to. Kernels add and return f32 in either case; Burn's operations may
-/// round the result of a product of bf16 to bf16.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use burn::tensor::{DType, FloatDType, Tensor};
+
+pub use self::once::RoundedOnce;
+#[cfg(feature = "gpu")]
+pub(crate) use self::once::rounded_weight;
+
+/// What the factors of a training's matrix products are rounded to. Products are added in f32. On flex they are returned so; on GPUs they
+/// are rounded, too, and stay in this format until something needs f32 ([`widened`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Factors {
     /// Nothing is rounded.
     F32,
     /// To the 8 significant bits of bf16, the nearest, as they are read. Numbers below 1.2e-38 may count as 0.
     Bf16,
+    /// To the 11 significant bits of f16, whose largest number is 65,504 and whose smallest 6e-8. On flex results are rounded, too, as they
+    /// are on GPUs: it imitates these, and is slower than with f32.
+    F16,
 }
 
 /// Whether this CPU has instructions for products of bf16 (AMX-BF16, or AVX512-BF16). Others imitate them, more slowly than f32.
@@ -37,24 +46,32 @@ pub fn has_training_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
 }
 
 impl Factors {
+    fn dtype(self) -> FloatDType {
+        match self {
+            Self::F32 => FloatDType::F32,
+            Self::Bf16 => FloatDType::BF16,
+            Self::F16 => FloatDType::F16,
+        }
+    }
+
     /// A factor as Burn's operations are given it.
     pub(crate) fn rounded<const D: usize>(self, factor: Tensor<D>) -> Tensor<D> {
-        match self {
-            Self::F32 => factor,
-            Self::Bf16 => factor.cast(FloatDType::BF16),
-        }
+        cast(factor, self.dtype())
     }
 
-    /// A product of rounded factors as f32.
-    pub(crate) fn widened<const D: usize>(self, product: Tensor<D>) -> Tensor<D> {
-        match self {
-            Self::F32 => product,
-            Self::Bf16 => product.cast(FloatDType::F32),
-        }
-    }
-
-    /// The product of the last two axes, in terms of Burn's operations.
+    /// The product of the last two axes as f32, in terms of Burn's operations.
     pub fn product<const D: usize>(self, left: Tensor<D>, right: Tensor<D>) -> Tensor<D> {
-        self.widened(self.rounded(left).matmul(self.rounded(right)))
+        widened(self.rounded(left).matmul(self.rounded(right)))
     }
+}
+
+/// A tensor as f32, which what kernels leave may not be.
+#[must_use]
+pub fn widened<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    cast(tensor, FloatDType::F32)
+}
+
+/// A tensor in another format, if it is not in it.
+pub(crate) fn cast<const D: usize>(tensor: Tensor<D>, dtype: FloatDType) -> Tensor<D> {
+    if tensor.dtype() == DType::from(dtype) { tensor } else { tensor.cast(dtype) }
 }

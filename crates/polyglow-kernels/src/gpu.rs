@@ -3,6 +3,8 @@
 //! Burn's slopes of the same operations keep more for the backward pass, and are cut into more kernels, since each is written for
 //! itself. What is written here as one formula is fused as one.
 
+pub(crate) mod operation;
+
 use std::fmt::Debug;
 use std::marker::PhantomData;
 

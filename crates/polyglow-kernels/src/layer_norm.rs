@@ -7,6 +7,8 @@ mod gpu;
 
 use burn::tensor::{Tensor, module};
 
+use crate::{Dropped, add_dropped, widened};
+
 /// `y * gamma + beta` with `y = (x - mean) / sqrt(variance + epsilon)`, over the last axis.
 ///
 /// The variance is the mean of squares (divided by `width`, not `width - 1`). With `g = gradient * gamma` the gradient of
@@ -38,6 +40,29 @@ pub fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: 
         return output;
     }
     plain(input, gamma, beta, epsilon)
+}
+
+/// [`layer_norm()`] of `residual` plus `input` after dropout; `None` if dropout has no kernel for these tensors.
+///
+/// # Shapes
+/// - `residual`, `input` and output: `[batch, len, width]`; `gamma`, `beta`: `[width]`
+pub fn residual_norm(
+    residual: &Tensor<3>,
+    input: &Tensor<3>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    epsilon: f64,
+    dropped: Option<Dropped>,
+) -> Option<Tensor<3>> {
+    #[cfg(feature = "gpu")]
+    if let Some(output) = gpu::residual_norm(residual, input, &gamma, &beta, epsilon, dropped) {
+        return Some(output);
+    }
+    let sum = match dropped {
+        Some(dropped) => add_dropped(residual, input, dropped)?,
+        None => residual.clone() + widened(input.clone()),
+    };
+    Some(layer_norm(sum, gamma, beta, epsilon))
 }
 
 fn plain(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<3> {

@@ -35,6 +35,15 @@
     feature = "flex",
     expect(clippy::inline_always, reason = "a loop that is not inlined is compiled for the smallest instruction set")
 )]
+#![cfg_attr(
+    feature = "gpu",
+    expect(
+        clippy::needless_pass_by_value,
+        clippy::trivially_copy_pass_by_ref,
+        clippy::used_underscore_binding,
+        reason = "what kernels for GPUs are given is not what it looks like in Rust"
+    )
+)]
 
 /// The widest SIMD instructions that kernels use: the CPU's, but nothing wider than AVX2 in a build without the feature `avx512`.
 /// `None` in a build without the feature `flex`, which has no kernels.
@@ -80,6 +89,7 @@ mod layer_norm;
 mod linear;
 mod log_sum_exp;
 mod recurrent;
+mod square_sum;
 mod tanh;
 
 #[cfg(feature = "flex")]
@@ -93,14 +103,15 @@ pub use additive::additive_weights;
 pub use attention::{FORBIDDEN, cached_attention, caches_side_by_side, cross_attention, self_attention};
 pub use cross_entropy::projected::{projected_cross_entropy, rows_per_chunk};
 pub use cross_entropy::{LossOutput, cross_entropy};
-pub use dropout::{Dropped, add_dropped, dropout_mask};
+pub use dropout::{Dropped, add_dropped, dropout};
 pub use embedding::embedding;
-pub use factors::{Factors, has_bf16_products, has_training_kernels};
+pub use factors::{Factors, RoundedOnce, has_bf16_products, has_training_kernels, widened};
 pub use int8::{
     Int8Matrix, Int8Weights, MOST_INT8_INPUTS, has_int8_kernels, int8_embedding, int8_linear, int8_linear_relu,
 };
-pub use layer_norm::layer_norm;
+pub use layer_norm::{layer_norm, residual_norm};
 pub use linear::{Layout, linear, linear_transposed};
 pub use log_sum_exp::log_sum_exp;
 pub use recurrent::{Cell, Direction, recurrent_layer, recurrent_step};
+pub use square_sum::square_sums;
 pub use tanh::tanh;

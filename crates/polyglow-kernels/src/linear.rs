@@ -7,12 +7,12 @@ mod gpu;
 
 use burn::tensor::Tensor;
 
-use crate::Factors;
+use crate::factors::{Factors, widened};
 
 #[cfg(feature = "flex")]
 pub(crate) use flex::{LinearState, Sizes};
 #[cfg(feature = "gpu")]
-pub(crate) use gpu::GpuFactors;
+pub(crate) use gpu::{GpuFactors, through_relu};
 
 /// Which axis of a weight matrix is which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Layout {
 }
 
 /// `x W + b` for every row, without `b` if it is `None`. `factors` says what the factors of the product and of its gradients
-/// are rounded to.
+/// are rounded to; on GPUs with autodiff the output is in that format, and on others, and on flex, in f32.
 ///
 /// The gradients are `gradient Wᵀ` of `x`, `xᵀ gradient` of `W`, and the sum of the rows of `gradient` of `b`.
 ///
@@ -82,5 +82,5 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) 
         return output;
     }
     // Rounded before it is transposed, so that the cast reads memory in order.
-    factors.widened(factors.rounded(input).matmul(factors.rounded(weight).transpose()))
+    widened(factors.rounded(input).matmul(factors.rounded(weight).transpose()))
 }

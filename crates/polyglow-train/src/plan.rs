@@ -220,18 +220,28 @@ impl Plan {
     /// turns off.
     pub fn training_device(&self) -> Result<Device> {
         let train = &self.config.train;
+        let format = match train.precision {
+            Precision::F32 => "f32",
+            Precision::Bf16 => "bf16",
+            Precision::F16 => "f16",
+        };
         if !train.precision.is_supported(&self.device) {
             let name = &self.config.device;
             let reason =
                 if self.on_host { " here: this CPU, or this build, has neither AMX-BF16 nor AVX512-BF16" } else { "" };
-            let error = failed!("`train.precision = \"bf16\"`: the device `{name}` does not compute in bf16{reason}");
-            let advice = "set `train.precision = \"f32\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere, or `flex` \
-                          on Intel's server CPUs since Sapphire Rapids and AMD's since Zen 4";
+            let error =
+                failed!("`train.precision = \"{format}\"`: the device `{name}` does not compute in {format}{reason}");
+            let advice = if train.precision == Precision::F16 {
+                "set `train.precision = \"f32\"`, or take a GPU with f16, as nearly all have"
+            } else {
+                "set `train.precision = \"f32\"`, on GPUs `\"f16\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere, or \
+                 `flex` on Intel's server CPUs since Sapphire Rapids and AMD's since Zen 4"
+            };
             return Err(with_hint(usage(error), advice));
         }
-        if train.precision == Precision::Bf16 && self.on_host && train.gradient_checkpointing {
+        if train.precision != Precision::F32 && self.on_host && train.gradient_checkpointing {
             let error = failed!(
-                "`train.precision = \"bf16\"`: on a CPU kernels round, and `train.gradient_checkpointing` turns them off"
+                "`train.precision = \"{format}\"`: on a CPU kernels round, and `train.gradient_checkpointing` turns them off"
             );
             return Err(with_hint(
                 usage(error),

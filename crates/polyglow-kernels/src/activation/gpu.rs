@@ -3,10 +3,11 @@
 use burn::tensor::Tensor;
 
 use super::Activation;
-use crate::dropout::composed::ComposedMask;
+use crate::dropout::gpu::without_graph;
+use crate::factors::{Factors, widened};
 use crate::gpu::{Slope, Slopes, open, record};
-use crate::linear::GpuFactors;
-use crate::{Dropped, Factors, Layout};
+use crate::linear::{GpuFactors, through_relu};
+use crate::{Dropped, Layout};
 
 /// [`super::activated_linear`] on GPUs with autodiff, for [`Activation::Relu`]; `None` elsewhere.
 pub(super) fn activated_linear(
@@ -23,11 +24,11 @@ pub(super) fn activated_linear(
     let ((input, input_node), (weight, weight_node), (bias, bias_node)) = (open(input)?, open(weight)?, open(bias)?);
     let bias: Tensor<2> = bias.unsqueeze();
     let map = GpuFactors::new(input, weight, Layout::InOut, factors);
-    let sum = map.product() + bias;
+    let sum = widened(map.product()) + bias;
     // `max(x, 0)` of operations that are fused with the product, and that keep NaN.
-    let mut output = (sum.clone().abs() + sum) * 0.5;
+    let mut output = factors.rounded((sum.clone().abs() + sum) * 0.5);
     if let Some(dropped) = dropped {
-        output = output.clone() * ComposedMask::new(output.dims(), dropped, &output.device()).scaled();
+        output = without_graph(output, dropped);
     }
     let scale = dropped.map_or(1.0, |dropped| 1.0 / dropped.keep);
     let state = State { map, output: output.clone(), scale };
@@ -44,11 +45,9 @@ struct State {
 }
 
 impl Slopes<3, 2> for State {
-    fn slopes(self, gradient: Tensor<2>, [of_input, of_weight, of_bias]: [bool; 3]) -> [Option<Slope>; 3] {
-        let closed = self.output.lower_equal_elem(0.0);
-        let of_sum = (gradient * self.scale).mask_fill(closed, 0.0);
-        let of_bias = of_bias.then(|| of_sum.clone().sum_dim(0).squeeze_dim::<1>(0).into());
+    fn slopes(self, gradient: Tensor<2>, [of_input, of_weight, _]: [bool; 3]) -> [Option<Slope>; 3] {
+        let (of_sum, of_bias) = through_relu(gradient, self.output, self.scale);
         let [of_input, of_weight] = self.map.slopes(of_sum, [of_input, of_weight]);
-        [of_input, of_weight, of_bias]
+        [of_input, of_weight, Some(of_bias)]
     }
 }

@@ -11,9 +11,9 @@ use rayon::prelude::*;
 pub(super) use cached::{cached_attention, has_kernel};
 use heads::{Back, Forbidden, Side, Sizes, row_of};
 
+use crate::Dropped;
 use crate::dropout::mask::Mask;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, mode_of_both, read, record};
-use crate::{Dropped, Factors};
 
 /// [`super::self_attention`] on flex.
 pub(super) fn self_attention(
@@ -21,7 +21,6 @@ pub(super) fn self_attention(
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
-    _: Factors,
 ) -> Option<Tensor<3>> {
     let mode = mode(qkv)?;
     // Dropout belongs to training: the kernel without autodiff has no mask.
@@ -47,7 +46,6 @@ pub(super) fn cross_attention(
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
-    _: Factors,
 ) -> Option<Tensor<3>> {
     let mode = mode_of_both(query, key_value)?;
     if mode == Mode::Inference && dropped.is_some() {
@@ -197,7 +195,7 @@ pub(super) mod tests {
             let (qkv, slopes) = (random([2, len, 3 * d_model]).require_grad(), random([2, len, d_model]));
             let forbidden = mask(len, len, true);
             let part = |place: usize| qkv.clone().narrow(2, place * d_model, d_model);
-            let kernel = self_attention(&qkv, &forbidden, HEADS, None, Factors::F32).expect("the kernel is there");
+            let kernel = self_attention(&qkv, &forbidden, HEADS, None).expect("the kernel is there");
             let outputs = [kernel, plain(part(0), part(1), part(2), &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
                 let gradients = (output.clone() * slopes.clone()).sum().backward();
@@ -210,8 +208,7 @@ pub(super) mod tests {
             let key_value = key_value.require_grad();
             let forbidden = mask(len, other_len, false);
             let part = |place: usize| key_value.clone().narrow(2, place * d_model, d_model);
-            let kernel = cross_attention(&query, &key_value, &forbidden, HEADS, None, Factors::F32)
-                .expect("the kernel is there");
+            let kernel = cross_attention(&query, &key_value, &forbidden, HEADS, None).expect("the kernel is there");
             let outputs = [kernel, plain(query.clone(), part(0), part(1), &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
                 let gradients = (output.clone() * slopes.clone()).sum().backward();

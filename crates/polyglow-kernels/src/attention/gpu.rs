@@ -1,11 +1,22 @@
-//! On GPUs: gradients of queries, keys and values are put side by side once, and dropout is made again where it is needed.
+//! On GPUs: a kernel forwards, and one or two backwards, in which weights are never in memory.
 
-use burn::tensor::{Bool, Tensor};
+mod kernel;
+mod slopes;
 
-use super::FORBIDDEN;
-use crate::dropout::composed::ComposedMask;
+use burn::tensor::{Bool, DType, Tensor};
+use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
+use burn_cubecl::tensor::CubeTensor;
+
+use self::kernel::{Layout, SizesLaunch};
+use crate::Dropped;
+use crate::dropout::gpu::draw::Draw;
+use crate::factors::cast;
+use crate::gpu::operation::{Operand, elements, nowhere, queue, shared_memory, vector_size};
 use crate::gpu::{Slope, Slopes, open, record};
-use crate::{Dropped, Factors};
+
+/// Rows of a block; fewer where a device shares too little memory for these.
+const BLOCKS: [usize; 3] = [32, 16, 8];
 
 /// [`super::self_attention`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn self_attention(
@@ -13,12 +24,12 @@ pub(super) fn self_attention(
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
-    factors: Factors,
 ) -> Option<Tensor<3>> {
     let (qkv, node) = open(qkv)?;
-    let [query, key, value] = parts(&split(qkv, 3 * num_heads));
-    let (context, state) = State::attend(query, key, value, mask, dropped, factors);
-    Some(record(OfSelf(state), [node], join(context)))
+    let ([batch, len, width], d_model) = (qkv.dims(), qkv.dims()[2] / 3);
+    let sizes = Sizes { batch, num_heads, lens: [len, len], widths: [width, width], starts: [d_model, 2 * d_model] };
+    let (output, state) = State::attend(sizes, qkv.clone(), qkv, mask, dropped)?;
+    Some(record(OfSelf(state), [node], output))
 }
 
 /// [`super::cross_attention`] on GPUs with autodiff; `None` elsewhere.
@@ -28,76 +39,175 @@ pub(super) fn cross_attention(
     mask: &Tensor<4, Bool>,
     num_heads: usize,
     dropped: Option<Dropped>,
-    factors: Factors,
 ) -> Option<Tensor<3>> {
     let ((query, query_node), (key_value, key_value_node)) = (open(query)?, open(key_value)?);
-    let [key, value] = parts(&split(key_value, 2 * num_heads));
-    let (context, state) = State::attend(split(query, num_heads), key, value, mask, dropped, factors);
-    Some(record(OfCross(state), [query_node, key_value_node], join(context)))
+    let [batch, query_len, d_model] = query.dims();
+    let [_, key_len, width] = key_value.dims();
+    let sizes = Sizes { batch, num_heads, lens: [query_len, key_len], widths: [d_model, width], starts: [0, d_model] };
+    let (output, state) = State::attend(sizes, query, key_value, mask, dropped)?;
+    Some(record(OfCross(state), [query_node, key_value_node], output))
 }
 
-/// What the backward pass needs; factors are rounded.
+/// Of queries first, then of keys and values.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    batch: usize,
+    num_heads: usize,
+    lens: [usize; 2],
+    widths: [usize; 2],
+    /// Where keys and values begin in their rows.
+    starts: [usize; 2],
+}
+
+impl Sizes {
+    fn d_model(self) -> usize {
+        let [_, key_width] = self.widths;
+        key_width - self.starts[1]
+    }
+
+    fn layout(self, vector: usize, dropped: Option<Dropped>, shared: usize) -> Option<Layout> {
+        let head = self.d_model() / self.num_heads;
+        // Two blocks of rows, and two of weights for each of their pairs.
+        let block = BLOCKS.into_iter().find(|block| 4 * block * (2 * head + 2 * (block + 1) + 1) <= shared)?;
+        let [query_width, key_width] = self.widths.map(|width| width / vector);
+        let [key_start, value_start] = self.starts.map(|start| start / vector);
+        Some(Layout {
+            num_heads: self.num_heads,
+            head: head / vector,
+            query_width,
+            key_width,
+            key_start,
+            value_start,
+            block,
+            is_self: self.widths[0] == self.widths[1],
+            many: self.lens.into_iter().any(|len| len > block),
+            has_dropout: dropped.is_some(),
+        })
+    }
+
+    fn launch(self) -> SizesLaunch {
+        let [query_len, key_len] = self.lens.map(|len| len as u32);
+        let head_dim = self.d_model() / self.num_heads;
+        SizesLaunch::new(query_len, key_len, (head_dim as f32).powf(-0.5))
+    }
+
+    /// A cube for each block of `len` rows, and a unit for each of its rows.
+    fn cubes(self, len: usize, layout: Layout) -> (CubeCount, CubeDim) {
+        let blocks = len.div_ceil(layout.block) as u32;
+        (CubeCount::Static(blocks, self.num_heads as u32, self.batch as u32), CubeDim::new_1d(layout.block as u32))
+    }
+}
+
+/// What the backward pass needs.
 #[derive(Clone, Debug)]
 struct State {
-    query: Tensor<4>,
-    key: Tensor<4>,
-    value: Tensor<4>,
-    /// After the softmax, before dropout.
-    weights: Tensor<4>,
-    mask: Tensor<4, Bool>,
-    dropped: Option<ComposedMask<4>>,
-    factors: Factors,
+    sizes: Sizes,
+    layout: Layout,
+    vector: usize,
+    dropped: Option<Dropped>,
+    query: Operand,
+    key_value: Operand,
+    mask: Operand,
+    output: Operand,
+    norms: Operand,
 }
 
 impl State {
     fn attend(
-        query: Tensor<4>,
-        key: Tensor<4>,
-        value: Tensor<4>,
+        sizes: Sizes,
+        query: Tensor<3>,
+        key_value: Tensor<3>,
         mask: &Tensor<4, Bool>,
         dropped: Option<Dropped>,
-        factors: Factors,
-    ) -> (Tensor<4>, Self) {
-        let [batch, num_heads, query_len, head_dim] = query.dims();
-        let shape = [batch, num_heads, query_len, key.dims()[2]];
-        let [query, key, value] = [query, key, value].map(|factor| factors.rounded(factor));
-        // Scores are scaled, and not queries, as they go through the softmax anyway.
-        let scores = factors.widened(query.clone().matmul(key.clone().transpose())) * scale(head_dim);
-        let mask = mask.clone().inner().expand(shape);
-        let scores = scores.mask_fill(mask.clone(), FORBIDDEN);
-        // Not Burn's softmax, which would be an operation by itself.
-        let exp = (scores.clone() - scores.max_dim(3)).exp();
-        let weights = exp.clone() / exp.sum_dim(3);
-        let dropped = dropped.map(|dropped| ComposedMask::new(shape, dropped, &weights.device()));
-        let state = Self { query, key, value, weights, mask, dropped, factors };
-        let context = factors.widened(state.dropped_weights().matmul(state.value.clone()));
-        (context, state)
+    ) -> Option<(Tensor<3>, Self)> {
+        let Sizes { batch, num_heads, lens: [query_len, _], .. } = sizes;
+        let (query, key_value): (Operand, Operand) = (query.into(), key_value.into());
+        let mask: Operand = mask.clone().inner().into();
+        let vector = vector_size(sizes.d_model() / num_heads);
+        let layout = sizes.layout(vector, dropped, shared_memory(&query))?;
+        let shapes = [vec![batch, query_len, sizes.d_model()], vec![batch, num_heads, query_len, 2]];
+        let [shape, of_norms] = shapes;
+        let dtype = query.dtype();
+        let launch =
+            move |client: &Client, [query, key_value, mask]: [CubeTensor; 3], [output, norms]: [CubeTensor; 2]| {
+                let (count, dim) = sizes.cubes(query_len, layout);
+                let types = [elements(&query), elements(&mask)];
+                kernel::attend::launch(
+                    client,
+                    count,
+                    dim,
+                    vector,
+                    query.into_buffer_arg(),
+                    key_value.into_buffer_arg(),
+                    mask.into_tensor_arg(),
+                    output.into_buffer_arg(),
+                    norms.into_buffer_arg(),
+                    sizes.launch(),
+                    Draw::launch(dropped),
+                    layout,
+                    types,
+                );
+            };
+        let inputs = [query.clone(), key_value.clone(), mask.clone()];
+        let [output, norms] = queue("attention", inputs, [(shape, dtype), (of_norms, DType::F32)], launch);
+        let state = Self { sizes, layout, vector, dropped, query, key_value, mask, output: output.clone(), norms };
+        Some((output.tensor(), state))
     }
 
-    /// Rounded, for the product with the values and that of the backward pass.
-    fn dropped_weights(&self) -> Tensor<4> {
-        let weights = self.weights.clone();
-        self.factors.rounded(match &self.dropped {
-            Some(mask) => weights * mask.scaled(),
-            None => weights,
-        })
-    }
-
-    /// Those of query, key and value.
-    fn slopes(self, gradient: Tensor<4>) -> [Tensor<4>; 3] {
-        let gradient = self.factors.rounded(gradient);
-        let of_value = self.dropped_weights().transpose().matmul(gradient.clone());
-        let Self { query, key, value, weights, mask, dropped, factors } = self;
-        let scale = scale(query.dims()[3]);
-        let mut of_weights = factors.widened(gradient.matmul(value.transpose()));
-        if let Some(mask) = dropped {
-            of_weights = of_weights * mask.scaled();
-        }
-        let mean = (weights.clone() * of_weights.clone()).sum_dim(3);
-        let of_scores = factors.rounded((weights * (of_weights - mean) * scale).mask_fill(mask, 0.0));
-        let of_query = factors.widened(of_scores.clone().matmul(key));
-        let of_key = factors.widened(of_scores.transpose().matmul(query));
-        [of_query, of_key, factors.widened(of_value)]
+    /// Tensors of these shapes: slopes of queries, and of keys and values, or of all three side by side.
+    fn slopes<const O: usize>(self, gradient: Tensor<3>, shapes: [Vec<usize>; O]) -> [Operand; O] {
+        let Self { sizes, layout, vector, dropped, query, key_value, mask, output, norms } = self;
+        let dtype = query.dtype();
+        let launch = move |client: &Client, inputs: [CubeTensor; 6], written: [CubeTensor; O]| {
+            let types = [elements(&inputs[0]), elements(&inputs[2])];
+            let [query, key_value, mask, output, norms, slope] = inputs;
+            let (of_query, of_key_value) = (&written[0], &written[O - 1]);
+            let [query_len, key_len] = sizes.lens;
+            if layout.many {
+                let (count, dim) = sizes.cubes(query_len, layout);
+                slopes::of_queries::launch(
+                    client,
+                    count,
+                    dim,
+                    vector,
+                    query.clone().into_buffer_arg(),
+                    key_value.clone().into_buffer_arg(),
+                    mask.clone().into_tensor_arg(),
+                    output.clone().into_buffer_arg(),
+                    norms.clone().into_buffer_arg(),
+                    slope.clone().into_buffer_arg(),
+                    of_query.clone().into_buffer_arg(),
+                    sizes.launch(),
+                    Draw::launch(dropped),
+                    layout,
+                    types,
+                );
+            }
+            let (count, dim) = sizes.cubes(key_len, layout);
+            // Of all three they are written beside each other.
+            let of_query = if layout.is_self { nowhere(client, of_query) } else { of_query.clone() };
+            slopes::of_keys::launch(
+                client,
+                count,
+                dim,
+                vector,
+                query.into_buffer_arg(),
+                key_value.into_buffer_arg(),
+                mask.into_tensor_arg(),
+                output.into_buffer_arg(),
+                norms.into_buffer_arg(),
+                slope.into_buffer_arg(),
+                of_query.into_buffer_arg(),
+                of_key_value.clone().into_buffer_arg(),
+                sizes.launch(),
+                Draw::launch(dropped),
+                layout,
+                types,
+            );
+        };
+        let gradient = cast(gradient, dtype.into()).into();
+        let inputs = [query, key_value, mask, output, norms, gradient];
+        queue("attention's slopes", inputs, shapes.map(|shape| (shape, dtype)), launch)
     }
 }
 
@@ -106,9 +216,9 @@ struct OfSelf(State);
 
 impl Slopes<1, 3> for OfSelf {
     fn slopes(self, gradient: Tensor<3>, _: [bool; 1]) -> [Option<Slope>; 1] {
-        let num_heads = self.0.query.dims()[1];
-        let all = self.0.slopes(split(gradient, num_heads));
-        [Some(join(Tensor::cat(all.into(), 1)).into())]
+        let Sizes { batch, lens: [len, _], widths: [width, _], .. } = self.0.sizes;
+        let [all] = self.0.slopes(gradient, [vec![batch, len, width]]);
+        [Some(all.tensor::<3>().into())]
     }
 }
 
@@ -117,32 +227,8 @@ struct OfCross(State);
 
 impl Slopes<2, 3> for OfCross {
     fn slopes(self, gradient: Tensor<3>, _: [bool; 2]) -> [Option<Slope>; 2] {
-        let num_heads = self.0.query.dims()[1];
-        let [of_query, of_key, of_value] = self.0.slopes(split(gradient, num_heads));
-        [Some(join(of_query).into()), Some(join(Tensor::cat(vec![of_key, of_value], 1)).into())]
+        let Sizes { batch, lens: [query_len, key_len], widths: [query_width, key_width], .. } = self.0.sizes;
+        let shapes = [vec![batch, query_len, query_width], vec![batch, key_len, key_width]];
+        self.0.slopes(gradient, shapes).map(|slopes| Some(slopes.tensor::<3>().into()))
     }
-}
-
-/// What scores are multiplied by.
-fn scale(head_dim: usize) -> f64 {
-    (head_dim as f64).powf(-0.5)
-}
-
-/// # Shapes
-/// - `rows`: `[batch, len, num_heads * head_dim]`; output: `[batch, num_heads, len, head_dim]`
-fn split(rows: Tensor<3>, num_heads: usize) -> Tensor<4> {
-    let [batch, len, width] = rows.dims();
-    rows.reshape([batch, len, num_heads, width / num_heads]).swap_dims(1, 2)
-}
-
-/// Heads in `N` equal parts.
-fn parts<const N: usize>(heads: &Tensor<4>) -> [Tensor<4>; N] {
-    let num_heads = heads.dims()[1] / N;
-    std::array::from_fn(|part| heads.clone().narrow(1, part * num_heads, num_heads))
-}
-
-/// The reverse of [`split`].
-fn join(heads: Tensor<4>) -> Tensor<3> {
-    let [batch, num_heads, len, head_dim] = heads.dims();
-    heads.swap_dims(1, 2).reshape([batch, len, num_heads * head_dim])
 }

@@ -5,9 +5,11 @@ mod flex;
 #[cfg(feature = "gpu")]
 mod gpu;
 
+use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};
 
-use crate::{Factors, Layout, LossOutput, cross_entropy, linear, linear_transposed};
+use crate::factors::{Factors, widened};
+use crate::{Layout, LossOutput, cross_entropy, linear, linear_transposed};
 
 /// The most rows of logits that the kernel holds at once. With fewer it would read the weights and add to their gradient
 /// more often.
@@ -68,9 +70,9 @@ fn plain(
     let loss = Chunks::new(weight.clone().inner(), layout, label_smoothing, pad_id, factors);
     let all = loss.of(&hidden.clone().inner(), &targets.inner().reshape([rows, 1]));
     // Its value cancels and its gradients stay.
+    let [loss_sum, nll_sum] = all.totals();
     let slope = (hidden * all.of_hidden).sum() + (weight * all.of_weight).sum();
-    let loss_sum = all.loss_sum + (slope.clone() - slope.detach());
-    LossOutput { loss_sum, nll_sum: all.nll_sum }
+    LossOutput { loss_sum: loss_sum + (slope.clone() - slope.detach()), nll_sum }
 }
 
 /// What it is by definition, with all logits at once.
@@ -87,15 +89,13 @@ fn of_logits(
         Layout::InOut => linear(hidden, weight, None, factors),
         Layout::OutIn => linear_transposed(hidden, weight, factors),
     };
-    cross_entropy(logits, targets, label_smoothing, pad_id)
+    cross_entropy(widened(logits), targets, label_smoothing, pad_id)
 }
 
 /// The loss and its gradients outside of the graph.
 struct Chunks {
     /// What gives logits, rounded: `[d_model, vocab_size]`.
     to_logits: Tensor<2>,
-    /// Its mean over the vocabulary, `[1, d_model]`: the mean of a row's logits is its product with it.
-    mean: Tensor<2>,
     layout: Layout,
     label_smoothing: f64,
     pad_id: u32,
@@ -103,37 +103,49 @@ struct Chunks {
     rows_per_chunk: usize,
 }
 
-/// Sums over rows, `[1]`, and the gradients of the first.
+/// The losses of rows, and the gradients of the sum of the smoothed ones.
 struct Sums {
-    loss_sum: Tensor<1>,
-    nll_sum: Tensor<1>,
+    /// The smoothed ones and the plain ones, `[2, rows]`.
+    losses: Tensor<2>,
     /// `[rows, d_model]`.
     of_hidden: Tensor<2>,
     /// As the weight is.
     of_weight: Tensor<2>,
 }
 
+impl Sums {
+    /// Of the smoothed losses and of the plain ones, `[1]`.
+    fn totals(&self) -> [Tensor<1>; 2] {
+        let totals = self.losses.clone().sum_dim(1).squeeze_dim::<1>(1);
+        [0, 1].map(|which| totals.clone().narrow(0, which, 1))
+    }
+}
+
+/// The losses of rows of logits, as [`Sums`] has them, and their slopes, `[rows, vocab_size]`.
+struct OfLogits {
+    slopes: Tensor<2>,
+    losses: Tensor<2>,
+}
+
 impl Chunks {
     fn new(weight: Tensor<2>, layout: Layout, label_smoothing: f64, pad_id: u32, factors: Factors) -> Self {
         let rounded = factors.rounded(weight);
-        let exact = factors.widened(rounded.clone());
-        let (mean, to_logits) = match layout {
-            Layout::InOut => (exact.mean_dim(1).transpose(), rounded),
-            Layout::OutIn => (exact.mean_dim(0), rounded.transpose()),
+        let to_logits = match layout {
+            Layout::InOut => rounded,
+            Layout::OutIn => rounded.transpose(),
         };
         let rows_per_chunk = rows_per_chunk(to_logits.dims()[1], false);
-        Self { to_logits, mean, layout, label_smoothing, pad_id, factors, rows_per_chunk }
+        Self { to_logits, layout, label_smoothing, pad_id, factors, rows_per_chunk }
     }
 
     /// - `hidden`: `[rows, d_model]`; `targets`: `[rows, 1]`
     fn of(&self, hidden: &Tensor<2>, targets: &Tensor<2, Int>) -> Sums {
         let [rows, _] = hidden.dims();
-        let (mut losses, mut nlls, mut of_hidden, mut of_weight) = (Vec::new(), Vec::new(), Vec::new(), None);
+        let (mut losses, mut of_hidden, mut of_weight) = (Vec::new(), Vec::new(), None);
         for first in (0..rows).step_by(self.rows_per_chunk) {
             let len = self.rows_per_chunk.min(rows - first);
             let chunk = self.chunk(hidden.clone().narrow(0, first, len), targets.clone().narrow(0, first, len));
-            losses.push(chunk.loss_sum);
-            nlls.push(chunk.nll_sum);
+            losses.push(chunk.losses);
             of_hidden.push(chunk.of_hidden);
             of_weight = Some(match of_weight {
                 Some(sum) => sum + chunk.of_weight,
@@ -141,41 +153,45 @@ impl Chunks {
             });
         }
         Sums {
-            loss_sum: Tensor::cat(losses, 0).sum(),
-            nll_sum: Tensor::cat(nlls, 0).sum(),
+            losses: Tensor::cat(losses, 1),
             of_hidden: Tensor::cat(of_hidden, 0),
             of_weight: of_weight.expect("a batch has rows"),
         }
     }
 
     fn chunk(&self, hidden: Tensor<2>, targets: Tensor<2, Int>) -> Sums {
-        let Self { label_smoothing, factors, .. } = *self;
-        let [_, vocab_size] = self.to_logits.dims();
-        let rounded = factors.rounded(hidden);
-        let logits = factors.widened(rounded.clone().matmul(self.to_logits.clone()));
-        let greatest = logits.clone().max_dim(1);
-        let log_sum = (logits.clone() - greatest.clone()).exp().sum_dim(1).log() + greatest; // [rows, 1]
-        let real = targets.clone().not_equal_elem(self.pad_id as i32).float(); // [rows, 1]
-        let nll = log_sum.clone() - logits.clone().gather(1, targets.clone());
-        let uniform = log_sum.clone() - (factors.widened(rounded.clone()) * self.mean.clone()).sum_dim(1);
-        let loss = nll.clone() * (1.0 - label_smoothing) + uniform * label_smoothing;
-        // `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in rows of padding. No target is scattered: that would be a pass of its own.
-        let words = Tensor::<1, Int>::arange(0..vocab_size as i64, &targets.device()).unsqueeze();
-        let expected = words.equal(targets);
-        let softmax = (logits - log_sum).exp();
-        let spread = label_smoothing / vocab_size as f64;
-        let gradient = softmax.clone().mask_where(expected, softmax - (1.0 - label_smoothing)) - spread;
-        let gradient = factors.rounded(gradient * real.clone());
+        let hidden = self.factors.rounded(hidden);
+        let OfLogits { slopes, losses } = self.of_logits(hidden.clone().matmul(self.to_logits.clone()), targets);
+        let slopes = self.factors.rounded(slopes);
         let of_weight = match self.layout {
-            Layout::InOut => rounded.transpose().matmul(gradient.clone()),
-            Layout::OutIn => gradient.clone().transpose().matmul(rounded),
+            Layout::InOut => hidden.transpose().matmul(slopes.clone()),
+            Layout::OutIn => slopes.clone().transpose().matmul(hidden),
         };
         Sums {
-            loss_sum: (loss * real.clone()).sum(),
-            nll_sum: (nll * real).sum(),
-            of_hidden: factors.widened(gradient.matmul(self.to_logits.clone().transpose())),
-            of_weight: factors.widened(of_weight),
+            losses,
+            of_hidden: widened(slopes.matmul(self.to_logits.clone().transpose())),
+            of_weight: widened(of_weight),
         }
+    }
+
+    fn of_logits(&self, logits: Tensor<2>, targets: Tensor<2, Int>) -> OfLogits {
+        let &Self { label_smoothing, pad_id, .. } = self;
+        #[cfg(feature = "gpu")]
+        if let Some(of_logits) = gpu::of_logits(&logits, &targets, label_smoothing, pad_id) {
+            return of_logits;
+        }
+        let logits = widened(logits);
+        let [_, vocab_size] = logits.dims();
+        let real = targets.clone().not_equal_elem(pad_id as i32).float(); // [rows, 1]
+        let log_probs = log_softmax(logits, 1);
+        let nll = -log_probs.clone().gather(1, targets.clone());
+        let smoothed = nll.clone() * (1.0 - label_smoothing) - log_probs.clone().mean_dim(1) * label_smoothing;
+        // `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in rows of padding. No target is scattered: that would be a pass of its own.
+        let words = Tensor::<1, Int>::arange(0..vocab_size as i64, &targets.device()).unsqueeze();
+        let softmax = log_probs.exp();
+        let slopes = softmax.clone().mask_where(words.equal(targets), softmax - (1.0 - label_smoothing));
+        let slopes = (slopes - label_smoothing / vocab_size as f64) * real.clone();
+        OfLogits { slopes, losses: Tensor::cat(vec![smoothed * real.clone(), nll * real], 1).transpose() }
     }
 }
 
@@ -195,7 +211,7 @@ mod tests {
         let run = |rows_per_chunk| {
             let chunks = Chunks::new(weight.clone(), Layout::InOut, 0.1, 0, Factors::F32);
             let sums = Chunks { rows_per_chunk, ..chunks }.of(&hidden, &targets);
-            let losses = [numbers(sums.loss_sum), numbers(sums.nll_sum)].concat();
+            let losses = sums.totals().map(numbers).concat();
             [losses, numbers(sums.of_hidden), numbers(sums.of_weight)]
         };
         for (found, expected) in

@@ -3,8 +3,8 @@
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
-use super::Dropped;
-use super::mask::{MASK_PART, Mask};
+use super::mask::Mask;
+use super::{Dropped, MASK_PART};
 use crate::flex::vector::{Kernel, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record};
 

@@ -1,25 +1,107 @@
 //! On GPUs: the mask is made where it is used, forwards and again backwards.
 
-use burn::tensor::Tensor;
+pub(crate) mod draw;
+mod kernel;
 
+use burn::backend::Cube;
+use burn::tensor::{DType, Tensor};
+use burn_cubecl::cubecl::calculate_cube_count_elemwise;
+use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::cubecl::prelude::CubeDim;
+use burn_cubecl::tensor::CubeTensor;
+
+use self::draw::Draw;
 use super::Dropped;
-use super::composed::ComposedMask;
+use crate::gpu::operation::{Operand, elements, queue, vector_size};
 use crate::gpu::{Slope, Slopes, open, record};
 
 /// [`super::add_dropped`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn add_dropped(residual: &Tensor<3>, input: &Tensor<3>, dropped: Dropped) -> Option<Tensor<3>> {
     let ((residual, residual_node), (input, input_node)) = (open(residual)?, open(input)?);
-    let mask = ComposedMask::new(input.dims(), dropped, &input.device());
-    let output = residual + input * mask.scaled();
-    Some(record(State(mask), [residual_node, input_node], output))
+    let state = OfSum(dropped, input.dtype());
+    let output = drop_and_add(Some(residual), input, DType::F32, dropped);
+    Some(record(state, [residual_node, input_node], output))
 }
 
 #[derive(Clone, Debug)]
-struct State(ComposedMask<3>);
+struct OfSum(Dropped, DType);
 
-impl Slopes<2, 3> for State {
+impl Slopes<2, 3> for OfSum {
     fn slopes(self, gradient: Tensor<3>, [_, of_input]: [bool; 2]) -> [Option<Slope>; 2] {
-        let of_input = of_input.then(|| (gradient.clone() * self.0.scaled()).into());
+        let Self(dropped, dtype) = self;
+        let of_input = of_input.then(|| drop_and_add(None, gradient.clone(), dtype, dropped).into());
         [Some(gradient.into()), of_input]
     }
+}
+
+/// [`super::dropout`] on GPUs with autodiff; `None` elsewhere.
+pub(super) fn dropout<const D: usize>(input: &Tensor<D>, dropped: Dropped) -> Option<Tensor<D>> {
+    if let Some((input, node)) = open(input) {
+        return Some(record(Of(dropped), [node], without_graph(input, dropped)));
+    }
+    // What is computed again backwards needs Burn's own product.
+    let ones = input.is_autodiff().then(|| input.clone().inner().ones_like())?;
+    ones.clone().try_into_primitive::<Cube>().ok()?;
+    let mask = Tensor::from_inner(without_graph(ones, dropped));
+    let mask = match input.gradient_checkpointing_strategy() {
+        Some(strategy) => mask.with_gradient_checkpointing_strategy(strategy),
+        None => mask,
+    };
+    Some(input.clone() * mask)
+}
+
+#[derive(Clone, Debug)]
+struct Of(Dropped);
+
+impl<const D: usize> Slopes<1, D> for Of {
+    fn slopes(self, gradient: Tensor<D>, _: [bool; 1]) -> [Option<Slope>; 1] {
+        [Some(without_graph(gradient, self.0).into())]
+    }
+}
+
+/// Of a tensor outside of the graph.
+pub(crate) fn without_graph<const D: usize>(input: Tensor<D>, dropped: Dropped) -> Tensor<D> {
+    let dtype = input.dtype();
+    drop_and_add(None, input, dtype, dropped)
+}
+
+/// `residual + input * mask`, or without a residual `input * mask`.
+fn drop_and_add<const D: usize>(
+    residual: Option<Tensor<D>>,
+    input: Tensor<D>,
+    dtype: DType,
+    dropped: Dropped,
+) -> Tensor<D> {
+    let shape = input.dims();
+    let size: usize = shape.iter().product();
+    let vector = vector_size(size);
+    let has_residual = residual.is_some();
+    let launch = move |client: &Client, inputs: [CubeTensor; 2], [output]: [CubeTensor; 1]| {
+        let types = [elements(&inputs[1]), elements(&output)];
+        let [residual, input] = inputs.map(CubeTensor::into_buffer_arg);
+        let vectors = size / vector;
+        let dim = CubeDim::new(client, vectors);
+        let draw = Draw::launch(Some(dropped));
+        let output = output.into_buffer_arg();
+        let count = calculate_cube_count_elemwise(client, vectors, dim);
+        let vectors = vectors as u32;
+        kernel::drop_and_add::launch(
+            client,
+            count,
+            dim,
+            vector,
+            residual,
+            input,
+            output,
+            vectors,
+            draw,
+            has_residual,
+            types,
+        );
+    };
+    // Without a residual nothing is read of what stands in its place.
+    let input: Operand = input.into();
+    let residual = residual.map_or_else(|| input.clone(), Operand::from);
+    let [output] = queue("dropout", [residual, input], [(shape.to_vec(), dtype)], launch);
+    output.tensor()
 }

@@ -8,9 +8,6 @@
 use super::Dropped;
 use super::hash::hash;
 
-/// Elements that share a part of a mask, where the mask is of a flat array. Results depend on it: it is not a tuning knob.
-pub(crate) const MASK_PART: usize = 1 << 13;
-
 /// A mask, ready for use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mask {

@@ -4,6 +4,7 @@
 //! so its bits do not depend on the number of threads, as tests of the operations check. Products inside of a task run on that task's core.
 
 mod bf16;
+mod f16;
 
 use gemm::Parallelism;
 
@@ -87,8 +88,10 @@ pub(crate) enum Old {
 
 /// `left right`, on all cores.
 pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> Vec<f32> {
-    if factors == Factors::Bf16 {
-        return bf16::product(left, right);
+    match factors {
+        Factors::F32 => {}
+        Factors::Bf16 => return bf16::product(left, right),
+        Factors::F16 => return f16::product(left, right),
     }
     let (rows, columns) = (left.shape.rows, right.shape.columns);
     let count = rows.checked_mul(columns).expect("a product that memory can hold");
@@ -112,8 +115,10 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
 
 /// Adds `left right` to a contiguous matrix, on all cores.
 pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, factors: Factors) {
-    if factors == Factors::Bf16 {
-        return bf16::add_product(sums, left, right);
+    match factors {
+        Factors::F32 => {}
+        Factors::Bf16 => return bf16::add_product(sums, left, right),
+        Factors::F16 => return f16::add_product(sums, left, right),
     }
     let (rows, columns) = (left.shape.rows, right.shape.columns);
     let MatrixMut { values, shape } = MatrixMut::strided(sums, rows, columns, columns);

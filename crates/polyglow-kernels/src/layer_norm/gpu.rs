@@ -1,43 +1,171 @@
-//! On GPUs: two passes over a row each way, which are fused, also with what comes before and after.
+//! On GPUs: a kernel each way, with the residual sum before it and its dropout.
 
-use burn::tensor::Tensor;
+mod kernel;
 
-use crate::gpu::{Slope, Slopes, open, record};
+use burn::tensor::{DType, Tensor};
+use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::cubecl::prelude::CubeDim;
+use burn_cubecl::tensor::CubeTensor;
+
+use self::kernel::{LANES, Layout, ROWS};
+use crate::Dropped;
+use crate::dropout::gpu::draw::Draw;
+use crate::gpu::operation::{Operand, cubes, elements, queue, vector_size};
+use crate::gpu::{Node, Slope, Slopes, open, record};
+
+/// Cubes of the backward pass, each with sums for `gamma` and `beta` of its own.
+const MOST_CUBES: usize = 512;
+/// The widest row: units keep what they have of it, and cubes two sums of its width.
+const WIDEST: usize = 3072;
 
 /// [`super::layer_norm`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn layer_norm(input: &Tensor<3>, gamma: &Tensor<1>, beta: &Tensor<1>, epsilon: f64) -> Option<Tensor<3>> {
-    let ((input, input_node), (gamma, gamma_node), (beta, beta_node)) = (open(input)?, open(gamma)?, open(beta)?);
-    let (gamma, beta): (Tensor<3>, Tensor<3>) = (gamma.unsqueeze(), beta.unsqueeze());
-    let centered = input.clone() - input.mean_dim(2);
-    let variance = (centered.clone() * centered.clone()).mean_dim(2);
-    let scale = (variance + epsilon).sqrt().recip(); // [batch, len, 1]
-    let standard = centered * scale.clone();
-    let output = standard.clone() * gamma.clone() + beta;
-    Some(record(State { standard, scale, gamma }, [input_node, gamma_node, beta_node], output))
+    let ((input, node), affine) = (open(input)?, (open(gamma)?, open(beta)?));
+    let ((gamma, gamma_node), (beta, beta_node)) = affine;
+    let (output, state) = State::normalize(None, input, gamma, beta, epsilon, None)?;
+    Some(record(OfRows(state), [node, gamma_node, beta_node], output))
+}
+
+/// [`super::residual_norm`] on GPUs with autodiff; `None` elsewhere.
+pub(super) fn residual_norm(
+    residual: &Tensor<3>,
+    input: &Tensor<3>,
+    gamma: &Tensor<1>,
+    beta: &Tensor<1>,
+    epsilon: f64,
+    dropped: Option<Dropped>,
+) -> Option<Tensor<3>> {
+    let ((residual, residual_node), (input, node)) = (open(residual)?, open(input)?);
+    let ((gamma, gamma_node), (beta, beta_node)): ((Tensor<1>, Node), (Tensor<1>, Node)) = (open(gamma)?, open(beta)?);
+    let (output, state) = State::normalize(Some(residual), input, gamma, beta, epsilon, dropped)?;
+    Some(record(OfSums(state), [residual_node, node, gamma_node, beta_node], output))
+}
+
+/// What the backward pass needs.
+#[derive(Clone, Debug)]
+struct State {
+    shape: [usize; 3],
+    /// Of the input.
+    dtype: DType,
+    layout: Layout,
+    vector: usize,
+    dropped: Option<Dropped>,
+    standard: Operand,
+    scales: Operand,
+    gamma: Operand,
+}
+
+impl State {
+    fn normalize(
+        residual: Option<Tensor<3>>,
+        input: Tensor<3>,
+        gamma: Tensor<1>,
+        beta: Tensor<1>,
+        epsilon: f64,
+        dropped: Option<Dropped>,
+    ) -> Option<(Tensor<3>, Self)> {
+        let shape = input.dims();
+        let [batch, len, width] = shape;
+        let rows = batch * len;
+        if width > WIDEST || rows == 0 {
+            return None;
+        }
+        let vector = vector_size(width);
+        let (has_residual, has_dropout) = (residual.is_some(), dropped.is_some());
+        let layout = Layout { width: width / vector, has_residual, has_dropout };
+        let input: Operand = input.into();
+        let dtype = input.dtype();
+        // Where there is none, nothing is read of it.
+        let residual = residual.map_or_else(|| Operand::from(gamma.clone()), Operand::from);
+        let gamma: Operand = gamma.into();
+        let launch = move |client: &Client, inputs: [CubeTensor; 4], written: [CubeTensor; 3]| {
+            let kind = elements(&inputs[1]);
+            let [residual, input, gamma, beta] = inputs.map(CubeTensor::into_buffer_arg);
+            let [output, standard, scales] = written.map(CubeTensor::into_buffer_arg);
+            kernel::forward::launch(
+                client,
+                cubes(rows.div_ceil(ROWS)),
+                CubeDim::new_1d((LANES * ROWS) as u32),
+                vector,
+                residual,
+                input,
+                gamma,
+                beta,
+                output,
+                standard,
+                scales,
+                rows as u32,
+                epsilon as f32,
+                Draw::launch(dropped),
+                layout,
+                kind,
+            );
+        };
+        let inputs = [residual, input, gamma.clone(), beta.into()];
+        let written = [(shape.to_vec(), DType::F32), (shape.to_vec(), DType::F32), (vec![batch, len, 1], DType::F32)];
+        let [output, standard, scales] = queue("norm", inputs, written, launch);
+        Some((output.tensor(), Self { shape, dtype, layout, vector, dropped, standard, scales, gamma }))
+    }
+
+    /// Those of what was normalized, of the input, `gamma` and `beta`.
+    fn slopes(self, gradient: Tensor<3>) -> (Tensor<3>, Tensor<3>, [Tensor<1>; 2]) {
+        let Self { shape, dtype, layout, vector, dropped, standard, scales, gamma } = self;
+        let [batch, len, width] = shape;
+        let rows = batch * len;
+        let num_cubes = rows.div_ceil(ROWS).min(MOST_CUBES);
+        // Else it is that of the sum.
+        let writes_input = dropped.is_some() || dtype != DType::F32;
+        let launch = move |client: &Client, inputs: [CubeTensor; 4], written: [CubeTensor; 3]| {
+            let kind = elements(&written[1]);
+            let [slope, standard, scales, gamma] = inputs.map(CubeTensor::into_buffer_arg);
+            let [of_sum, of_input, of_affine] = written.map(CubeTensor::into_buffer_arg);
+            kernel::slopes::launch(
+                client,
+                cubes(num_cubes),
+                CubeDim::new_1d((LANES * ROWS) as u32),
+                vector,
+                slope,
+                standard,
+                scales,
+                gamma,
+                of_sum,
+                of_input,
+                of_affine,
+                rows as u32,
+                Draw::launch(dropped),
+                layout,
+                writes_input,
+                kind,
+            );
+        };
+        let of_input = (if writes_input { shape.to_vec() } else { vec![vector] }, dtype);
+        let written = [(shape.to_vec(), DType::F32), of_input, (vec![num_cubes, 2 * width], DType::F32)];
+        let [of_sum, of_input, of_affine] =
+            queue("norm's slopes", [gradient.into(), standard, scales, gamma], written, launch);
+        let of_sum = of_sum.tensor::<3>();
+        let of_input = if writes_input { of_input.tensor() } else { of_sum.clone() };
+        let of_affine = of_affine.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0);
+        let of_affine = [0, 1].map(|part| of_affine.clone().narrow(0, part * width, width));
+        (of_sum, of_input, of_affine)
+    }
 }
 
 #[derive(Clone, Debug)]
-struct State {
-    /// The input less its mean, over its standard deviation, `[batch, len, width]`; `y` in the formulas.
-    standard: Tensor<3>,
-    /// One over the standard deviation of each row, `[batch, len, 1]`.
-    scale: Tensor<3>,
-    /// `[1, 1, width]`.
-    gamma: Tensor<3>,
+struct OfRows(State);
+
+impl Slopes<3, 3> for OfRows {
+    fn slopes(self, gradient: Tensor<3>, _: [bool; 3]) -> [Option<Slope>; 3] {
+        let (_, of_input, [of_gamma, of_beta]) = self.0.slopes(gradient);
+        [Some(of_input.into()), Some(of_gamma.into()), Some(of_beta.into())]
+    }
 }
 
-impl Slopes<3, 3> for State {
-    fn slopes(self, gradient: Tensor<3>, _: [bool; 3]) -> [Option<Slope>; 3] {
-        let Self { standard, scale, gamma } = self;
-        let width = standard.dims()[2] as i32;
-        let weighted = gradient.clone() * gamma;
-        let mean = weighted.clone().mean_dim(2);
-        let slope = (weighted.clone() * standard.clone()).mean_dim(2);
-        let of_input = (weighted - mean - standard.clone() * slope) * scale;
-        // Sums over rows are of two axes, which fuse with the product.
-        let rows = |tensor: &Tensor<3>| -> Tensor<2> { tensor.clone().reshape([-1, width]) };
-        let of_gamma = (rows(&gradient) * rows(&standard)).sum_dim(0).squeeze_dim::<1>(0);
-        let of_beta = rows(&gradient).sum_dim(0).squeeze_dim::<1>(0);
-        [Some(of_input.into()), Some(of_gamma.into()), Some(of_beta.into())]
+#[derive(Clone, Debug)]
+struct OfSums(State);
+
+impl Slopes<4, 3> for OfSums {
+    fn slopes(self, gradient: Tensor<3>, _: [bool; 4]) -> [Option<Slope>; 4] {
+        let (of_residual, of_input, [of_gamma, of_beta]) = self.0.slopes(gradient);
+        [Some(of_residual.into()), Some(of_input.into()), Some(of_gamma.into()), Some(of_beta.into())]
     }
 }

@@ -1,9 +1,16 @@
 //! On GPUs: each factor is rounded once, also for the backward pass.
 
-use burn::tensor::Tensor;
+mod kernel;
 
+use burn::tensor::{DType, FloatDType, Tensor};
+use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
+use burn_cubecl::tensor::CubeTensor;
+
+use self::kernel::{LANES, ROWS};
 use super::Layout;
-use crate::Factors;
+use crate::factors::{Factors, cast, rounded_weight, widened};
+use crate::gpu::operation::{Operand, elements, nowhere, queue, vector_size};
 use crate::gpu::{Slope, Slopes, open, record};
 
 /// [`super::linear`], or with [`Layout::OutIn`] [`super::linear_transposed`], on GPUs with autodiff; `None` elsewhere.
@@ -24,10 +31,13 @@ pub(super) fn linear(
         None => None,
     };
     let state = GpuFactors::new(input, weight, layout, factors);
-    let output = state.product();
+    let product = state.product();
     Some(match bias {
-        Some((bias, bias_node)) => record(state, [input_node, weight_node, bias_node], output + bias),
-        None => record(state, [input_node, weight_node], output),
+        Some((bias, bias_node)) => {
+            let output = factors.rounded(widened(product) + bias);
+            record(state, [input_node, weight_node, bias_node], output)
+        }
+        None => record(state, [input_node, weight_node], product),
     })
 }
 
@@ -36,6 +46,8 @@ pub(super) fn linear(
 pub(crate) struct GpuFactors {
     input: Tensor<2>,
     weight: Tensor<2>,
+    /// What the input was before.
+    dtype: FloatDType,
     layout: Layout,
     factors: Factors,
 }
@@ -43,11 +55,13 @@ pub(crate) struct GpuFactors {
 impl GpuFactors {
     /// Of tensors outside of the graph.
     pub(crate) fn new(input: Tensor<2>, weight: Tensor<2>, layout: Layout, factors: Factors) -> Self {
-        Self { input: factors.rounded(input), weight: factors.rounded(weight), layout, factors }
+        let dtype = input.dtype().into();
+        Self { input: factors.rounded(input), weight: rounded_weight(factors, weight), dtype, layout, factors }
     }
 
+    /// In the format of the factors.
     pub(crate) fn product(&self) -> Tensor<2> {
-        self.factors.widened(self.input.clone().matmul(self.across()))
+        self.input.clone().matmul(self.across())
     }
 
     /// The weight as `[d_in, d_out]`.
@@ -62,17 +76,73 @@ impl GpuFactors {
     pub(crate) fn slopes(self, gradient: Tensor<2>, [of_input, of_weight]: [bool; 2]) -> [Option<Slope>; 2] {
         let gradient = self.factors.rounded(gradient);
         let back = self.across().transpose();
-        let Self { input, layout, factors, .. } = self;
-        let of_input = of_input.then(|| factors.widened(gradient.clone().matmul(back)).into());
+        let Self { input, dtype, layout, .. } = self;
+        let of_input = of_input.then(|| cast(gradient.clone().matmul(back), dtype).into());
         let of_weight = of_weight.then(|| {
             let product = match layout {
                 Layout::InOut => input.transpose().matmul(gradient),
                 Layout::OutIn => gradient.transpose().matmul(input),
             };
-            factors.widened(product).into()
+            widened(product).into()
         });
         [of_input, of_weight]
     }
+}
+
+/// The most cubes that share a column.
+const STRIPES: usize = 64;
+
+/// The sum of rows, in f32.
+fn of_bias(gradient: Tensor<2>) -> Slope {
+    let [sums] = sum_columns(gradient, None);
+    total(sums)
+}
+
+/// What goes back through a ReLU with this output, after which so much was multiplied; and the sum of its rows, in f32.
+pub(crate) fn through_relu(gradient: Tensor<2>, output: Tensor<2>, scale: f64) -> (Tensor<2>, Slope) {
+    let gradient = cast(gradient, output.dtype().into());
+    let [sums, slope] = sum_columns(gradient, Some((output, scale as f32)));
+    (slope.tensor(), total(sums))
+}
+
+fn total(sums: Operand) -> Slope {
+    sums.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0).into()
+}
+
+/// Sums of some rows each; and with a ReLU what went through it.
+fn sum_columns<const O: usize>(gradient: Tensor<2>, relu: Option<(Tensor<2>, f32)>) -> [Operand; O] {
+    let ([rows, width], dtype) = (gradient.dims(), gradient.dtype());
+    let (vector, stripes) = (vector_size(width), rows.div_ceil(ROWS).clamp(1, STRIPES));
+    let columns = (width / vector).div_ceil(LANES);
+    let layout = kernel::Layout { width: width / vector, has_relu: relu.is_some() };
+    let gradient = Operand::from(gradient);
+    // Without one nothing is read of what stands in its place.
+    let (active, scale) = relu.map_or_else(|| (gradient.clone(), 1.0), |(output, scale)| (output.into(), scale));
+    let launch = move |client: &Client, inputs: [CubeTensor; 2], written: [CubeTensor; O]| {
+        let kind = elements(&inputs[0]);
+        let slopes = written.get(1).cloned().unwrap_or_else(|| nowhere(client, &inputs[0]));
+        let [gradient, active] = inputs.map(CubeTensor::into_buffer_arg);
+        let [slopes, sums] = [slopes, written[0].clone()].map(CubeTensor::into_buffer_arg);
+        let (count, dim) =
+            (CubeCount::Static(columns as u32, stripes as u32, 1), CubeDim::new_1d((LANES * ROWS) as u32));
+        kernel::sum_columns::launch(
+            client,
+            count,
+            dim,
+            vector,
+            gradient,
+            active,
+            slopes,
+            sums,
+            rows as u32,
+            scale,
+            layout,
+            kind,
+        );
+    };
+    let mut shapes = [vec![stripes, width], vec![rows, width]].into_iter().zip([DType::F32, dtype]);
+    let written = std::array::from_fn(|_| shapes.next().expect("at most two are written"));
+    queue("columns", [gradient, active], written, launch)
 }
 
 impl Slopes<2, 2> for GpuFactors {
@@ -82,8 +152,8 @@ impl Slopes<2, 2> for GpuFactors {
 }
 
 impl Slopes<3, 2> for GpuFactors {
-    fn slopes(self, gradient: Tensor<2>, [of_input, of_weight, of_bias]: [bool; 3]) -> [Option<Slope>; 3] {
-        let of_bias = of_bias.then(|| gradient.clone().sum_dim(0).squeeze_dim::<1>(0).into());
+    fn slopes(self, gradient: Tensor<2>, [of_input, of_weight, bias]: [bool; 3]) -> [Option<Slope>; 3] {
+        let of_bias = bias.then(|| of_bias(gradient.clone()));
         let [of_input, of_weight] = GpuFactors::slopes(self, gradient, [of_input, of_weight]);
         [of_input, of_weight, of_bias]
     }

@@ -106,14 +106,12 @@ fn of_attention() {
     for dropped in [None, DROPPED] {
         assert_slopes(&format!("self_attention {dropped:?}"), &[batch * len * 3 * d_model], |x| {
             let qkv = tensor(&x[0], [batch, len, 3 * d_model]) * 2.0;
-            self_attention(&qkv, &future, heads, dropped, Factors::F32).expect("on flex").flatten(0, 2)
+            self_attention(&qkv, &future, heads, dropped).expect("on flex").flatten(0, 2)
         });
         let lens = [batch * len * d_model, batch * other_len * 2 * d_model];
         assert_slopes(&format!("cross_attention {dropped:?}"), &lens, |x| {
             let (query, both) = (tensor(&x[0], [batch, len, d_model]), tensor(&x[1], [batch, other_len, 2 * d_model]));
-            cross_attention(&(query * 2.0), &both, &padding, heads, dropped, Factors::F32)
-                .expect("on flex")
-                .flatten(0, 2)
+            cross_attention(&(query * 2.0), &both, &padding, heads, dropped).expect("on flex").flatten(0, 2)
         });
     }
 }

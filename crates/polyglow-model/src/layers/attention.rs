@@ -5,7 +5,7 @@ mod watch;
 
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor, activation::softmax};
-use polyglow_kernels::FORBIDDEN;
+use polyglow_kernels::{FORBIDDEN, widened};
 
 use crate::config::TransformerShape;
 use crate::dropout::Dropout;
@@ -69,7 +69,7 @@ impl SelfAttention {
         }
     }
 
-    /// All positions at once; shows the weights, which are of this kind, to `watch`.
+    /// All positions at once, as [`Linear::narrow`] leaves them; shows the weights, which are of this kind, to `watch`.
     ///
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: as `input`
@@ -82,20 +82,19 @@ impl SelfAttention {
         kind: AttentionKind,
         watch: Watch<'_>,
     ) -> Tensor<3> {
-        let qkv = self.qkv.forward(input);
+        let qkv = self.qkv.narrow(input);
         if watch.is_none() && rotation.is_none() {
             let dropped = self.dropout.draw(&qkv);
-            let factors = self.precision.factors(&qkv);
-            if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped, factors) {
-                return self.output.forward(context);
+            if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped) {
+                return self.output.narrow(context);
             }
         }
-        let [query, key, value] = self.split(&qkv, rotation);
+        let [query, key, value] = self.split(&widened(qkv), rotation);
         let (context, weights) = attend(query, key, value, Some(mask), &self.dropout, self.precision);
         if let Some(watch) = watch {
             watch(kind, weights);
         }
-        self.output.forward(join_heads(context))
+        self.output.narrow(join_heads(context))
     }
 
     /// One more position, which may look at itself and at all of `past`; its key and value are added there.
@@ -173,26 +172,27 @@ impl CrossAttention {
         KeyValue::Heads { key, value }
     }
 
-    /// Attends from each target position to the encoder's output; shows the weights to `watch`.
+    /// Attends from each target position to the encoder's output, as [`Linear::narrow`] leaves it; shows the weights to `watch`.
     ///
     /// # Shapes
     /// - `input`: `[batch, tgt_len, d_model]`; `memory`: `[batch, src_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`
     pub fn forward(&self, input: Tensor<3>, memory: Tensor<3>, mask: &Tensor<4, Bool>, watch: Watch<'_>) -> Tensor<3> {
-        let (query, key_value) = (self.query.forward(input), self.key_value.forward(memory));
+        let (query, key_value) = (self.query.narrow(input), self.key_value.narrow(memory));
         if watch.is_none() {
-            let (heads, dropped, factors) = (self.num_heads, self.dropout.draw(&query), self.precision.factors(&query));
-            let fused = polyglow_kernels::cross_attention(&query, &key_value, mask, heads, dropped, factors);
+            let dropped = self.dropout.draw(&query);
+            let fused = polyglow_kernels::cross_attention(&query, &key_value, mask, self.num_heads, dropped);
             if let Some(context) = fused {
-                return self.output.forward(context);
+                return self.output.narrow(context);
             }
         }
+        let (query, key_value) = (widened(query), widened(key_value));
         let ([query], [key, value]) = (split_heads(&query, self.num_heads), split_heads(&key_value, self.num_heads));
         let (context, weights) = attend(query, key, value, Some(mask), &self.dropout, self.precision);
         if let Some(watch) = watch {
             watch(AttentionKind::Cross, weights);
         }
-        self.output.forward(join_heads(context))
+        self.output.narrow(join_heads(context))
     }
 
     /// The same from keys and values that were computed before.

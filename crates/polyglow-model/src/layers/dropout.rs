@@ -6,9 +6,8 @@ use std::cell::Cell;
 
 use burn::module::Module;
 use burn::tensor::Tensor;
-use polyglow_kernels::{Dropped, add_dropped, dropout_mask};
+use polyglow_kernels::{Dropped, add_dropped, widened};
 
-use crate::host::computes_on_host;
 use crate::random::Random;
 
 /// Zeroes each element with probability `prob` and scales the others by `1 / (1 - prob)`.
@@ -80,24 +79,21 @@ impl Dropout {
         if self.prob == 0.0 || !input.is_autodiff() {
             return input;
         }
-        // The scaled mask is made outside the graph, so the backward pass holds one factor and nothing else.
-        let device = input.device().inner();
         let dropped = Dropped { keep: 1.0 - self.prob, key: next_key() };
-        let mask = if computes_on_host(&device) {
-            mask::on_host(input.dims(), dropped, &device)
-        } else {
-            dropout_mask(input.dims(), dropped, &device)
-        };
-        input * mask
+        if let Some(output) = polyglow_kernels::dropout(&input, dropped) {
+            return output;
+        }
+        // The scaled mask is made outside the graph, so the backward pass holds one factor and nothing else.
+        input.clone() * mask::on_host(input.dims(), dropped, &input.device().inner())
     }
 
-    /// `residual` plus `input` after dropout.
+    /// `residual` plus `input`, which may be what [`Linear::narrow`](crate::linear::Linear::narrow) leaves, after dropout.
     ///
     /// # Shapes
     /// - both: the same; output: as they are
     pub fn add(&self, residual: Tensor<3>, input: Tensor<3>) -> Tensor<3> {
         let fused = self.draw(&input).and_then(|dropped| add_dropped(&residual, &input, dropped));
-        fused.unwrap_or_else(|| residual + self.forward(input))
+        fused.unwrap_or_else(|| residual + self.forward(widened(input)))
     }
 
     /// Draws a mask for a kernel that makes it itself, from this tensor or one that follows from it. `None` if nothing

@@ -36,6 +36,8 @@ impl FeedForward {
         }
     }
 
+    /// What [`Linear::narrow`] leaves.
+    ///
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: as `input`
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
@@ -43,7 +45,7 @@ impl FeedForward {
             Some(gate) => self.gated(gate.forward(input.clone()), self.inner.forward(input)),
             None => self.activated(input),
         };
-        self.outer.forward(active)
+        self.outer.narrow(active)
     }
 
     /// `dropout(silu(gate) * inner)`.

@@ -2,8 +2,9 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use polyglow_kernels::layer_norm;
+use polyglow_kernels::{layer_norm, residual_norm, widened};
 
+use crate::dropout::Dropout;
 use crate::parameter::init::ParamInit;
 
 /// Added to the variance before the square root; PyTorch's default.
@@ -28,5 +29,15 @@ impl LayerNorm {
     /// - `input`: `[batch, len, d_model]`; output: as `input`
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
         layer_norm(input, self.gamma.val(), self.beta.val(), EPSILON)
+    }
+
+    /// Of `residual` plus `input`, which may be what [`Linear::narrow`](crate::linear::Linear::narrow) leaves, after dropout.
+    ///
+    /// # Shapes
+    /// - both: `[batch, len, d_model]`; output: as they are
+    pub fn of_sum(&self, residual: Tensor<3>, input: Tensor<3>, dropout: &Dropout) -> Tensor<3> {
+        let dropped = dropout.draw(&input);
+        let fused = residual_norm(&residual, &input, self.gamma.val(), self.beta.val(), EPSILON, dropped);
+        fused.unwrap_or_else(|| self.forward(residual + dropout.forward(widened(input))))
     }
 }

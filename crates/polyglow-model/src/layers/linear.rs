@@ -2,7 +2,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use polyglow_kernels::{Activation, Dropped, Factors, activated_linear, int8_linear, int8_linear_relu};
+use polyglow_kernels::{Activation, Dropped, Factors, activated_linear, int8_linear, int8_linear_relu, widened};
 
 use crate::parameter::init::ParamInit;
 use crate::precision::Precision;
@@ -43,9 +43,17 @@ impl Linear {
     /// # Shapes
     /// - `input`: `[batch, len, d_in]`; output: `[batch, len, d_out]`
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
+        widened(self.narrow(input))
+    }
+
+    /// As [`Self::forward`], for kernels that read what the product leaves: it may be in the format of its factors.
+    ///
+    /// # Shapes
+    /// - as [`Self::forward`]
+    pub fn narrow(&self, input: Tensor<3>) -> Tensor<3> {
         let [batch, len, d_in] = input.dims();
         // One matrix product over all positions: a batched one would run row block by row block on the CPU.
-        let output = self.rows(input.reshape([batch * len, d_in]));
+        let output = self.narrow_rows(input.reshape([batch * len, d_in]));
         let [_, d_out] = output.dims();
         output.reshape([batch, len, d_out])
     }
@@ -55,6 +63,10 @@ impl Linear {
     /// # Shapes
     /// - `input`: `[rows, d_in]`; output: `[rows, d_out]`
     pub fn rows(&self, input: Tensor<2>) -> Tensor<2> {
+        widened(self.narrow_rows(input))
+    }
+
+    fn narrow_rows(&self, input: Tensor<2>) -> Tensor<2> {
         match &self.weight {
             Weight::Float(weight) => self.precision.linear(input, weight.val(), self.bias()),
             Weight::Int8(weight) => int8_linear(input, weight.matrix(), self.bias()),
@@ -64,7 +76,7 @@ impl Linear {
     /// `dropout(activation(forward))` in one operation; `None` if there is no kernel for these weights on this device.
     ///
     /// # Shapes
-    /// - as [`Self::forward`]
+    /// - as [`Self::narrow`]
     pub fn activated(&self, input: &Tensor<3>, activation: Activation, dropped: Option<Dropped>) -> Option<Tensor<3>> {
         let [batch, len, d_in] = input.dims();
         let rows = || input.clone().reshape([batch * len, d_in]);

@@ -1,10 +1,10 @@
-//! The number format of matrix products: f32, or bf16 over f32 weights (Micikevicius et al., 2018; Kalamkar et al.,
+//! The number format of matrix products: f32, or bf16 or f16 over f32 weights (Micikevicius et al., 2018; Kalamkar et al.,
 //! 2019).
 //!
 //! What kernels do not compute goes through here.
 
 use burn::tensor::{Device, FloatDType, Tensor};
-use polyglow_kernels::{Factors, has_bf16_products, has_training_kernels};
+use polyglow_kernels::{Factors, has_bf16_products, has_training_kernels, widened};
 use serde::{Deserialize, Serialize};
 
 use crate::host::computes_on_host;
@@ -12,9 +12,10 @@ use crate::host::computes_on_host;
 /// The number format of the factors of matrix products in training.
 ///
 /// With bf16 both factors are rounded to 8 significant bits at each product, the forward ones and those of the backward
-/// pass, and the result goes on as f32. On flex the kernels of linear maps and of the loss round so; attention, and recurrent layers that
-/// run as one operation, stay f32. Weights, sums of gradients, softmax, norms, loss and optimizer are f32. The range is that of f32, so a
-/// loss needs no scale. Without autodiff (search, validation) products are f32 in either case.
+/// pass, and on GPUs the result is, too, and stays so until the next product. On flex the kernels of linear maps and of the loss round
+/// factors; attention, and recurrent layers that run as one operation, stay f32. Weights, sums of gradients, residual sums, softmax, norms,
+/// loss and optimizer are f32. The range is that of f32, so a loss needs no scale; with f16 it does. Without autodiff (search, validation)
+/// products are f32 in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -23,18 +24,27 @@ pub enum Precision {
     F32,
     /// 8 significant bits.
     Bf16,
+    /// 11 significant bits, and a range up to 65,504, so that the loss is scaled while gradients are computed.
+    F16,
 }
 
 impl Precision {
-    /// Whether a device computes in it: flex where the CPU has instructions for it.
+    /// Whether a device computes in it: in bf16 flex where the CPU has instructions for it, in f16 flex always, by imitation.
     pub fn is_supported(self, device: &Device) -> bool {
-        self == Self::F32
-            || device.supports_dtype(FloatDType::BF16) && (!computes_on_host(device) || has_bf16_products())
+        match self {
+            Self::F32 => true,
+            Self::Bf16 => device.supports_dtype(FloatDType::BF16) && (!computes_on_host(device) || has_bf16_products()),
+            Self::F16 => device.supports_dtype(FloatDType::F16),
+        }
     }
 
     /// What the factors of a linear map of this tensor are rounded to.
     pub fn factors<const D: usize>(self, input: &Tensor<D>) -> Factors {
-        if self == Self::Bf16 && input.is_autodiff() { Factors::Bf16 } else { Factors::F32 }
+        match self {
+            Self::Bf16 if input.is_autodiff() => Factors::Bf16,
+            Self::F16 if input.is_autodiff() => Factors::F16,
+            _ => Factors::F32,
+        }
     }
 
     /// The matrix product of the last two axes, outside of linear maps. It is f32 where kernels train, of which those for attention
@@ -44,7 +54,7 @@ impl Precision {
         factors.product(left, right)
     }
 
-    /// `x W + b` for every row, or `x W` without a bias; the sum is f32.
+    /// `x W + b` for every row, or `x W` without a bias, in f32 or in the format that the products leave it in, which other kernels read.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -59,7 +69,7 @@ impl Precision {
     /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
     pub fn linear_transposed(self, input: Tensor<2>, weight: Tensor<2>) -> Tensor<2> {
         let factors = self.factors(&input);
-        polyglow_kernels::linear_transposed(input, weight, factors)
+        widened(polyglow_kernels::linear_transposed(input, weight, factors))
     }
 }
 

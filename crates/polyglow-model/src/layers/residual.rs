@@ -36,7 +36,7 @@ impl Residual {
             }
             Norm::Post => {
                 let output = sublayer(input.clone());
-                self.norm.forward(self.dropout.add(input, output))
+                self.norm.of_sum(input, output, &self.dropout)
             }
         }
     }

@@ -151,69 +151,11 @@ fn ndarray_equals_flex() {
 }
 
 #[cfg(feature = "wgpu")]
-fn wgpu() -> Device {
-    let found = Device::enumerate(burn::tensor::DeviceType::Wgpu);
-    found.into_iter().next().expect("a build with wgpu is tested where there is a driver, such as lavapipe")
-}
-
-#[cfg(feature = "wgpu")]
 #[test]
 fn wgpu_equals_flex() {
-    let device = wgpu();
+    let device = crate::kernels::gpu();
     equals_flex(&device);
     search_equals_flex(&device);
-}
-
-/// Operations with dropout on a GPU, and the same of Burn's operations on flex, with the same masks.
-#[cfg(feature = "wgpu")]
-#[test]
-fn dropout_on_wgpu_is_a_product_with_its_mask_both_ways() {
-    use burn::tensor::activation::{relu, softmax};
-    use burn::tensor::{Bool, Distribution};
-    use polyglow_kernels::{Activation, Dropped, Factors, activated_linear, add_dropped, dropout_mask, self_attention};
-
-    const HEADS: usize = 2;
-    let dropped = Dropped { keep: 0.7, key: 12 };
-    let random = |shape: [usize; 3]| Tensor::<3>::random(shape, Distribution::Default, &Device::flex()).into_data();
-    let data = [random([2, 3, 8]), random([2, 3, 8]), random([1, 8, 4]), random([1, 1, 4]), random([2, 3, 24])];
-    let run = |device: &Device, composed: bool| {
-        let device = device.clone().autodiff();
-        let leaves = data.each_ref().map(|data| Tensor::<3>::from_data(data.clone(), &device).require_grad());
-        let [input, residual, weight, bias, qkv] = leaves.clone();
-        let (rows, weight, bias) = (input.clone().flatten(0, 1), weight.flatten(0, 1), bias.flatten(0, 2));
-        let mask =
-            Tensor::<2, Bool>::from_data([[false, true, true], [false, false, true], [false, false, false]], &device);
-        let mask = mask.unsqueeze::<4>();
-        let outputs: [Tensor<1>; 3] = if composed {
-            let heads = |part: usize| qkv.clone().narrow(2, 8 * part, 8).reshape([2, 3, HEADS, 4]).swap_dims(1, 2);
-            let scores = heads(0).matmul(heads(1).transpose()) * 0.5;
-            let weights = softmax(scores.mask_fill(mask.expand([2, HEADS, 3, 3]), -1e9), 3);
-            let weights = weights * Tensor::from_inner(dropout_mask([2, HEADS, 3, 3], dropped, &Device::flex()));
-            let of = |shape: [usize; 3]| Tensor::<3>::from_inner(dropout_mask(shape, dropped, &Device::flex()));
-            let middle = Tensor::from_inner(dropout_mask([6, 4], dropped, &Device::flex()));
-            [
-                (residual + input * of([2, 3, 8])).flatten(0, 2),
-                (relu(rows.matmul(weight) + bias.unsqueeze()) * middle).flatten(0, 1),
-                weights.matmul(heads(2)).swap_dims(1, 2).flatten(0, 3),
-            ]
-        } else {
-            let linear = activated_linear(&rows, &weight, &bias, Activation::Relu, Some(dropped), Factors::F32);
-            let attended = self_attention(&qkv, &mask, HEADS, Some(dropped), Factors::F32);
-            [
-                add_dropped(&residual, &input, dropped).expect("it trains there").flatten(0, 2),
-                linear.expect("it trains there").flatten(0, 1),
-                attended.expect("it trains there").flatten(0, 2),
-            ]
-        };
-        let squares = outputs.clone().map(|output| (output.clone() * output).sum());
-        let gradients = squares.into_iter().reduce(|left, right| left + right).expect("there are three").backward();
-        let mut all = outputs.map(values).to_vec();
-        all.extend(leaves.map(|leaf| values(leaf.grad(&gradients).expect("the outputs depend on it"))));
-        all
-    };
-    for (found, expected) in run(&wgpu(), false).iter().zip(run(&Device::flex(), true)) {
-        assert!(distance(found, &expected) < 1e-4, "{found:?} {expected:?}");
-    }
 }
 
 /// Training asks for the loss alone, and whoever looks at scores for these.

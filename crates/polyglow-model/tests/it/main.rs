@@ -6,6 +6,8 @@ mod captioner;
 mod custom;
 mod encoder;
 mod golden;
+#[cfg(any(feature = "wgpu", feature = "vulkan"))]
+mod kernels;
 mod properties;
 mod quantization;
 mod rnn;

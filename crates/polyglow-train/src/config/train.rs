@@ -89,8 +89,8 @@ pub struct TrainConfig {
     /// is compiled for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pad_multiple: Option<usize>,
-    /// `"f32"`, or `"bf16"` for matrix products of rounded factors over f32 weights, while the model is trained; search and
-    /// validation are f32 in either case; default `"f32"`.
+    /// `"f32"`, or `"bf16"` or `"f16"` for matrix products of rounded factors over f32 weights, while the model is trained; search and
+    /// validation are f32 in any case; default `"f32"`.
     pub precision: Precision,
     /// Whether the backward pass recomputes cheap intermediate values instead of keeping them; default false.
     pub gradient_checkpointing: bool,
@@ -253,6 +253,10 @@ impl TrainConfig {
         ensure!(
             self.max_steps.is_some() || self.max_epochs.is_some(),
             "neither `train.max_steps` nor `train.max_epochs` is set: one of them must say when training ends"
+        );
+        ensure!(
+            self.exchange_precision != Precision::F16,
+            "`train.exchange_precision = \"f16\"`: sums of gradients may be larger than f16 holds; set it to `\"bf16\"` or `\"f32\"`"
         );
         Ok(())
     }

@@ -4,6 +4,7 @@ mod adafactor;
 mod adam;
 mod freeze;
 mod lion;
+mod loss_scale;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -12,10 +13,12 @@ mod update;
 use std::fmt::Debug;
 
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Bool, Device, Tensor, TensorData};
+use polyglow_model::Precision;
 use polyglow_model::parameter::ParamPath;
 
 pub(super) use self::freeze::freeze;
+use self::loss_scale::LossScale;
 use self::slot::{Member, Slot, joined, slots};
 use self::update::{Ready, Update};
 use super::sums::{WindowSums, norm};
@@ -102,6 +105,8 @@ pub struct Optimizer {
     ema_decay: f64,
     on_host: bool,
     slots: Vec<Slot>,
+    /// With f16 alone.
+    loss_scale: Option<LossScale>,
 }
 
 impl Optimizer {
@@ -117,7 +122,14 @@ impl Optimizer {
         let on_host = model.devices().iter().all(|device| device.memory_pool_usage().is_none());
         let joins = rule.is_elementwise() && !on_host;
         let slots = slots(&*rule, parameters(model), joins, ema_decay > 0.0);
-        Self { rule, weight_decay, clip_norm, ema_decay, on_host, slots }
+        let device = model.devices().into_iter().next().map(Device::inner);
+        let loss_scale = device.filter(|_| config.precision == Precision::F16).map(|device| LossScale::new(&device));
+        Self { rule, weight_decay, clip_norm, ema_decay, on_host, slots, loss_scale }
+    }
+
+    /// What losses are multiplied by for this step's gradients, `[1]`; `None` where they are not.
+    pub fn loss_scale(&self) -> Option<Tensor<1>> {
+        Some(self.loss_scale.as_ref()?.scale.clone())
     }
 
     /// Moves every weight once; returns the model and the norm of the mean gradient before clipping, `[1]`.
@@ -126,28 +138,41 @@ impl Optimizer {
     /// embeddings, biases and norms.
     ///
     /// If the norm or a loss in `sums` is NaN or infinite, the step is skipped: weights, state and moving average keep their
-    /// bits. On a GPU that is decided on the device, and nothing is read from it.
+    /// bits. On a GPU that is decided on the device, and nothing is read from it. Gradients are of losses times [`Self::loss_scale`].
     pub fn step<M: Module>(&mut self, model: M, sums: WindowSums, lr: f64, step: u64) -> (M, Tensor<1>) {
         let num_tokens = sums.num_tokens as f64;
         let gradients = self.join(sums.gradients.into_parts());
-        let norm = norm(&gradients) / num_tokens;
+        let mut norm = norm(&gradients) / num_tokens;
+        let unscale = self.loss_scale().map(Tensor::recip);
+        if let Some(unscale) = &unscale {
+            norm = norm * unscale.clone();
+        }
         let finite = Tensor::cat(vec![norm.clone(), sums.loss_sum, sums.nll_sum], 0).is_finite().all();
         let mut skipped = None;
         if !self.on_host {
             skipped = Some(finite.bool_not());
         } else if !finite.into_scalar::<bool>() {
             // In host memory a number costs nothing to read, and nothing need be computed.
+            self.scale_after(&Tensor::ones([1], &norm.device()));
             return (model, norm);
         }
-        let scale = if self.clip_norm > 0.0 {
+        let mut scale = if self.clip_norm > 0.0 {
             (norm.clone() + NORM_EPSILON).recip().mul_scalar(self.clip_norm).clamp_max(1.0) / num_tokens
         } else {
             norm.zeros_like() + 1.0 / num_tokens
         };
+        if let Some(unscale) = unscale {
+            scale = scale * unscale;
+            self.scale_after(skipped.as_ref().unwrap_or(&Tensor::zeros([1], &norm.device())));
+        }
         let gradients = gradients.into_iter().map(|(gradient, _)| gradient).collect();
         let update = Update { optimizer: self, gradients, scale, skipped, lr, step };
         let mut ready = Ready::new(update, &model);
         (model.map(&mut ready), norm)
+    }
+
+    fn scale_after(&mut self, skipped: &Tensor<1, Bool>) {
+        self.loss_scale = self.loss_scale.take().map(|scale| scale.after(skipped));
     }
 
     /// The gradients of each slot, with the length of their rows, from those of each parameter.
@@ -170,7 +195,8 @@ impl Optimizer {
             let parts = self.rule.state(&member.name, &member.shape);
             parts.into_iter().zip(values).map(|((part, _), value)| (member.part(part), value)).collect::<Vec<_>>()
         };
-        all.into_iter().flat_map(named).collect()
+        let of_scale = self.loss_scale.as_ref().map(LossScale::state);
+        all.into_iter().flat_map(named).chain(of_scale.into_iter().flatten()).collect()
     }
 
     /// The exponential moving average of the weights by parameter name, in the parameters' shapes; empty unless `ema_decay` asks for it.
@@ -202,6 +228,9 @@ impl Optimizer {
                 }
             }
             slot.state = parts.into_iter().map(joined).collect();
+        }
+        if let Some(scale) = &mut self.loss_scale {
+            *scale = LossScale::restore(device, state)?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use polyglow_data::random::mix;
+use polyglow_kernels::RoundedOnce;
 use polyglow_model::{computes_on_host, dropout};
 
 use super::optimizer::Optimizer;
@@ -101,7 +102,7 @@ pub fn observed_step<T: Task>(
     config: StepConfig,
     observe: &Observe<'_>,
 ) -> Result<(T::Model, StepRecord)> {
-    let sums = sum_window(task, &model, window, device, config, observe)?;
+    let sums = sum_window(task, &model, optimizer, window, device, config, observe)?;
     let begin = Instant::now();
     let updated = update(model, optimizer, sums, config);
     observe(Phase::Update, begin);
@@ -121,7 +122,7 @@ pub fn step_across<T: Task>(
     config: StepConfig,
     across: &mut SumAcross<'_>,
 ) -> Result<(T::Model, StepRecord)> {
-    let sums = across(sum_window(task, &model, window, device, config, &|_, _| {})?)?;
+    let sums = across(sum_window(task, &model, optimizer, window, device, config, &|_, _| {})?)?;
     Ok(update(model, optimizer, sums, config))
 }
 
@@ -136,11 +137,14 @@ struct Passed {
 fn sum_window<T: Task>(
     task: &T,
     model: &T::Model,
+    optimizer: &Optimizer,
     window: &[MicroBatch<T>],
     device: &Device,
     config: StepConfig,
     observe: &Observe<'_>,
 ) -> Result<WindowSums> {
+    let scale = optimizer.loss_scale();
+    let _rounded = RoundedOnce::begin();
     let places =
         (0..).zip(window).flat_map(|(micro_batch, shards)| (0..shards.len()).map(move |shard| (micro_batch, shard)));
     let places: Vec<(usize, usize)> = places.collect();
@@ -155,6 +159,10 @@ fn sum_window<T: Task>(
         let own = (threads > 1).then(|| model.clone().fork(device));
         let (model, batch) = (own.as_ref().unwrap_or(model), &window[micro_batch][shard]);
         let Loss { minimized, loss_sum, nll_sum } = forward(task, model, batch, device, key, observe);
+        let minimized = match &scale {
+            Some(scale) => minimized * Tensor::from_inner(scale.clone()),
+            None => minimized,
+        };
         let begin = Instant::now();
         let mut gradients = GradientSum::default();
         gradients.add(model, minimized.backward());

@@ -6,6 +6,7 @@ use std::{thread, vec};
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData, Transaction};
+use polyglow_kernels::square_sums;
 use polyglow_model::Precision;
 
 use crate::error::{Result, TrainError};
@@ -211,14 +212,8 @@ impl GradientSum {
 ///
 /// Rows are summed first and then their sums, in an order that does not depend on the number of threads.
 pub(super) fn norm(parts: &[(Tensor<1>, usize)]) -> Tensor<1> {
-    let squares = parts.iter().map(|(part, row)| square_sum(part.clone(), *row)).collect();
+    let squares = parts.iter().map(|(part, row)| square_sums(part, *row)).collect();
     Tensor::cat(squares, 0).sum().sqrt()
-}
-
-/// The sum of squares of a flat tensor, `[1]`, with rows of this length summed first.
-pub(super) fn square_sum(values: Tensor<1>, row: usize) -> Tensor<1> {
-    let square: Tensor<1> = values.clone() * values;
-    square.reshape([-1, row as i32]).sum_dim(1).sum()
 }
 
 struct Collector<'a> {

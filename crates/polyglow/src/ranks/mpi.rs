@@ -334,8 +334,9 @@ impl Group for World {
         self.together(|world| {
             for values in values.chunks_mut(PIECE / self.size * self.size) {
                 match precision {
-                    Precision::F32 => add(world, values, self.size),
                     Precision::Bf16 => add_rounded(world, values, self.size),
+                    // Configs with f16 here are refused.
+                    Precision::F32 | Precision::F16 => add(world, values, self.size),
                 }
             }
         })

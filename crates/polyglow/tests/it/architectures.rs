@@ -266,3 +266,13 @@ fn bf16_is_for_cpus_that_have_instructions_for_it() {
         assert!(!place.path().join("run").exists(), "nothing was begun");
     }
 }
+
+#[test]
+fn f16_is_imitated_on_a_cpu() {
+    let place = Workplace::new();
+    place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "train.precision=f16"]);
+    assert!(place.succeed(&["evaluate", "run"]).0.contains("BLEU"));
+    let sums = ["train", "tiny.toml", "--run", "other", "--set", "train.exchange_precision=f16"];
+    let message = place.fail(2, &sums);
+    assert!(message.contains("sums of gradients may be larger than f16 holds"), "{message}");
+}

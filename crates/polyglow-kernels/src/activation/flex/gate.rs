@@ -4,7 +4,8 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use crate::Dropped;
-use crate::dropout::mask::{MASK_PART, Mask};
+use crate::dropout::MASK_PART;
+use crate::dropout::mask::Mask;
 use crate::flex::vector::{Kernel, sigmoid, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record, values_of};
 

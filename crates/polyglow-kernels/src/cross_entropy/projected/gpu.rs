@@ -1,8 +1,16 @@
 //! On GPUs: the gradients are there when the loss is, and the backward pass multiplies them by its slope.
 
-use burn::tensor::{Int, Tensor};
+mod kernel;
 
-use super::{Chunks, Sums};
+use burn::backend::Cube;
+use burn::tensor::{DType, Int, Tensor};
+use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::cubecl::prelude::CubeDim;
+use burn_cubecl::tensor::CubeTensor;
+
+use self::kernel::{SmoothingLaunch, UNITS};
+use super::{Chunks, OfLogits, Sums};
+use crate::gpu::operation::{Operand, cubes, elements, queue, vector_size};
 use crate::gpu::{Slope, Slopes, open, record};
 use crate::{Factors, Layout, LossOutput};
 
@@ -19,7 +27,9 @@ pub(super) fn loss(
     let ((hidden, hidden_node), (weight, weight_node)) = (open(hidden)?, open(weight)?);
     let targets: Tensor<2, Int> = targets.clone().inner().unsqueeze_dim(1);
     let chunks = Chunks::new(weight, layout, label_smoothing, pad_id, factors);
-    let Sums { loss_sum, nll_sum, of_hidden, of_weight } = chunks.of(&hidden, &targets);
+    let sums = chunks.of(&hidden, &targets);
+    let [loss_sum, nll_sum] = sums.totals();
+    let Sums { of_hidden, of_weight, .. } = sums;
     let loss_sum = record(State { of_hidden, of_weight }, [hidden_node, weight_node], loss_sum);
     Some(LossOutput { loss_sum, nll_sum: Tensor::from_inner(nll_sum) })
 }
@@ -37,4 +47,43 @@ impl Slopes<2, 1> for State {
         let scaled = |slope: Tensor<2>| (slope * gradient.clone()).into();
         [of_hidden.then(|| scaled(self.of_hidden)), of_weight.then(|| scaled(self.of_weight))]
     }
+}
+
+/// The losses of rows and their slopes, on GPUs; `None` elsewhere.
+pub(super) fn of_logits(
+    logits: &Tensor<2>,
+    targets: &Tensor<2, Int>,
+    label_smoothing: f64,
+    pad_id: u32,
+) -> Option<OfLogits> {
+    if cfg!(feature = "plain") {
+        return None;
+    }
+    logits.clone().try_into_primitive::<Cube>().ok()?;
+    let ([rows, vocab_size], dtype) = (logits.dims(), logits.dtype());
+    let vector = vector_size(vocab_size);
+    let launch = move |client: &Client, inputs: [CubeTensor; 2], [slopes, losses]: [CubeTensor; 2]| {
+        let types = inputs.each_ref().map(elements);
+        let [logits, targets] = inputs.map(CubeTensor::into_buffer_arg);
+        let (count, dim) = (cubes(rows), CubeDim::new_1d(UNITS as u32));
+        let smoothing = SmoothingLaunch::new((vocab_size / vector) as u32, pad_id, label_smoothing as f32);
+        let (slopes, losses) = (slopes.into_buffer_arg(), losses.into_buffer_arg());
+        kernel::losses::launch(
+            client,
+            count,
+            dim,
+            vector,
+            logits,
+            targets,
+            slopes,
+            losses,
+            rows as u32,
+            smoothing,
+            types,
+        );
+    };
+    let written = [(vec![rows, vocab_size], dtype), (vec![2, rows], DType::F32)];
+    let inputs = [Operand::from(logits.clone()), targets.clone().into()];
+    let [slopes, losses] = queue("losses", inputs, written, launch);
+    Some(OfLogits { slopes: slopes.tensor(), losses: losses.tensor() })
 }

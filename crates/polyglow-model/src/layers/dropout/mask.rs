@@ -1,4 +1,4 @@
-//! Scaled masks as functions of (key, place), made on the host; those of other devices are [`dropout_mask`](polyglow_kernels::dropout_mask).
+//! Scaled masks as functions of (key, place), made on the host. GPUs have a kernel of their own ([`polyglow_kernels::dropout`]).
 
 use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_kernels::Dropped;
@@ -28,15 +28,9 @@ pub(super) fn on_host<const D: usize>(shape: [usize; D], dropped: Dropped, devic
 
 #[cfg(test)]
 mod tests {
-    use polyglow_kernels::dropout_mask;
-
     use super::*;
 
     const SHAPE: [usize; 2] = [200, 1001];
-
-    type Make = fn([usize; 2], Dropped, &Device) -> Tensor<2>;
-
-    const MAKES: [Make; 2] = [on_host, dropout_mask];
 
     /// The CPU backends of this build.
     fn devices() -> Vec<Device> {
@@ -51,18 +45,18 @@ mod tests {
         ])
     }
 
-    fn values(make: Make, keep: f64, key: u64) -> Vec<f32> {
-        values_on(&crate::test_device(), make, keep, key)
+    fn values(keep: f64, key: u64) -> Vec<f32> {
+        values_on(&crate::test_device(), keep, key)
     }
 
-    fn values_on(device: &Device, make: Make, keep: f64, key: u64) -> Vec<f32> {
-        make(SHAPE, Dropped { keep, key }, device).into_data().iter::<f32>().collect()
+    fn values_on(device: &Device, keep: f64, key: u64) -> Vec<f32> {
+        on_host(SHAPE, Dropped { keep, key }, device).into_data().iter::<f32>().collect()
     }
 
     #[test]
     fn the_configured_share_is_dropped_and_the_mean_is_kept() {
-        for (make, key) in MAKES.into_iter().flat_map(|make| [0, 1, u64::MAX / 3].map(|key| (make, key))) {
-            let values = values(make, 0.7, key);
+        for key in [0, 1, u64::MAX / 3] {
+            let values = values(0.7, key);
             let share = |count: usize| count as f64 / values.len() as f64;
             let dropped = share(values.iter().filter(|value| **value == 0.0).count());
             // Four standard deviations of a binomial share.
@@ -82,21 +76,18 @@ mod tests {
 
     #[test]
     fn keys_give_masks_that_are_independent_of_each_other() {
-        for make in MAKES {
-            let first = values(make, 0.5, 5);
-            for key in [4, 6, 7, 5 + (1 << 32), 5 << 16] {
-                let other = values(make, 0.5, key);
-                let equal = first.iter().zip(&other).filter(|(left, right)| (**left > 0.0) == (**right > 0.0)).count();
-                assert!((equal as f64 / first.len() as f64 - 0.5).abs() < 0.006, "{key}: {equal}");
-            }
+        let first = values(0.5, 5);
+        for key in [4, 6, 7, 5 + (1 << 32), 5 << 16] {
+            let other = values(0.5, key);
+            let equal = first.iter().zip(&other).filter(|(left, right)| (**left > 0.0) == (**right > 0.0)).count();
+            assert!((equal as f64 / first.len() as f64 - 0.5).abs() < 0.006, "{key}: {equal}");
         }
     }
 
     #[test]
     fn backends_agree() {
-        for (make, device) in MAKES.into_iter().flat_map(|make| devices().into_iter().map(move |device| (make, device)))
-        {
-            assert!(values_on(&device, make, 0.9, 3) == values(make, 0.9, 3));
+        for device in devices() {
+            assert!(values_on(&device, 0.9, 3) == values(0.9, 3));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Adafactor (Shazeer and Stern, 2018): Adam's second moment of a matrix from the means of its rows and columns.
 
 use burn::tensor::Tensor;
+use polyglow_kernels::square_sums;
 
 use super::{ParameterStep, UpdateRule, parts};
-use crate::train::sums::square_sum;
 
 /// Added to the square of a gradient, so that a row of zeros can be divided by; ε₁ of the paper.
 const SQUARE_EPSILON: f64 = 1e-30;
@@ -49,7 +49,7 @@ impl UpdateRule for Adafactor {
         };
         let len: usize = step.shape.iter().product();
         let row = step.shape.last().copied().unwrap_or(1);
-        let rms = (square_sum(update.clone(), row) / len as f64).sqrt();
+        let rms = (square_sums(&update, row).sum() / len as f64).sqrt();
         let factor = (rms / CLIP_THRESHOLD).clamp_min(1.0).recip() * step.lr;
         let weight = if step.weight_decay > 0.0 { weight * (1.0 - step.lr * step.weight_decay) } else { weight };
         (weight - update * factor, state)

@@ -4,7 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burn::backend::fusion::observer::{BlockOperations, FusionObserver};
-use burn::backend::ir::{FloatOperationIr, ModuleOperationIr, OperationIr, TensorId, TensorIr, TensorStatus};
+use burn::backend::ir::{
+    CustomOpIr, FloatOperationIr, ModuleOperationIr, OperationIr, TensorId, TensorIr, TensorStatus,
+};
 use burn::cubecl::dry_run::{LaunchMode, launch_mode};
 use burn::cubecl::logging::LaunchObserver;
 use burn::tensor::DType;
@@ -25,8 +27,19 @@ pub(super) struct Block {
     pub(super) written: u64,
     /// Floating-point operations of their matrix products.
     pub(super) flops: f64,
-    /// What the factors of these products are.
-    pub(super) factors: Option<DType>,
+    /// What multiplies.
+    pub(super) units: Option<Units>,
+}
+
+/// What a device has for products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Units {
+    /// Those for matrices of f32, or of what it is rounded to.
+    F32,
+    /// Those for matrices of f16 or bf16.
+    Half,
+    /// Those for single numbers of f32, as in kernels of our own.
+    Lanes,
 }
 
 /// Kernels by the operations of a block, in the order of their blocks.
@@ -147,9 +160,9 @@ impl Memory {
                 let owner = operation.inputs().next().filter(|_| is_view).map(|input| self.owner(input));
                 self.add(output, owner);
             }
-            if let Some((flops, factors)) = product(operation) {
+            if let Some((flops, units)) = product(operation) {
                 block.flops += flops;
-                block.factors = Some(factors);
+                block.units = Some(units);
             }
         }
         // What lives only inside of a fused kernel never has memory.
@@ -219,8 +232,8 @@ fn name(operation: &OperationIr) -> String {
     variant.rsplit(", ").next().unwrap_or(variant).to_owned()
 }
 
-/// Floating-point operations of a matrix product, and what its factors are.
-fn product(operation: &OperationIr) -> Option<(f64, DType)> {
+/// Floating-point operations of matrix products, and what does them.
+fn product(operation: &OperationIr) -> Option<(f64, Units)> {
     let (factor, inner, out) = match operation {
         OperationIr::Float(_, FloatOperationIr::Matmul(product)) => (&product.lhs, last(&product.lhs), &product.out),
         OperationIr::Module(ModuleOperationIr::Linear(linear)) => (&linear.x, last(&linear.x), &linear.out),
@@ -230,9 +243,23 @@ fn product(operation: &OperationIr) -> Option<(f64, DType)> {
         OperationIr::Module(ModuleOperationIr::LinearWeightBackward(linear)) => {
             (&linear.x, linear.x.shape.num_elements() / last(&linear.x).max(1), &linear.out)
         }
+        OperationIr::Custom(custom) => return attention(custom).map(|flops| (flops, Units::Lanes)),
         _ => return None,
     };
-    Some((2.0 * inner as f64 * out.shape.num_elements() as f64, factor.dtype))
+    let units = if factor.dtype == DType::F32 { Units::F32 } else { Units::Half };
+    Some((2.0 * inner as f64 * out.shape.num_elements() as f64, units))
+}
+
+/// Two products forwards. Backwards five, of which two are made again where there are two kernels.
+fn attention(operation: &CustomOpIr) -> Option<f64> {
+    let products = match &*operation.id {
+        "attention" => 2.0,
+        "attention's slopes" => 5.0,
+        _ => return None,
+    };
+    let [_, key_value, _, ..] = &*operation.inputs else { return None };
+    let output = if operation.inputs.len() > 3 { operation.inputs.get(3)? } else { operation.outputs.first()? };
+    Some(products * 2.0 * (output.shape.num_elements() * key_value.shape[1]) as f64)
 }
 
 fn last(tensor: &TensorIr) -> usize {

@@ -1,9 +1,8 @@
 //! How long a step would take at least on known devices: an estimate from public figures.
 
-use burn::tensor::DType;
 use serde::Serialize;
 
-use super::ledger::Block;
+use super::ledger::{Block, Units};
 
 /// The share of a device's memory rate that kernels reach.
 const MEMORY_SHARE: f64 = 0.75;
@@ -21,15 +20,17 @@ struct Device {
     f32: f64,
     /// The same of f16 and bf16 with f32 sums, without sparsity.
     half: f64,
+    /// Floating-point operations a second of units for single numbers of f32.
+    lanes: f64,
 }
 
 /// NVIDIA's data sheet of the H100 SXM and its paper on the Ada architecture, AMD's page on the Radeon RX 7900 XTX, and Apple's on
 /// the M3 with ten GPU cores, whose f32 rate is 10 cores x 128 lanes x 2 x 1.4 GHz, and which has no faster unit for f16.
 const DEVICES: [Device; 4] = [
-    Device { name: "H100", memory: 3.35e12, f32: 494e12, half: 989e12 },
-    Device { name: "RTX 4090", memory: 1.008e12, f32: 82.6e12, half: 165e12 },
-    Device { name: "RX 7900 XTX", memory: 0.96e12, f32: 61.4e12, half: 122.8e12 },
-    Device { name: "M3", memory: 0.1e12, f32: 3.6e12, half: 3.6e12 },
+    Device { name: "H100", memory: 3.35e12, f32: 494e12, half: 989e12, lanes: 66.9e12 },
+    Device { name: "RTX 4090", memory: 1.008e12, f32: 82.6e12, half: 165e12, lanes: 82.6e12 },
+    Device { name: "RX 7900 XTX", memory: 0.96e12, f32: 61.4e12, half: 122.8e12, lanes: 61.4e12 },
+    Device { name: "M3", memory: 0.1e12, f32: 3.6e12, half: 3.6e12, lanes: 3.6e12 },
 ];
 
 /// An estimate for one device.
@@ -45,8 +46,12 @@ pub(crate) struct Estimate {
 pub(super) fn estimates(blocks: &[Block]) -> Vec<Estimate> {
     let estimate = |device: &Device| {
         let seconds = |block: &Block| {
-            let half = matches!(block.factors, Some(DType::BF16 | DType::F16));
-            let products = block.flops / (PRODUCT_SHARE * if half { device.half } else { device.f32 });
+            let rate = match block.units {
+                Some(Units::Half) => device.half,
+                Some(Units::Lanes) => device.lanes,
+                Some(Units::F32) | None => device.f32,
+            };
+            let products = block.flops / (PRODUCT_SHARE * rate);
             let memory = (block.read + block.written) as f64 / (MEMORY_SHARE * device.memory);
             products.max(memory).max(LAUNCH * block.kernels.len() as f64)
         };

@@ -1,0 +1,59 @@
+//! Masks in kernels for GPUs: the same numbers as on the CPU.
+
+use burn_cubecl::cubecl;
+use cubecl::prelude::*;
+
+use crate::dropout::{Dropped, MASK_PART};
+
+/// A mask, as [`Mask`](crate::dropout::mask::Mask) has it.
+#[derive(CubeType, CubeLaunch)]
+pub(crate) struct Draw {
+    low: u32,
+    pub(crate) high: u32,
+    threshold: u32,
+    scale: f32,
+}
+
+impl Draw {
+    /// As the argument of a kernel, which is compiled with a mask if there is one.
+    pub(crate) fn launch(dropped: Option<Dropped>) -> DrawLaunch {
+        let Dropped { keep, key } = dropped.unwrap_or(Dropped { keep: 1.0, key: 0 });
+        let threshold = (keep * f64::from(u32::MAX)) as u32;
+        DrawLaunch::new(key as u32, (key >> 32) as u32, threshold, (1.0 / keep) as f32)
+    }
+}
+
+/// What stands for a part of a mask in place of `draw.high`, or of what stands for the part around it.
+#[cube]
+pub(crate) fn part_of(high: u32, part: u32) -> u32 {
+    hash(hash(high ^ hash(part)) + 1u32)
+}
+
+/// What to multiply the number at this index of a part by: 0 or `1 / keep`.
+#[cube]
+pub(crate) fn scale_at(draw: &Draw, part: u32, index: u32) -> f32 {
+    let bits = hash(hash(index ^ draw.low) + part);
+    select(bits <= draw.threshold, draw.scale, 0.0f32)
+}
+
+/// What to multiply a vector of a flat tensor by; `place` counts vectors.
+#[cube]
+pub(crate) fn scale_of<N: Size>(draw: &Draw, place: usize) -> Vector<f32, N> {
+    let mut scales = Vector::<f32, N>::new(0.0f32);
+    let first = place * N::value();
+    // A part is a whole number of vectors.
+    let part = part_of(draw.high, (first / MASK_PART) as u32);
+    #[unroll]
+    for i in 0..N::value() {
+        scales.insert(i, scale_at(draw, part, (first % MASK_PART + i) as u32));
+    }
+    scales
+}
+
+/// [`super::super::hash::hash`].
+#[cube]
+fn hash(bits: u32) -> u32 {
+    let first = (bits ^ (bits >> 16u32)) * 0x7feb_352du32;
+    let second = (first ^ (first >> 15u32)) * 0x846c_a68bu32;
+    second ^ (second >> 16u32)
+}

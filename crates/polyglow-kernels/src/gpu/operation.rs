@@ -1,0 +1,119 @@
+//! Operations of kernels of our own, which the fusion puts between those that it makes itself.
+
+use burn::backend::Cube;
+use burn::backend::cubecl::dtype_to_storage_type;
+use burn::backend::fusion::FusionTensor;
+use burn::backend::fusion::custom::{
+    CustomOpIr, HandleContainer, OperationFn, OperationIr, StreamId, TensorId, TensorIr,
+};
+use burn::tensor::{Bool, DType, Int, Shape, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::cubecl::ir::ElemType;
+use burn_cubecl::cubecl::prelude::CubeCount;
+use burn_cubecl::fusion::FusionCubeRuntime;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_dtype;
+use burn_cubecl::tensor::CubeTensor;
+
+/// A tensor of a GPU, which an operation reads or has written.
+#[derive(Clone, Debug)]
+pub(crate) struct Operand(FusionTensor<FusionCubeRuntime>);
+
+impl<const D: usize> From<Tensor<D>> for Operand {
+    fn from(tensor: Tensor<D>) -> Self {
+        Self(tensor.try_into_primitive::<Cube>().expect("it is outside of the graph, and on a GPU"))
+    }
+}
+
+impl<const D: usize> From<Tensor<D, Bool>> for Operand {
+    fn from(tensor: Tensor<D, Bool>) -> Self {
+        Self(tensor.try_into_primitive::<Cube>().expect("it is outside of the graph, and on a GPU"))
+    }
+}
+
+impl<const D: usize> From<Tensor<D, Int>> for Operand {
+    fn from(tensor: Tensor<D, Int>) -> Self {
+        Self(tensor.try_into_primitive::<Cube>().expect("it is outside of the graph, and on a GPU"))
+    }
+}
+
+impl Operand {
+    pub(crate) fn id(&self) -> TensorId {
+        self.0.id
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.0.dtype
+    }
+
+    /// A tensor of numbers.
+    pub(crate) fn tensor<const D: usize>(self) -> Tensor<D> {
+        Tensor::from_primitive::<Cube>(self.0)
+    }
+}
+
+/// What an operation writes: its shape and its kind of numbers.
+pub(crate) type Written = (Vec<usize>, DType);
+
+/// Queues an operation. `launch` is called when its turn comes, with the tensors that it reads, rows one after the other unless they are
+/// masks, and those that it writes, where nothing is yet.
+pub(crate) fn queue<const I: usize, const O: usize>(
+    name: &str,
+    inputs: [Operand; I],
+    outputs: [Written; O],
+    launch: impl Fn(&Client, [CubeTensor; I], [CubeTensor; O]) + Send + Sync + 'static,
+) -> [Operand; O] {
+    let client = inputs[0].0.client.clone();
+    let inputs = inputs.map(|operand| operand.0.into_ir());
+    let outputs =
+        outputs.map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype));
+    let description =
+        CustomOpIr { id: name.to_owned(), inputs: inputs.to_vec(), outputs: outputs.to_vec(), scalars: Vec::new() };
+    let execute = OperationFn(move |handles: &mut HandleContainer<_>| {
+        let inputs = inputs.each_ref().map(|input| {
+            let tensor = handles.get_float_tensor::<CubeBackend>(input);
+            if input.dtype.is_bool() { tensor } else { into_contiguous(tensor) }
+        });
+        let (client, device) = (inputs[0].client.clone(), inputs[0].device.clone());
+        let written = outputs
+            .each_ref()
+            .map(|output| empty_device_dtype(client.clone(), device.clone(), output.shape.clone(), output.dtype));
+        launch(&client, inputs, written.clone());
+        for (output, tensor) in outputs.iter().zip(written) {
+            handles.register_float_tensor::<CubeBackend>(&output.id, tensor);
+        }
+        Ok(())
+    });
+    let made = client.register(StreamId::current(), OperationIr::Custom(description), execute);
+    made.into_iter().map(Operand).collect::<Vec<_>>().try_into().expect("there is one for each that is written")
+}
+
+/// A tensor for a kernel that writes nothing to it.
+pub(crate) fn nowhere(client: &Client, like: &CubeTensor) -> CubeTensor {
+    empty_device_dtype(client.clone(), like.device.clone(), Shape::from([MOST_LANES]), like.dtype)
+}
+
+/// The most numbers that a unit reads at once.
+const MOST_LANES: usize = 4;
+
+/// How many numbers a unit reads at once from rows of this width.
+pub(crate) fn vector_size(width: usize) -> usize {
+    [MOST_LANES, 2].into_iter().find(|lanes| width.is_multiple_of(*lanes)).unwrap_or(1)
+}
+
+/// So many cubes, or some more: no axis has as many as 2^16.
+pub(crate) fn cubes(number: usize) -> CubeCount {
+    let side = number.clamp(1, 1 << 15);
+    CubeCount::Static(side as u32, number.div_ceil(side) as u32, 1)
+}
+
+/// The kind of a tensor's numbers, as kernels are given it.
+pub(crate) fn elements(tensor: &CubeTensor) -> ElemType {
+    dtype_to_storage_type(tensor.dtype)
+}
+
+/// The bytes that units of a cube share at most on a tensor's device.
+pub(crate) fn shared_memory(tensor: &Operand) -> usize {
+    tensor.0.client.device().client().properties().hardware.max_shared_memory_size
+}

@@ -1,0 +1,65 @@
+//! On GPUs: a cube sums a part up.
+
+use burn::backend::Cube;
+use burn::tensor::{DType, Tensor};
+use burn_cubecl::cubecl;
+use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use crate::gpu::operation::{cubes, queue, vector_size};
+
+/// Numbers of a part.
+const PART: usize = 1 << 14;
+/// Units of a cube.
+const UNITS: usize = 256;
+
+/// [`super::square_sums`] on GPUs; `None` elsewhere.
+pub(super) fn square_sums(values: &Tensor<1>) -> Option<Tensor<1>> {
+    let [len] = values.dims();
+    if cfg!(feature = "plain") || values.is_autodiff() || len == 0 {
+        return None;
+    }
+    values.clone().try_into_primitive::<Cube>().ok()?;
+    let (vector, parts) = (vector_size(len), len.div_ceil(PART));
+    let launch = move |client: &Client, [values]: [CubeTensor; 1], [sums]: [CubeTensor; 1]| {
+        let (count, dim) = (cubes(parts), CubeDim::new_1d(UNITS as u32));
+        let (values, sums) = (values.into_buffer_arg(), sums.into_buffer_arg());
+        sum::launch(client, count, dim, vector, values, sums, (len / vector) as u32);
+    };
+    let [sums] = queue("square sums", [values.clone().into()], [(vec![parts], DType::F32)], launch);
+    Some(sums.tensor())
+}
+
+#[cube(launch)]
+fn sum<N: Size>(values: &[Vector<f32, N>], sums: &mut [f32], len: u32) {
+    let part = PART / N::value();
+    let mut own = Vector::<f32, N>::new(0.0f32);
+    let mut at = UNIT_POS as usize;
+    while at < part {
+        let place = CUBE_POS * part + at;
+        if place < len as usize {
+            own += values[place] * values[place];
+        }
+        at += UNITS;
+    }
+    let mut sum = 0.0f32;
+    #[unroll]
+    for i in 0..N::value() {
+        sum += own.extract(i);
+    }
+    let mut shared = Shared::<[f32]>::new_slice(UNITS);
+    shared[UNIT_POS as usize] = sum;
+    #[unroll]
+    for i in 0..comptime!(UNITS.ilog2()) {
+        sync_cube();
+        let half = comptime!(UNITS >> (i + 1));
+        if (UNIT_POS as usize) < half {
+            let other = shared[UNIT_POS as usize + half];
+            shared[UNIT_POS as usize] += other;
+        }
+    }
+    if UNIT_POS == 0 && CUBE_POS < sums.len() {
+        sums[CUBE_POS] = shared[0];
+    }
+}
