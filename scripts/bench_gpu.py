@@ -7,9 +7,11 @@
 
 It needs Python alone, no network, and of this repository `scripts` and `configs`, beside the program and the text;
 PyTorch runs with `--python PROGRAM`, the interpreter that has it with CUDA. What is measured: the warm-up with an empty
-cache of kernels and with a full one; steps of `base` and `big` on 25 000 tokens in f32 and bf16, ours and PyTorch's in
-turns; the Multi30k recipe, which is stopped in time. Each result is in `--out` as soon
-as it is there, and what fails is in it with its message. `--smoke` tries everything in small on `wgpu:cpu`.
+cache of kernels and with a full one; steps of `base` and `big` on 25 008 tokens of each side in f32 and in half
+precision (bf16 on `cuda`, f16 elsewhere, of which PyTorch's is bf16), ours and PyTorch's in turns, and beside each of ours
+what `bench launches` counts and predicts; the Multi30k recipe, which is stopped in time. Each result is in `--out` as
+soon as it is there, and what fails is in it with its message. `--smoke` tries everything in small on a driver that
+computes on the CPU.
 """
 
 import argparse
@@ -25,6 +27,8 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+# Rows of lengths that are padded to a multiple of 8, as on GPUs by default.
+ROWS, LENGTH, VOCABULARY = 1042, 24, 32000
 # A software driver computes slowly, and compiles each kernel for seconds.
 SMOKE = [
     "model.d_model=32", "model.d_ff=64", "model.num_heads=2", "model.num_encoder_layers=1", "model.num_decoder_layers=1",
@@ -118,7 +122,7 @@ class Bench:
 
     def step(self, preset: str, precision: str) -> None:
         options = self.options
-        rows, length, vocab = (4, 8, 100) if options.smoke else (1000, 25, 37000)
+        rows, length, vocab = (4, 8, 100) if options.smoke else (ROWS, LENGTH, VOCABULARY)
         sizes = SMOKE if options.smoke else []
         command = [
             options.program, "bench", "step", "--json", "--device", options.device, "--vocab-size", vocab,
@@ -132,8 +136,21 @@ class Bench:
             keys = ("step", "upload", "forward", "backward", "update", "read", "target_tokens_per_second")
             found |= {key: bucket[key] for key in keys}
         self.keep(f"ours {preset} {precision}", without_text(found))
+        self.launches(preset, precision, f"{rows}x{length}x{length}", vocab, sizes)
         if options.python:
             self.pytorch(preset, precision, rows, length, vocab, [])
+
+    def launches(self, preset: str, precision: str, shape: str, vocab: int, sizes: list) -> None:
+        """What is to be compared with the clock."""
+        command = [
+            self.options.program, "bench", "launches", "--json", "--device", self.options.device, "--model", preset,
+            "--shape", shape, "--vocab-size", vocab, "--set", f"train.precision={precision}",
+        ]
+        found = self.run(command + [part for item in sizes for part in ("--set", item)], 100)
+        if "error" not in found:
+            counts = json.loads(found["stdout"])
+            found |= {key: counts[key] for key in ("step", "peak_memory", "estimates")}
+        self.keep(f"counted {preset} {precision}", without_text(found))
 
     def pytorch(self, preset: str, precision: str, rows: int, length: int, vocab: int, extra: list) -> None:
         smoke = self.options.smoke
@@ -141,8 +158,13 @@ class Bench:
             self.options.python, HERE / "bench_pytorch.py", "--json", self.work / "pytorch.json",
             "--device", "cpu" if smoke else "cuda", "--clip-norm", 1.0,
             "--rows", rows, "--src-len", length, "--tgt-len", length, "--vocab", vocab,
-            "--blocks", 1, "--steps", 2 if smoke else 20, "--bf16" if precision == "bf16" else "--tf32", *extra,
+            "--blocks", 1, "--steps", 2 if smoke else 20, *extra,
         ]
+        # Of f32 the program's products are tf32 on `cuda` alone.
+        if precision != "f32":
+            command.append("--bf16")
+        elif self.options.device.startswith("cuda"):
+            command.append("--tf32")
         small = ["--d-model", 32, "--d-ff", 64, "--heads", 2, "--encoder-layers", 1, "--decoder-layers", 1]
         command += small if smoke else ["--preset", preset]
         found = self.run(command, 150)
@@ -171,9 +193,11 @@ class Bench:
         self.keep(f"recipe {precision}", without_text(found))
 
     def table(self) -> None:
-        print("MODEL  PRECISION     OURS s  PYTORCH s   RATIO  COMPILED s   RATIO      MIB")
+        print("MODEL  PRECISION     OURS s  PYTORCH s   RATIO  COMPILED s   RATIO      MIB  LAUNCHES       GB")
         for preset in ("base", "big"):
-            for precision in ("f32", "bf16"):
+            for precision in ("f32", self.options.half):
+                counted = self.results.get(f"counted {preset} {precision}", {}).get("step", {})
+                moved = (counted["read"] + counted["written"]) / 1e9 if counted else None
                 ours = self.results.get(f"ours {preset} {precision}", {})
                 names = (f"pytorch {preset} {precision}", f"pytorch {preset} {precision} compiled")
                 theirs = [self.results.get(name, {}).get("seconds_per_step") for name in names]
@@ -182,7 +206,7 @@ class Bench:
                 ratios = [number(seconds / other if seconds and other else None, ".2f") for other in theirs]
                 memory = number(ours.get("gpu_mib"), "d")
                 print(f"{preset:6} {precision:10} {cells[0]:>9} {cells[1]:>10} {ratios[0]:>7} {cells[2]:>11} "
-                      f"{ratios[1]:>7} {memory:>8}")
+                      f"{ratios[1]:>7} {memory:>8} {number(counted.get('launches'), 'd'):>9} {number(moved, '.2f'):>8}")
 
 
 def number(value, form: str) -> str:
@@ -208,7 +232,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--program", default="target/release/polyglow", help="polyglow, built for a GPU")
-    parser.add_argument("--device", help="as `polyglow devices` lists it; vulkan if not given, in small wgpu:cpu")
+    parser.add_argument("--device", help="as `polyglow devices` lists it; vulkan if not given, in small vulkan:cpu")
     parser.add_argument("--data", help="Multi30k: the directory with train, val and test_2016_flickr")
     parser.add_argument("--python", help="a Python that has PyTorch; without it there is no comparison")
     parser.add_argument("--minutes", type=float, default=9.5, help="when everything is to be over")
@@ -216,7 +240,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="everything in small, with PyTorch on the CPU")
     options = parser.parse_args()
     options.program = Path(options.program).resolve()
-    options.device = options.device or ("wgpu:cpu" if options.smoke else "vulkan")
+    options.device = options.device or ("vulkan:cpu" if options.smoke else "vulkan")
+    options.half = "bf16" if options.device.startswith("cuda") else "f16"
     return options
 
 
@@ -227,10 +252,10 @@ def main() -> None:
     bench.keep("devices", {"stdout": devices["stdout"]})
     bench.warm_up()
     for preset in ("base", "big"):
-        for precision in ("f32", "bf16"):
+        for precision in ("f32", options.half):
             bench.step(preset, precision)
     if options.python and not options.smoke:
-        bench.pytorch("base", "bf16", 1000, 25, 37000, ["--modes", "compile"])
+        bench.pytorch("base", options.half, ROWS, LENGTH, VOCABULARY, ["--modes", "compile"])
     if options.data or options.smoke:
         bench.recipe("f32")
     bench.table()

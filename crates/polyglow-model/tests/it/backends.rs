@@ -103,7 +103,7 @@ impl ModuleVisitor for AllGradients<'_> {
     }
 }
 
-#[cfg(any(feature = "ndarray", feature = "wgpu"))]
+#[cfg(any(feature = "ndarray", feature = "wgpu", feature = "vulkan"))]
 fn equals_flex(device: &Device) {
     for shape in shapes() {
         let (expected, found) = (compute(&shape, &Device::flex()), compute(&shape, device));
@@ -116,7 +116,7 @@ fn equals_flex(device: &Device) {
     }
 }
 
-#[cfg(any(feature = "ndarray", feature = "wgpu"))]
+#[cfg(any(feature = "ndarray", feature = "wgpu", feature = "vulkan"))]
 fn search_equals_flex(device: &Device) {
     use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sentence, search};
     let plain = Sentence { max_len: 6, ..Sentence::default() };
@@ -154,6 +154,15 @@ fn ndarray_equals_flex() {
 #[test]
 fn wgpu_equals_flex() {
     let device = crate::kernels::gpu();
+    equals_flex(&device);
+    search_equals_flex(&device);
+}
+
+/// Kernels in SPIR-V, as drivers of Vulkan are given them.
+#[cfg(feature = "vulkan")]
+#[test]
+fn vulkan_equals_flex() {
+    let device = Device::enumerate(burn::tensor::DeviceType::Vulkan).into_iter().next().expect("there is a driver");
     equals_flex(&device);
     search_equals_flex(&device);
 }

@@ -46,6 +46,10 @@ fn model(train: &TrainConfig) -> (Model, Device) {
 }
 
 fn model_with(dropout: f64, train: &TrainConfig) -> (Model, Device) {
+    model_on(Device::flex(), dropout, train)
+}
+
+fn model_on(device: Device, dropout: f64, train: &TrainConfig) -> (Model, Device) {
     let config = ModelConfig {
         d_model: Some(16),
         d_ff: Some(24),
@@ -67,7 +71,7 @@ fn model_with(dropout: f64, train: &TrainConfig) -> (Model, Device) {
     let shape = config.shape(vocabulary).expect("a valid shape").with_precision(train.precision);
     // A run in bf16 is refused where the CPU has no instructions for it. Here they are imitated then.
     let exact = TrainConfig { precision: Precision::F32, ..train.clone() };
-    let device = plan(&exact).training_device().expect("flex computes in f32");
+    let device = Plan::on(plan(&exact).config, device, None).training_device().expect("every device computes in f32");
     (shape.init(1, &device), device)
 }
 
@@ -100,7 +104,14 @@ fn train(windows: &[Vec<Vec<PairBatch>>], train: &TrainConfig) -> (Model, Vec<f6
 }
 
 fn train_with(dropout: f64, windows: &[Vec<Vec<PairBatch>>], train: &TrainConfig) -> (Model, Vec<f64>) {
-    let (mut model, device) = model_with(dropout, train);
+    train_from(model_with(dropout, train), windows, train)
+}
+
+fn train_from(
+    (mut model, device): (Model, Device),
+    windows: &[Vec<Vec<PairBatch>>],
+    train: &TrainConfig,
+) -> (Model, Vec<f64>) {
     let task = task(train);
     let mut optimizer = Optimizer::new(train, &model);
     let mut losses = Vec::new();
@@ -295,6 +306,33 @@ fn with_rounded_factors_the_loss_falls_as_with_f32() {
         for (step, (exact, rounded)) in exact.iter().zip(&rounded).enumerate() {
             assert!((exact - rounded).abs() < bound * exact, "{precision:?}, step {step}: {exact} and {rounded}");
         }
+    }
+}
+
+/// The losses of a training on a GPU, or on a software driver that stands for one, are those of flex, and with f16 near them.
+#[cfg(any(feature = "wgpu", feature = "vulkan"))]
+#[test]
+fn fifty_steps_on_a_gpu_are_those_on_flex() {
+    #[cfg(feature = "wgpu")]
+    let kind = burn::tensor::DeviceType::Wgpu;
+    #[cfg(not(feature = "wgpu"))]
+    let kind = burn::tensor::DeviceType::Vulkan;
+    let gpu = Device::enumerate(kind).into_iter().next().expect("this is tested where there is a driver");
+    let window = vec![vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 8)]]; 50];
+    let curve = |device: &Device, precision| {
+        let config = TrainConfig { precision, lr: 3e-3, ..TrainConfig::default() };
+        train_from(model_on(device.clone(), 0.0, &config), &window, &config).1
+    };
+    let expected = curve(&Device::flex(), Precision::F32);
+    assert!(expected[49] < 0.6 * expected[0], "something is learned: {expected:?}");
+    let all = [(Precision::F32, 1e-3), (Precision::F16, 0.01)];
+    for (precision, bound) in all.into_iter().filter(|(precision, _)| precision.is_supported(&gpu)) {
+        let found = curve(&gpu, precision);
+        for (step, (expected, found)) in expected.iter().zip(&found).enumerate() {
+            let difference = (expected - found).abs();
+            assert!(difference < bound * expected, "{precision:?}, step {step}: {expected} and {found}");
+        }
+        println!("{precision:?} was tested");
     }
 }
 

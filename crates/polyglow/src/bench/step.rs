@@ -6,7 +6,7 @@ use std::time::Instant;
 use burn::tensor::{Device, Transaction};
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::sources::Sharded;
-use polyglow_model::{Model, ModelShape, parameter};
+use polyglow_model::{Model, ModelShape, computes_on_host, parameter};
 use polyglow_train::tasks::{BatchSize, MicroBatch, Task, Visitor};
 use polyglow_train::train::{Observe, Optimizer, Phase, StepConfig, StepRecord, observed_step, peak_memory};
 use polyglow_train::workload::BatchShape;
@@ -18,6 +18,8 @@ use super::{Machine, Spread, Trace};
 
 /// Steps that are not measured: memory is allocated and kernels are tuned in them.
 const WARMUP: u64 = 3;
+/// Steps of a repetition on a GPU, after the last of which something is read.
+const BURST: u32 = 5;
 /// Learning rate of the measured steps; the weights do not matter.
 const LR: f64 = 1e-4;
 
@@ -160,12 +162,16 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         let size = BatchSize::of_all(sizes.iter().copied());
         let shape = size.shape;
         let mut whole = Vec::new();
+        // A GPU that is read from stands still until the host has more work for it. A training reads from it now and then.
+        let burst = if computes_on_host(&self.device) { 1 } else { BURST };
         for number in 0..WARMUP + steps {
             let started = Instant::now();
-            let record = self.step(window, &|_, _| {})?;
-            read(&record)?;
+            for _ in 1..burst {
+                self.step(window, &|_, _| {})?;
+            }
+            read(&self.step(window, &|_, _| {})?)?;
             if number >= WARMUP {
-                whole.push(started.elapsed().as_secs_f64());
+                whole.push(started.elapsed().as_secs_f64() / f64::from(burst));
             }
         }
         let mut parts: [Vec<f64>; 5] = Default::default();
