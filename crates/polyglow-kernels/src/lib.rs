@@ -85,6 +85,7 @@ mod dropout;
 mod embedding;
 mod factors;
 mod int8;
+mod joined;
 mod layer_norm;
 mod linear;
 mod log_sum_exp;
@@ -109,6 +110,7 @@ pub use factors::{Factors, RoundedOnce, has_bf16_products, has_training_kernels,
 pub use int8::{
     Int8Matrix, Int8Weights, MOST_INT8_INPUTS, has_int8_kernels, int8_embedding, int8_linear, int8_linear_relu,
 };
+pub use joined::{joined, name};
 pub use layer_norm::{layer_norm, residual_norm};
 pub use linear::{Layout, linear, linear_transposed};
 pub use log_sum_exp::log_sum_exp;

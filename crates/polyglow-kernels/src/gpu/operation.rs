@@ -64,17 +64,30 @@ pub(crate) fn queue<const I: usize, const O: usize>(
     outputs: [Written; O],
     launch: impl Fn(&Client, [CubeTensor; I], [CubeTensor; O]) + Send + Sync + 'static,
 ) -> [Operand; O] {
+    queue_all(name, inputs.into(), outputs, move |client, inputs, written| {
+        launch(client, inputs.try_into().expect("as many as were given"), written)
+    })
+}
+
+/// The same with any number of tensors to read, of which there is one at least.
+pub(crate) fn queue_all<const O: usize>(
+    name: &str,
+    inputs: Vec<Operand>,
+    outputs: [Written; O],
+    launch: impl Fn(&Client, Vec<CubeTensor>, [CubeTensor; O]) + Send + Sync + 'static,
+) -> [Operand; O] {
     let client = inputs[0].0.client.clone();
-    let inputs = inputs.map(|operand| operand.0.into_ir());
+    let inputs: Vec<TensorIr> = inputs.into_iter().map(|operand| operand.0.into_ir()).collect();
     let outputs =
         outputs.map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype));
     let description =
-        CustomOpIr { id: name.to_owned(), inputs: inputs.to_vec(), outputs: outputs.to_vec(), scalars: Vec::new() };
+        CustomOpIr { id: name.to_owned(), inputs: inputs.clone(), outputs: outputs.to_vec(), scalars: Vec::new() };
     let execute = OperationFn(move |handles: &mut HandleContainer<_>| {
-        let inputs = inputs.each_ref().map(|input| {
+        let mut read = |input: &TensorIr| {
             let tensor = handles.get_float_tensor::<CubeBackend>(input);
             if input.dtype.is_bool() { tensor } else { into_contiguous(tensor) }
-        });
+        };
+        let inputs: Vec<CubeTensor> = inputs.iter().map(&mut read).collect();
         let (client, device) = (inputs[0].client.clone(), inputs[0].device.clone());
         let written = outputs
             .each_ref()
@@ -116,4 +129,9 @@ pub(crate) fn elements(tensor: &CubeTensor) -> ElemType {
 /// The bytes that units of a cube share at most on a tensor's device.
 pub(crate) fn shared_memory(tensor: &Operand) -> usize {
     tensor.0.client.device().client().properties().hardware.max_shared_memory_size
+}
+
+/// How many tensors a kernel may be given on a tensor's device.
+pub(crate) fn most_bindings(tensor: &Operand) -> usize {
+    tensor.0.client.device().client().properties().hardware.max_bindings as usize
 }

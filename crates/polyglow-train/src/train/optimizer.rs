@@ -14,12 +14,13 @@ use std::fmt::Debug;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Bool, Device, Tensor, TensorData};
+use polyglow_kernels::joined;
 use polyglow_model::Precision;
 use polyglow_model::parameter::ParamPath;
 
 pub(super) use self::freeze::freeze;
 use self::loss_scale::LossScale;
-use self::slot::{Member, Slot, joined, slots};
+use self::slot::{Member, Slot, slots};
 use self::update::{Ready, Update};
 use super::sums::{WindowSums, norm};
 use crate::config::{OptimizerKind, TrainConfig};
@@ -147,7 +148,9 @@ impl Optimizer {
         if let Some(unscale) = &unscale {
             norm = norm * unscale.clone();
         }
-        let finite = Tensor::cat(vec![norm.clone(), sums.loss_sum, sums.nll_sum], 0).is_finite().all();
+        // No number is above the largest, and NaN is not below it either.
+        let sizes = norm.clone().abs() + sums.loss_sum.abs() + sums.nll_sum.abs();
+        let finite = sizes.lower_equal_elem(f32::MAX);
         let mut skipped = None;
         if !self.on_host {
             skipped = Some(finite.bool_not());
@@ -181,7 +184,7 @@ impl Optimizer {
         let mut take = |index: usize| gradients[index].take().expect("each parameter is in one slot");
         let of_slot = |slot: &Slot| match &slot.members[..] {
             [only] => take(only.index),
-            members => (Tensor::cat(members.iter().map(|member| take(member.index).0).collect(), 0), slot.row()),
+            members => (joined(members.iter().map(|member| take(member.index).0).collect()), slot.row()),
         };
         self.slots.iter().map(of_slot).collect()
     }
@@ -269,6 +272,8 @@ struct Parameter {
     shape: Vec<usize>,
     /// Flat.
     value: Tensor<1>,
+    /// What the tensor is called, where tensors have names.
+    tensor: Option<u64>,
     is_frozen: bool,
 }
 
@@ -296,8 +301,8 @@ impl ModuleVisitor for Parameters {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let (name, shape, value) = (self.path.name(), param.dims().to_vec(), param.val());
-        let is_frozen = !value.is_require_grad();
-        self.all.push(Parameter { name, shape, value: value.inner().reshape([-1]), is_frozen });
+        let (is_frozen, tensor) = (!value.is_require_grad(), polyglow_kernels::name(&value));
+        self.all.push(Parameter { name, shape, value: value.inner().reshape([-1]), tensor, is_frozen });
     }
 }
 

@@ -211,8 +211,9 @@ impl Losses {
     }
 
     fn total(self, device: &Device) -> (Tensor<1>, Tensor<1>) {
-        let total = |sums: Vec<Tensor<1>>| match sums[..] {
+        let total = |mut sums: Vec<Tensor<1>>| match sums[..] {
             [] => Tensor::zeros([1], &device.clone().inner()),
+            [_] => sums.remove(0),
             [..] => Tensor::cat(sums, 0).sum(),
         };
         (total(self.smoothed), total(self.plain))

@@ -1,12 +1,13 @@
 //! What is kept of parameters: of one, or of several that are updated together.
 
 use burn::tensor::{Tensor, TensorData, Transaction};
+use polyglow_kernels::joined;
 
 use super::update::decays;
 use super::{Parameter, UpdateRule};
 
-/// The most parameters that are updated together: a kernel that joins them has an argument for each, of which a device has a limit.
-const MOST_MEMBERS: usize = 12;
+/// The most numbers that are updated together: what takes 128 MiB, every driver gives a kernel as one tensor.
+const MOST_NUMBERS: usize = 1 << 25;
 /// Numbers of a row by which squares are summed, if there are as many.
 const ROW: usize = 1024;
 /// A view must begin at a multiple of so many numbers, or it is a copy: at 256 bytes.
@@ -20,6 +21,16 @@ pub(super) struct Slot {
     pub state: Vec<Tensor<1>>,
     /// The exponential moving average, flat.
     pub ema: Option<Tensor<1>>,
+    /// The parameters as the last update left them, if there are several.
+    pub left: Option<Left>,
+}
+
+/// Parameters that an update has left, of which those of the model are parts.
+#[derive(Debug)]
+pub(super) struct Left {
+    pub values: Tensor<1>,
+    /// What the parameters of the model are called, by which they are known again.
+    pub names: Vec<Option<u64>>,
 }
 
 /// One parameter.
@@ -88,10 +99,14 @@ pub(super) fn slots(rule: &dyn UpdateRule, parameters: Vec<Parameter>, joins: bo
         // Those that would shift others come last.
         parameters.sort_by_key(|(_, parameter)| !parameter.value.dims()[0].is_multiple_of(ALIGNMENT));
     }
-    for (index, Parameter { name, shape, value, is_frozen }) in parameters {
+    for (index, Parameter { name, shape, value, is_frozen, .. }) in parameters {
         let member = Member { index, name, shape };
         let open = &mut open[usize::from(member.decays())];
-        let place = open.filter(|&place: &usize| joins && !is_frozen && all[place].0.len() < MOST_MEMBERS);
+        let fits = |place: usize| {
+            let len: usize = all[place].0.iter().map(Member::len).sum();
+            len + member.len() <= MOST_NUMBERS
+        };
+        let place = open.filter(|&place: &usize| joins && !is_frozen && fits(place));
         let place = place.unwrap_or_else(|| {
             all.push(Default::default());
             all.len() - 1
@@ -111,12 +126,7 @@ pub(super) fn slots(rule: &dyn UpdateRule, parameters: Vec<Parameter>, joins: bo
         }
         let device = values[0].device();
         let state = lengths.into_iter().map(|len| Tensor::zeros([len], &device)).collect();
-        Slot { members, state, ema: keeps_ema.then(|| joined(values)) }
+        Slot { members, state, ema: keeps_ema.then(|| joined(values)), left: None }
     };
     all.into_iter().map(slot).collect()
-}
-
-/// Flat tensors one after the other.
-pub(super) fn joined(mut values: Vec<Tensor<1>>) -> Tensor<1> {
-    if values.len() == 1 { values.remove(0) } else { Tensor::cat(values, 0) }
 }

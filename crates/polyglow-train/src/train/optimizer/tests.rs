@@ -270,7 +270,7 @@ fn parameters_that_are_updated_together_move_as_by_themselves() {
         joined.optimizer.slots = slots(&*rule, parameters(&joined.layer), true, true);
         // What may decay is not joined with what may not.
         assert_eq!(joined.optimizer.slots.len(), 2);
-        let Slot { members, state, ema } = joined.optimizer.slots.remove(0);
+        let Slot { members, state, ema, .. } = joined.optimizer.slots.remove(0);
         let other = &mut joined.optimizer.slots[0];
         other.members.extend(members);
         other.state =

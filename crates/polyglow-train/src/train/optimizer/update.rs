@@ -2,9 +2,10 @@
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Bool, Tensor};
+use polyglow_kernels::joined;
 
-use super::slot::{Member, Slot, joined};
-use super::{Optimizer, ParameterStep, parameters};
+use super::slot::{Left, Member, Slot};
+use super::{Optimizer, Parameter, ParameterStep, parameters};
 
 /// One step of an [`Optimizer`], slot by slot.
 pub(super) struct Update<'a> {
@@ -21,36 +22,59 @@ pub(super) struct Update<'a> {
 /// Gives every parameter its new value: one that is by itself is updated where it lies.
 pub(super) struct Ready<'a> {
     update: Update<'a>,
-    /// By the parameters' order: the slot of each, and its new value where that is known.
-    all: Vec<(usize, Option<Tensor<1>>)>,
+    /// By the parameters' order.
+    all: Vec<Part>,
     index: usize,
+}
+
+/// Where a parameter is, and its new value where that is known.
+struct Part {
+    slot: usize,
+    place: usize,
+    new: Option<Tensor<1>>,
 }
 
 impl<'a> Ready<'a> {
     pub(super) fn new(mut update: Update<'a>, model: &impl Module) -> Self {
         let is_joined = |slot: &Slot| slot.members.len() > 1;
         let any = update.optimizer.slots.iter().any(is_joined);
-        let weights: Vec<Tensor<1>> =
-            if any { parameters(model).into_iter().map(|parameter| parameter.value).collect() } else { Vec::new() };
+        let parameters = if any { parameters(model) } else { Vec::new() };
         let mut all = Vec::new();
         for slot in 0..update.optimizer.slots.len() {
             let members: Vec<usize> = update.optimizer.slots[slot].members.iter().map(|member| member.index).collect();
             let parts = if members.len() > 1 {
-                let new = update.update(slot, joined(members.iter().map(|&index| weights[index].clone()).collect()));
-                update.optimizer.slots[slot].parts(&new).into_iter().map(Some).collect()
+                let old = update.optimizer.slots[slot].weights(&members, &parameters);
+                let new = update.update(slot, old);
+                let slot = &mut update.optimizer.slots[slot];
+                slot.left = Some(Left { values: new.clone(), names: vec![None; members.len()] });
+                slot.parts(&new).into_iter().map(Some).collect()
             } else {
                 vec![None]
             };
-            all.extend(members.into_iter().zip(parts).map(|(index, part)| (index, (slot, part))));
+            let parts = members.into_iter().zip(parts).enumerate();
+            all.extend(parts.map(|(place, (index, new))| (index, Part { slot, place, new })));
         }
         all.sort_by_key(|(index, _)| *index);
-        Self { update, all: all.into_iter().map(|(_, ready)| ready).collect(), index: 0 }
+        Self { update, all: all.into_iter().map(|(_, part)| part).collect(), index: 0 }
+    }
+}
+
+impl Slot {
+    /// The parameters one after the other: as the last update left them, unless somebody has changed one since.
+    fn weights(&mut self, members: &[usize], parameters: &[Parameter]) -> Tensor<1> {
+        let is_known = |(&index, name): (&usize, &Option<u64>)| name.is_some() && parameters[index].tensor == *name;
+        let left = self.left.take().filter(|left| members.iter().zip(&left.names).all(is_known));
+        left.map_or_else(
+            || joined(members.iter().map(|&index| parameters[index].value.clone()).collect()),
+            |left| left.values,
+        )
     }
 }
 
 impl ModuleMapper for Ready<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let (slot, ready) = (self.all[self.index].0, self.all[self.index].1.take());
+        let part = &mut self.all[self.index];
+        let (slot, place, new) = (part.slot, part.place, part.new.take());
         self.index += 1;
         param.map(|value| {
             // Frozen.
@@ -59,12 +83,15 @@ impl ModuleMapper for Ready<'_> {
             }
             let shape = value.dims();
             let strategy = value.gradient_checkpointing_strategy();
-            let new = ready.unwrap_or_else(|| self.update.update(slot, value.inner().reshape([-1])));
+            let new = new.unwrap_or_else(|| self.update.update(slot, value.inner().reshape([-1])));
             let updated = Tensor::from_inner(new.reshape(shape));
             let updated = match strategy {
                 Some(strategy) => updated.with_gradient_checkpointing_strategy(strategy),
                 None => updated,
             };
+            if let Some(left) = &mut self.update.optimizer.slots[slot].left {
+                left.names[place] = polyglow_kernels::name(&updated);
+            }
             updated.require_grad()
         })
     }
@@ -75,7 +102,7 @@ impl Update<'_> {
     fn update(&mut self, slot: usize, weight: Tensor<1>) -> Tensor<1> {
         let Optimizer { rule, weight_decay, ema_decay, slots, .. } = &mut *self.optimizer;
         let gradient = std::mem::replace(&mut self.gradients[slot], Tensor::empty([0], &weight.device()));
-        let Slot { members, state, ema } = &mut slots[slot];
+        let Slot { members, state, ema, .. } = &mut slots[slot];
         let skipped = self.skipped.as_ref();
         // Taken out, so that nobody else holds them and they can be written where they lie.
         let old_state = std::mem::take(state);

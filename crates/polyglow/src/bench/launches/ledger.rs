@@ -14,6 +14,11 @@ use burn::tensor::DType;
 /// Operations that give a tensor other axes, and mostly move nothing.
 const VIEWS: [&str; 4] = ["Reshape", "SwapDims", "Permute", "Expand"];
 
+/// Operations that make no kernel: data that comes from the host, and blocks of nothing but dropped tensors.
+const NOTHING: [&str; 2] = ["", "Init"];
+/// What stands for a kernel whose block was not compiled.
+const UNKNOWN: &str = "not compiled";
+
 /// Operations that run together: one fused kernel's, or a single one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Block {
@@ -102,7 +107,10 @@ impl FusionObserver for Ledger {
             if blocks.len() > 1 { blocks.pop_front() } else { blocks.front().cloned() }
         });
         let is_view = kernels.as_ref().map_or_else(|| VIEWS.contains(&&*names), Vec::is_empty);
-        let mut block = Block { kernels: kernels.unwrap_or_default(), ..Block::default() };
+        // What is fused in another way here than elsewhere is one kernel at least.
+        let unknown =
+            if state.known.is_some() && !is_view && !NOTHING.contains(&&*names) { vec![UNKNOWN] } else { vec![] };
+        let mut block = Block { kernels: kernels.unwrap_or(unknown), ..Block::default() };
         state.memory.account(&operations, is_view, &mut block);
         if !names.is_empty() {
             state.blocks.push(Block { operations: names, ..block });

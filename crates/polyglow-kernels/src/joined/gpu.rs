@@ -1,0 +1,77 @@
+//! On GPUs: a kernel copies as many as a device may give it.
+
+use burn::backend::Cube;
+use burn::tensor::{DType, Tensor};
+use burn_cubecl::cubecl;
+use burn_cubecl::cubecl::client::Client;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use crate::gpu::operation::{Operand, most_bindings, queue_all, vector_size};
+
+/// The most tensors that a kernel reads; its code has a branch for each.
+const MOST_TENSORS: usize = 31;
+
+pub(super) fn are_there(values: &[Tensor<1>]) -> bool {
+    !cfg!(feature = "plain")
+        && values.iter().all(|value| {
+            let is_f32 = value.dtype() == DType::F32 && !value.is_autodiff();
+            is_f32 && value.clone().try_into_primitive::<Cube>().is_ok()
+        })
+}
+
+pub(super) fn name<const D: usize>(tensor: &Tensor<D>) -> Option<u64> {
+    let tensor = tensor.clone().inner();
+    tensor.clone().try_into_primitive::<Cube>().ok()?;
+    Some(Operand::from(tensor).id().value())
+}
+
+/// [`super::joined`] of tensors of a GPU.
+pub(super) fn joined(values: Vec<Tensor<1>>) -> Tensor<1> {
+    let lens: Vec<usize> = values.iter().map(|value| value.dims()[0]).collect();
+    let inputs: Vec<Operand> = values.into_iter().map(Operand::from).collect();
+    let total = lens.iter().sum();
+    // The first binding is the result.
+    let most = MOST_TENSORS.min(most_bindings(&inputs[0]).saturating_sub(1)).max(1);
+    let launch = move |client: &Client, inputs: Vec<CubeTensor>, [output]: [CubeTensor; 1]| {
+        let mut first = 0;
+        for (inputs, lens) in inputs.chunks(most).zip(lens.chunks(most)) {
+            let len: usize = lens.iter().sum();
+            copy_some(client, inputs, lens, &output, first);
+            first += len;
+        }
+    };
+    let [output] = queue_all("joined", inputs, [(vec![total], DType::F32)], launch);
+    output.tensor()
+}
+
+/// Copies some to where they begin in the output.
+fn copy_some(client: &Client, inputs: &[CubeTensor], lens: &[usize], output: &CubeTensor, first: usize) {
+    let vector = lens.iter().chain([&first]).map(|len| vector_size(*len)).min().unwrap_or(1);
+    let ends = lens.iter().scan(0, |end, len| {
+        *end += len / vector;
+        Some(*end as u32)
+    });
+    let ends: Vec<u32> = ends.collect();
+    let vectors = ends.last().copied().unwrap_or(0) as usize;
+    let dim = CubeDim::new(client, vectors);
+    let count = cubecl::calculate_cube_count_elemwise(client, vectors, dim);
+    let from = inputs.iter().map(|input| input.clone().into_buffer_arg()).collect();
+    let to = output.clone().into_buffer_arg();
+    copy::launch(client, count, dim, vector, from, ends.into_iter().collect(), to, (first / vector) as u32);
+}
+
+/// Copies the vectors of all inputs, which end at `ends` of what they are together.
+#[cube(launch)]
+fn copy<N: Size>(from: &Sequence<Box<[Vector<f32, N>]>>, ends: &Sequence<u32>, to: &mut [Vector<f32, N>], first: u32) {
+    let place = ABSOLUTE_POS;
+    let mut start = 0usize;
+    #[unroll]
+    for i in 0..from.len() {
+        let end = *ends.index(i) as usize;
+        if place >= start && place < end {
+            to[first as usize + place] = from.index(i)[place - start];
+        }
+        start = end;
+    }
+}
