@@ -65,7 +65,7 @@ pub(crate) fn queue<const I: usize, const O: usize>(
     launch: impl Fn(&Client, [CubeTensor; I], [CubeTensor; O]) + Send + Sync + 'static,
 ) -> [Operand; O] {
     queue_all(name, inputs.into(), outputs, move |client, inputs, written| {
-        launch(client, inputs.try_into().expect("as many as were given"), written)
+        launch(client, inputs.try_into().expect("as many as were given"), written);
     })
 }
 
