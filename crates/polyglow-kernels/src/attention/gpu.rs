@@ -18,6 +18,9 @@ use crate::gpu::{Slope, Slopes, open, record};
 /// Rows of a block; fewer where a device shares too little memory for these.
 const BLOCKS: [usize; 3] = [32, 16, 8];
 
+/// The most cubes along an axis.
+const MOST_CUBES: usize = (1 << 16) - 1;
+
 /// [`super::self_attention`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn self_attention(
     qkv: &Tensor<3>,
@@ -121,6 +124,10 @@ impl State {
         dropped: Option<Dropped>,
     ) -> Option<(Tensor<3>, Self)> {
         let Sizes { batch, num_heads, lens: [query_len, _], .. } = sizes;
+        // Each has a place on an axis of cubes.
+        if batch > MOST_CUBES || num_heads > MOST_CUBES {
+            return None;
+        }
         let (query, key_value): (Operand, Operand) = (query.into(), key_value.into());
         let mask: Operand = mask.clone().inner().into();
         let vector = vector_size(sizes.d_model() / num_heads);
