@@ -4,6 +4,7 @@
 mod flex;
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;
+#[cfg(feature = "flex")]
 mod hash;
 #[cfg(feature = "flex")]
 pub(crate) mod mask;
