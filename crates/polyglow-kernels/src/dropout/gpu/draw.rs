@@ -50,7 +50,7 @@ pub(crate) fn scale_of<N: Size>(draw: &Draw, place: usize) -> Vector<f32, N> {
     scales
 }
 
-/// [`super::super::hash::hash`].
+/// As on the CPU, in `dropout/hash.rs`.
 #[cube]
 fn hash(bits: u32) -> u32 {
     let first = (bits ^ (bits >> 16u32)) * 0x7feb_352du32;
