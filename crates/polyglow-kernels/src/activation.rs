@@ -47,7 +47,7 @@ pub fn activated_linear(
 /// `inner`.
 ///
 /// # Shapes
-/// - `gate`, `inner` and output: `[batch, len, d_ff]`
-pub fn gated(gate: &Tensor<3>, inner: &Tensor<3>, dropped: Option<Dropped>) -> Option<Tensor<3>> {
+/// - `gate`, `inner` and output: `[rows, d_ff]`
+pub fn gated(gate: &Tensor<2>, inner: &Tensor<2>, dropped: Option<Dropped>) -> Option<Tensor<2>> {
     kernel!(flex::gated(gate, inner, dropped))
 }

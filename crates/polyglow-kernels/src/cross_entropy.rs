@@ -3,6 +3,7 @@
 #[cfg(feature = "flex")]
 mod flex;
 pub(crate) mod projected;
+pub(crate) mod targets;
 
 use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 

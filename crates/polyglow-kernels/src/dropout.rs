@@ -31,8 +31,8 @@ pub struct Dropped {
 /// The gradients are that of the output, of `residual`, and that times the mask, of `input`.
 ///
 /// # Shapes
-/// - `residual`, `input` and output: `[batch, len, d_model]`
-pub fn add_dropped(residual: &Tensor<3>, input: &Tensor<3>, dropped: Dropped) -> Option<Tensor<3>> {
+/// - `residual`, `input` and output: `[rows, d_model]`
+pub fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) -> Option<Tensor<2>> {
     kernel!(add_dropped(residual, input, dropped))
 }
 

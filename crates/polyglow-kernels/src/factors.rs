@@ -4,9 +4,9 @@ mod once;
 
 use burn::tensor::{DType, FloatDType, Tensor};
 
-pub use self::once::RoundedOnce;
+pub use self::once::{RoundedOnce, round_once};
 #[cfg(feature = "gpu")]
-pub(crate) use self::once::rounded_weight;
+pub(crate) use self::once::{known_or_rounded, rounded};
 
 /// What the factors of a training's matrix products are rounded to. Products are added in f32. On flex they are returned so; on GPUs they
 /// are rounded, too, and stay in this format until something needs f32 ([`widened`]).

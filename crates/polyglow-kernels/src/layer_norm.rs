@@ -16,7 +16,7 @@ use crate::{Dropped, add_dropped, widened};
 /// over all rows of `gradient * y` and `gradient`.
 ///
 /// # Shapes
-/// - `input`: `[batch, len, width]`; `gamma`, `beta`: `[width]`; output: as `input`
+/// - `input`: `[rows, width]`; `gamma`, `beta`: `[width]`; output: as `input`
 ///
 /// # Examples
 /// ```
@@ -24,13 +24,13 @@ use crate::{Dropped, add_dropped, widened};
 /// use polyglow_kernels::layer_norm;
 ///
 /// let device = Device::flex();
-/// let input = Tensor::<3>::from_data([[[1.0f32, 3.0], [-5.0, 5.0]]], &device); // [batch, len, width]
+/// let input = Tensor::<3>::from_data([[1.0f32, 3.0], [-5.0, 5.0]], &device); // [rows, width]
 /// let (gamma, beta) = (Tensor::<1>::ones([2], &device), Tensor::<1>::zeros([2], &device));
 /// let output = layer_norm(input, gamma, beta, 1e-6).into_data();
-/// let expected = [-1.0, 1.0, -1.0, 1.0]; // every position on its own
+/// let expected = [-1.0, 1.0, -1.0, 1.0]; // every row on its own
 /// assert!(output.iter::<f32>().zip(expected).all(|(value, expected)| (value - expected).abs() < 1e-5));
 /// ```
-pub fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<3> {
+pub fn layer_norm(input: Tensor<2>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&input) == Some(crate::flex::Mode::Training) {
         return flex::layer_norm(input, gamma, beta, epsilon);
@@ -45,15 +45,15 @@ pub fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: 
 /// [`layer_norm()`] of `residual` plus `input` after dropout; `None` if dropout has no kernel for these tensors.
 ///
 /// # Shapes
-/// - `residual`, `input` and output: `[batch, len, width]`; `gamma`, `beta`: `[width]`
+/// - `residual`, `input` and output: `[rows, width]`; `gamma`, `beta`: `[width]`
 pub fn residual_norm(
-    residual: &Tensor<3>,
-    input: &Tensor<3>,
+    residual: &Tensor<2>,
+    input: &Tensor<2>,
     gamma: Tensor<1>,
     beta: Tensor<1>,
     epsilon: f64,
     dropped: Option<Dropped>,
-) -> Option<Tensor<3>> {
+) -> Option<Tensor<2>> {
     #[cfg(feature = "gpu")]
     if let Some(output) = gpu::residual_norm(residual, input, &gamma, &beta, epsilon, dropped) {
         return Some(output);
@@ -65,6 +65,6 @@ pub fn residual_norm(
     Some(layer_norm(sum, gamma, beta, epsilon))
 }
 
-fn plain(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<3> {
+fn plain(input: Tensor<2>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<2> {
     module::layer_norm(input, gamma, Some(beta), epsilon)
 }

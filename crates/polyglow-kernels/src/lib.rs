@@ -80,6 +80,7 @@ mod activation;
 mod adam;
 mod additive;
 mod attention;
+mod compile_only;
 mod cross_entropy;
 mod dropout;
 mod embedding;
@@ -102,11 +103,13 @@ pub use activation::{Activation, activated_linear, gated};
 pub use adam::{AdamState, AdamStep, WeightDecay, adam};
 pub use additive::additive_weights;
 pub use attention::{FORBIDDEN, cached_attention, caches_side_by_side, cross_attention, self_attention};
+pub use compile_only::CompileOnly;
 pub use cross_entropy::projected::{projected_cross_entropy, rows_per_chunk};
+pub use cross_entropy::targets::Targets;
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped, dropout};
 pub use embedding::embedding;
-pub use factors::{Factors, RoundedOnce, has_bf16_products, has_training_kernels, widened};
+pub use factors::{Factors, RoundedOnce, has_bf16_products, has_training_kernels, round_once, widened};
 pub use int8::{
     Int8Matrix, Int8Weights, MOST_INT8_INPUTS, has_int8_kernels, int8_embedding, int8_linear, int8_linear_relu,
 };

@@ -54,7 +54,7 @@ pub use layers::{
     attention, dropout, embedding, feed_forward, layer_norm, linear, mask, patches, pooling, position, residual, weight,
 };
 pub use loss::prediction::{Prediction, Projection};
-pub use loss::{LossOutput, alignment_loss, cross_entropy};
+pub use loss::{LossOutput, Targets, alignment_loss, cross_entropy};
 pub use model::{Cache, Model};
 pub use parameter::{init, quantization};
 pub use precision::Precision;

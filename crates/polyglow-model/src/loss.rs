@@ -5,7 +5,7 @@ pub(crate) mod prediction;
 
 use burn::tensor::Tensor;
 
-pub use polyglow_kernels::{LossOutput, cross_entropy};
+pub use polyglow_kernels::{LossOutput, Targets, cross_entropy};
 
 /// Replaces an attention of 0, whose logarithm is infinite: the smallest normal f32.
 const LEAST_ATTENTION: f64 = f32::MIN_POSITIVE as f64;

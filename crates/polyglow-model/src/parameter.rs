@@ -19,7 +19,7 @@ pub mod init;
 pub mod quantization;
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData, Transaction};
 
 /// The names, in the order of the fields: `encoder.layers.0.self_attention.qkv.weight`.
 ///
@@ -51,7 +51,7 @@ impl ParamPath {
 pub fn read(model: &impl Module) -> Vec<(String, TensorData)> {
     let mut reader = Reader::default();
     model.visit(&mut reader);
-    reader.values
+    reader.finish()
 }
 
 /// Replaces every parameter by what `lookup` returns for its name and shape; devices and gradients stay as they are.
@@ -80,10 +80,29 @@ pub fn count(model: &impl Module) -> usize {
     model.num_params()
 }
 
+/// The numbers that are read from a device at once, at least: it is waited for each time, and holds a copy of them.
+const READ_TOGETHER: usize = 1 << 25;
+
 #[derive(Default)]
 struct Reader {
     path: ParamPath,
-    values: Vec<(String, TensorData)>,
+    names: Vec<String>,
+    values: Vec<TensorData>,
+    /// What was visited and not read yet, and how many numbers that is.
+    pending: Transaction,
+    len: usize,
+}
+
+impl Reader {
+    fn read(&mut self) {
+        self.values.extend(std::mem::take(&mut self.pending).execute());
+        self.len = 0;
+    }
+
+    fn finish(mut self) -> Vec<(String, TensorData)> {
+        self.read();
+        self.names.into_iter().zip(self.values).collect()
+    }
 }
 
 impl ModuleVisitor for Reader {
@@ -96,7 +115,13 @@ impl ModuleVisitor for Reader {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.values.push((self.path.name(), param.val().into_data()));
+        let value = param.val();
+        self.len += value.shape().num_elements();
+        self.names.push(self.path.name());
+        self.pending = std::mem::take(&mut self.pending).register(value);
+        if self.len >= READ_TOGETHER {
+            self.read();
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use burn::tensor::DeviceKind;
 use burn::tensor::DeviceType;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::padded::Padded;
+use polyglow_model::{Targets, computes_on_host};
 use serde::Serialize;
 
 use crate::error::{ErrorKind, Result, TrainError, failed, usage, with_hint};
@@ -243,6 +244,14 @@ pub fn upload(ids: Vec<i32>, len: usize, device: &Device) -> Tensor<2, Int> {
 /// - output: `[rows, len]`
 pub fn upload_rows(rows: &Padded, device: &Device) -> Tensor<2, Int> {
     upload(rows.ids.clone(), rows.len, device)
+}
+
+/// Brings rows of targets to a device, one after the other; rows that are `pad_id` do not count.
+pub fn upload_targets(ids: &[i32], pad_id: u32, device: &Device) -> Targets {
+    if computes_on_host(device) {
+        return upload(ids.to_vec(), ids.len(), device).flatten::<1>(0, 1).into();
+    }
+    Targets::without_padding(ids.to_vec(), pad_id, device)
 }
 
 #[cfg(test)]

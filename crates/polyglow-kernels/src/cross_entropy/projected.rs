@@ -9,7 +9,7 @@ use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};
 
 use crate::factors::{Factors, widened};
-use crate::{Layout, LossOutput, cross_entropy, linear, linear_transposed};
+use crate::{Layout, LossOutput, Targets, cross_entropy, linear, linear_transposed};
 
 /// The most rows of logits that the kernel holds at once. With fewer it would read the weights and add to their gradient
 /// more often.
@@ -31,26 +31,26 @@ pub fn rows_per_chunk(vocab_size: usize, kernels: bool) -> usize {
 /// be kept; the backward pass multiplies them by the slope of the sum, unless that is 1.
 ///
 /// # Shapes
-/// - `hidden`: `[rows, d_model]`; `targets`: `[rows]`
+/// - `hidden`: `[rows, d_model]`; `targets`: as many rows
 /// - `weight`: `[d_model, vocab_size]` or `[vocab_size, d_model]`, as `layout` says
 pub fn projected_cross_entropy(
     hidden: Tensor<2>,
     weight: Tensor<2>,
     layout: Layout,
-    targets: Tensor<1, Int>,
+    targets: Targets,
     label_smoothing: f64,
     pad_id: u32,
     factors: Factors,
 ) -> LossOutput {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&hidden) == Some(crate::flex::Mode::Training) {
-        return flex::projected_cross_entropy(hidden, weight, layout, targets, label_smoothing, pad_id, factors);
+        return flex::projected_cross_entropy(hidden, weight, layout, targets.all, label_smoothing, pad_id, factors);
     }
     #[cfg(feature = "gpu")]
     if let Some(output) = gpu::loss(&hidden, &weight, layout, &targets, label_smoothing, pad_id, factors) {
         return output;
     }
-    plain(hidden, weight, layout, targets, label_smoothing, pad_id, factors)
+    plain(hidden, weight, layout, targets.all, label_smoothing, pad_id, factors)
 }
 
 /// In terms of Burn's operations: the same gradients in closed form, chunk by chunk, so that nothing of `[rows, vocab_size]` is kept.
@@ -71,7 +71,7 @@ fn plain(
     let all = loss.of(&hidden.clone().inner(), &targets.inner().reshape([rows, 1]));
     // Its value cancels and its gradients stay.
     let [loss_sum, nll_sum] = all.totals();
-    let slope = (hidden * all.of_hidden).sum() + (weight * all.of_weight).sum();
+    let slope = (hidden * Tensor::cat(all.of_hidden, 0)).sum() + (weight * all.of_weight).sum();
     LossOutput { loss_sum: loss_sum + (slope.clone() - slope.detach()), nll_sum }
 }
 
@@ -107,8 +107,8 @@ struct Chunks {
 struct Sums {
     /// The smoothed ones and the plain ones, `[2, rows]`.
     losses: Tensor<2>,
-    /// `[rows, d_model]`.
-    of_hidden: Tensor<2>,
+    /// `[rows, d_model]`, cut into chunks.
+    of_hidden: Vec<Tensor<2>>,
     /// As the weight is.
     of_weight: Tensor<2>,
 }
@@ -146,17 +146,13 @@ impl Chunks {
             let len = self.rows_per_chunk.min(rows - first);
             let chunk = self.chunk(hidden.clone().narrow(0, first, len), targets.clone().narrow(0, first, len));
             losses.push(chunk.losses);
-            of_hidden.push(chunk.of_hidden);
+            of_hidden.extend(chunk.of_hidden);
             of_weight = Some(match of_weight {
                 Some(sum) => sum + chunk.of_weight,
                 None => chunk.of_weight,
             });
         }
-        Sums {
-            losses: Tensor::cat(losses, 1),
-            of_hidden: Tensor::cat(of_hidden, 0),
-            of_weight: of_weight.expect("a batch has rows"),
-        }
+        Sums { losses: Tensor::cat(losses, 1), of_hidden, of_weight: of_weight.expect("a batch has rows") }
     }
 
     fn chunk(&self, hidden: Tensor<2>, targets: Tensor<2, Int>) -> Sums {
@@ -169,7 +165,7 @@ impl Chunks {
         };
         Sums {
             losses,
-            of_hidden: widened(slopes.matmul(self.to_logits.clone().transpose())),
+            of_hidden: vec![widened(slopes.matmul(self.to_logits.clone().transpose()))],
             of_weight: widened(of_weight),
         }
     }
@@ -212,7 +208,7 @@ mod tests {
             let chunks = Chunks::new(weight.clone(), Layout::InOut, 0.1, 0, Factors::F32);
             let sums = Chunks { rows_per_chunk, ..chunks }.of(&hidden, &targets);
             let losses = sums.totals().map(numbers).concat();
-            [losses, numbers(sums.of_hidden), numbers(sums.of_weight)]
+            [losses, numbers(Tensor::cat(sums.of_hidden, 0)), numbers(sums.of_weight)]
         };
         for (found, expected) in
             [1, 2, 3, 6].map(run).iter().flatten().zip([run(7), run(7), run(7), run(7)].iter().flatten())

@@ -16,7 +16,7 @@ use crate::gpu::operation::{Operand, elements, queue, vector_size};
 use crate::gpu::{Slope, Slopes, open, record};
 
 /// [`super::add_dropped`] on GPUs with autodiff; `None` elsewhere.
-pub(super) fn add_dropped(residual: &Tensor<3>, input: &Tensor<3>, dropped: Dropped) -> Option<Tensor<3>> {
+pub(super) fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) -> Option<Tensor<2>> {
     let ((residual, residual_node), (input, input_node)) = (open(residual)?, open(input)?);
     let state = OfSum(dropped, input.dtype());
     let output = drop_and_add(Some(residual), input, DType::F32, dropped);
@@ -26,8 +26,8 @@ pub(super) fn add_dropped(residual: &Tensor<3>, input: &Tensor<3>, dropped: Drop
 #[derive(Clone, Debug)]
 struct OfSum(Dropped, DType);
 
-impl Slopes<2, 3> for OfSum {
-    fn slopes(self, gradient: Tensor<3>, [_, of_input]: [bool; 2]) -> [Option<Slope>; 2] {
+impl Slopes<2, 2> for OfSum {
+    fn slopes(self, gradient: Tensor<2>, [_, of_input]: [bool; 2]) -> [Option<Slope>; 2] {
         let Self(dropped, dtype) = self;
         let of_input = of_input.then(|| drop_and_add(None, gradient.clone(), dtype, dropped).into());
         [Some(gradient.into()), of_input]

@@ -1,9 +1,13 @@
-//! Weights that were rounded are kept for a while, so that they are not rounded again.
+//! What was rounded is kept for a while, so that it is not rounded again.
 
 use std::marker::PhantomData;
 
+use burn::tensor::Tensor;
+
+use crate::Factors;
+
 /// While it lives, weights of linear maps on GPUs with autodiff are rounded once on this thread, as in the passes of a step, in which they
-/// do not change; rounded ones take memory until it is dropped. Elsewhere it does nothing.
+/// do not change, and so is what [`round_once`] names; rounded ones take memory until it is dropped. Elsewhere it does nothing.
 #[derive(Debug)]
 pub struct RoundedOnce {
     /// It belongs to its thread.
@@ -27,8 +31,19 @@ impl Drop for RoundedOnce {
     }
 }
 
+/// Has an input that several linear maps read rounded for all of them, while there is a [`RoundedOnce`]. The slopes of each are f32 in any
+/// case, and are added so.
+pub fn round_once(input: &Tensor<2>, factors: Factors) {
+    #[cfg(feature = "gpu")]
+    if let Some((input, _)) = crate::gpu::open(input) {
+        gpu::rounded(factors, input);
+    }
+    #[cfg(not(feature = "gpu"))]
+    let _ = (input, factors);
+}
+
 #[cfg(feature = "gpu")]
-pub(crate) use gpu::rounded_weight;
+pub(crate) use gpu::{known_or_rounded, rounded};
 
 #[cfg(feature = "gpu")]
 mod gpu {
@@ -48,20 +63,23 @@ mod gpu {
         pub(super) static ALL: RefCell<Option<Rounded>> = const { RefCell::new(None) };
     }
 
-    /// [`Factors::rounded`] of a weight outside of the graph.
-    pub(crate) fn rounded_weight(factors: Factors, weight: Tensor<2>) -> Tensor<2> {
-        if factors == Factors::F32 {
-            return weight;
+    /// [`Factors::rounded`] of a tensor outside of the graph, kept for the next time.
+    pub(crate) fn rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
+        let key = key(factors, &tensor);
+        let rounded = known_or_rounded(factors, tensor);
+        if factors != Factors::F32 {
+            ALL.with_borrow_mut(|all| all.as_mut().map(|all| all.insert(key, rounded.clone().into())));
         }
-        let key = (Operand::from(weight.clone()).id(), factors);
-        let known = ALL.with_borrow(|all| all.as_ref()?.get(&key).cloned());
-        known.map_or_else(
-            || {
-                let rounded = factors.rounded(weight);
-                ALL.with_borrow_mut(|all| all.as_mut().map(|all| all.insert(key, rounded.clone().into())));
-                rounded
-            },
-            Operand::tensor,
-        )
+        rounded
+    }
+
+    /// [`Factors::rounded`] of a tensor outside of the graph.
+    pub(crate) fn known_or_rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
+        let known = ALL.with_borrow(|all| all.as_ref()?.get(&key(factors, &tensor)).cloned());
+        known.map_or_else(|| factors.rounded(tensor), Operand::tensor)
+    }
+
+    fn key(factors: Factors, tensor: &Tensor<2>) -> (TensorId, Factors) {
+        (Operand::from(tensor.clone()).id(), factors)
     }
 }

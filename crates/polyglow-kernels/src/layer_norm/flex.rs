@@ -8,9 +8,8 @@ use crate::flex::vector::{Kernel, dot, total, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
 
 /// [`super::layer_norm`] on flex with autodiff.
-pub(super) fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<3> {
-    let shape = input.dims();
-    let width = shape[2];
+pub(super) fn layer_norm(input: Tensor<2>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<2> {
+    let shape @ [_, width] = input.dims();
     assert_eq!((gamma.dims(), beta.dims()), ([width], [width]), "a factor and a shift for each element of a row");
     let ((input, input_node), (gamma, gamma_node), (beta, beta_node)) = (read(input), read(gamma), read(beta));
     let mut standard = input.slice().to_vec();
@@ -35,7 +34,7 @@ pub(super) fn layer_norm(input: Tensor<3>, gamma: Tensor<1>, beta: Tensor<1>, ep
 /// What the gradients are made from. The input is not kept: it occurs in no formula but through `standard`.
 #[derive(Clone, Debug)]
 struct State {
-    shape: [usize; 3],
+    shape: [usize; 2],
     /// The input less its mean, over its standard deviation; `y` in the formulas.
     standard: Vec<f32>,
     /// One over the standard deviation of each row.
@@ -46,7 +45,7 @@ struct State {
 impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
         let Self { shape, standard, scales, gamma } = self;
-        let width = shape[2];
+        let [_, width] = shape;
         let gradient = Contiguous::of(gradient);
         // Blocks of a fixed size, whose sums are added in order: so no bit depends on the number of threads.
         let block = (BLOCK * width).max(1);
@@ -144,20 +143,20 @@ mod tests {
     use super::*;
     use crate::flex::tests::{assert_near, numbers};
 
-    type Function = fn(Tensor<3>, Tensor<1>, Tensor<1>, f64) -> Tensor<3>;
+    type Function = fn(Tensor<2>, Tensor<1>, Tensor<1>, f64) -> Tensor<2>;
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         let device = Device::flex().autodiff();
-        for shape in [[1, 1, 3], [2, 5, 16], [70, 3, 37]] {
+        for shape in [[1, 3], [10, 16], [210, 37]] {
             let random = |scale: f64| Distribution::Uniform(-scale, scale);
             let tracked = |tensor: Tensor<1>| Tensor::<1>::from_data(tensor.into_data(), &device).require_grad();
-            let weight = || tracked(Tensor::random([shape[2]], random(2.0), &Device::flex()));
+            let weight = || tracked(Tensor::random([shape[1]], random(2.0), &Device::flex()));
             let (gamma, beta) = (weight(), weight());
-            let input = Tensor::<3>::random(shape, random(3.0), &Device::flex()).into_data();
-            let slopes = Tensor::<3>::random(shape, random(1.0), &device);
+            let input = Tensor::<2>::random(shape, random(3.0), &Device::flex()).into_data();
+            let slopes = Tensor::<2>::random(shape, random(1.0), &device);
             let run = |function: Function| {
-                let input = Tensor::<3>::from_data(input.clone(), &device).require_grad();
+                let input = Tensor::<2>::from_data(input.clone(), &device).require_grad();
                 let output = function(input.clone(), gamma.clone(), beta.clone(), 1e-5);
                 let gradients = (output.clone() * slopes.clone()).sum().backward();
                 let of = |tensor: &Tensor<1>| numbers(tensor.grad(&gradients).expect("it is tracked"));

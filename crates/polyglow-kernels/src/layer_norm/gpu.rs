@@ -19,7 +19,7 @@ const MOST_CUBES: usize = 512;
 const WIDEST: usize = 3072;
 
 /// [`super::layer_norm`] on GPUs with autodiff; `None` elsewhere.
-pub(super) fn layer_norm(input: &Tensor<3>, gamma: &Tensor<1>, beta: &Tensor<1>, epsilon: f64) -> Option<Tensor<3>> {
+pub(super) fn layer_norm(input: &Tensor<2>, gamma: &Tensor<1>, beta: &Tensor<1>, epsilon: f64) -> Option<Tensor<2>> {
     let ((input, node), affine) = (open(input)?, (open(gamma)?, open(beta)?));
     let ((gamma, gamma_node), (beta, beta_node)) = affine;
     let (output, state) = State::normalize(None, input, gamma, beta, epsilon, None)?;
@@ -28,13 +28,13 @@ pub(super) fn layer_norm(input: &Tensor<3>, gamma: &Tensor<1>, beta: &Tensor<1>,
 
 /// [`super::residual_norm`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn residual_norm(
-    residual: &Tensor<3>,
-    input: &Tensor<3>,
+    residual: &Tensor<2>,
+    input: &Tensor<2>,
     gamma: &Tensor<1>,
     beta: &Tensor<1>,
     epsilon: f64,
     dropped: Option<Dropped>,
-) -> Option<Tensor<3>> {
+) -> Option<Tensor<2>> {
     let ((residual, residual_node), (input, node)) = (open(residual)?, open(input)?);
     let ((gamma, gamma_node), (beta, beta_node)): ((Tensor<1>, Node), (Tensor<1>, Node)) = (open(gamma)?, open(beta)?);
     let (output, state) = State::normalize(Some(residual), input, gamma, beta, epsilon, dropped)?;
@@ -44,7 +44,7 @@ pub(super) fn residual_norm(
 /// What the backward pass needs.
 #[derive(Clone, Debug)]
 struct State {
-    shape: [usize; 3],
+    shape: [usize; 2],
     /// Of the input.
     dtype: DType,
     layout: Layout,
@@ -57,16 +57,14 @@ struct State {
 
 impl State {
     fn normalize(
-        residual: Option<Tensor<3>>,
-        input: Tensor<3>,
+        residual: Option<Tensor<2>>,
+        input: Tensor<2>,
         gamma: Tensor<1>,
         beta: Tensor<1>,
         epsilon: f64,
         dropped: Option<Dropped>,
-    ) -> Option<(Tensor<3>, Self)> {
-        let shape = input.dims();
-        let [batch, len, width] = shape;
-        let rows = batch * len;
+    ) -> Option<(Tensor<2>, Self)> {
+        let shape @ [rows, width] = input.dims();
         if width > WIDEST || rows == 0 {
             return None;
         }
@@ -102,16 +100,15 @@ impl State {
             );
         };
         let inputs = [residual, input, gamma.clone(), beta.into()];
-        let written = [(shape.to_vec(), DType::F32), (shape.to_vec(), DType::F32), (vec![batch, len, 1], DType::F32)];
+        let written = [(shape.to_vec(), DType::F32), (shape.to_vec(), DType::F32), (vec![rows, 1], DType::F32)];
         let [output, standard, scales] = queue("norm", inputs, written, launch);
         Some((output.tensor(), Self { shape, dtype, layout, vector, dropped, standard, scales, gamma }))
     }
 
     /// Those of what was normalized, of the input, `gamma` and `beta`.
-    fn slopes(self, gradient: Tensor<3>) -> (Tensor<3>, Tensor<3>, [Tensor<1>; 2]) {
+    fn slopes(self, gradient: Tensor<2>) -> (Tensor<2>, Tensor<2>, [Tensor<1>; 2]) {
         let Self { shape, dtype, layout, vector, dropped, standard, scales, gamma } = self;
-        let [batch, len, width] = shape;
-        let rows = batch * len;
+        let [rows, width] = shape;
         let num_cubes = rows.div_ceil(ROWS).min(MOST_CUBES);
         // Else it is that of the sum.
         let writes_input = dropped.is_some() || dtype != DType::F32;
@@ -142,7 +139,7 @@ impl State {
         let written = [(shape.to_vec(), DType::F32), of_input, (vec![num_cubes, 2 * width], DType::F32)];
         let [of_sum, of_input, of_affine] =
             queue("norm's slopes", [gradient.into(), standard, scales, gamma], written, launch);
-        let of_sum = of_sum.tensor::<3>();
+        let of_sum = of_sum.tensor::<2>();
         let of_input = if writes_input { of_input.tensor() } else { of_sum.clone() };
         let of_affine = of_affine.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0);
         let of_affine = [0, 1].map(|part| of_affine.clone().narrow(0, part * width, width));
@@ -153,8 +150,8 @@ impl State {
 #[derive(Clone, Debug)]
 struct OfRows(State);
 
-impl Slopes<3, 3> for OfRows {
-    fn slopes(self, gradient: Tensor<3>, _: [bool; 3]) -> [Option<Slope>; 3] {
+impl Slopes<3, 2> for OfRows {
+    fn slopes(self, gradient: Tensor<2>, _: [bool; 3]) -> [Option<Slope>; 3] {
         let (_, of_input, [of_gamma, of_beta]) = self.0.slopes(gradient);
         [Some(of_input.into()), Some(of_gamma.into()), Some(of_beta.into())]
     }
@@ -163,8 +160,8 @@ impl Slopes<3, 3> for OfRows {
 #[derive(Clone, Debug)]
 struct OfSums(State);
 
-impl Slopes<4, 3> for OfSums {
-    fn slopes(self, gradient: Tensor<3>, _: [bool; 4]) -> [Option<Slope>; 4] {
+impl Slopes<4, 2> for OfSums {
+    fn slopes(self, gradient: Tensor<2>, _: [bool; 4]) -> [Option<Slope>; 4] {
         let (of_residual, of_input, [of_gamma, of_beta]) = self.0.slopes(gradient);
         [Some(of_residual.into()), Some(of_input.into()), Some(of_gamma.into()), Some(of_beta.into())]
     }

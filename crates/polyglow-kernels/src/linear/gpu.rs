@@ -9,7 +9,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use self::kernel::{LANES, ROWS};
 use super::Layout;
-use crate::factors::{Factors, cast, rounded_weight, widened};
+use crate::factors::{Factors, cast, known_or_rounded, rounded, widened};
 use crate::gpu::operation::{Operand, elements, nowhere, queue, vector_size};
 use crate::gpu::{Slope, Slopes, open, record};
 
@@ -56,7 +56,7 @@ impl GpuFactors {
     /// Of tensors outside of the graph.
     pub(crate) fn new(input: Tensor<2>, weight: Tensor<2>, layout: Layout, factors: Factors) -> Self {
         let dtype = input.dtype().into();
-        Self { input: factors.rounded(input), weight: rounded_weight(factors, weight), dtype, layout, factors }
+        Self { input: known_or_rounded(factors, input), weight: rounded(factors, weight), dtype, layout, factors }
     }
 
     /// In the format of the factors.
@@ -72,20 +72,19 @@ impl GpuFactors {
         }
     }
 
-    /// Those of the input and the weight.
-    pub(crate) fn slopes(self, gradient: Tensor<2>, [of_input, of_weight]: [bool; 2]) -> [Option<Slope>; 2] {
-        let gradient = self.factors.rounded(gradient);
-        let back = self.across().transpose();
-        let Self { input, dtype, layout, .. } = self;
-        let of_input = of_input.then(|| cast(gradient.clone().matmul(back), dtype).into());
-        let of_weight = of_weight.then(|| {
-            let product = match layout {
-                Layout::InOut => input.transpose().matmul(gradient),
-                Layout::OutIn => gradient.transpose().matmul(input),
-            };
-            widened(product).into()
-        });
-        [of_input, of_weight]
+    /// That of the weight, from that of the output in the format of the factors.
+    fn of_weight(&self, gradient: Tensor<2>) -> Slope {
+        let input = self.input.clone();
+        let product = match self.layout {
+            Layout::InOut => input.transpose().matmul(gradient),
+            Layout::OutIn => gradient.transpose().matmul(input),
+        };
+        widened(product).into()
+    }
+
+    /// That of the input, from that of the output in the format of the factors.
+    fn of_input(&self, gradient: Tensor<2>) -> Slope {
+        cast(gradient.matmul(self.across().transpose()), self.dtype).into()
     }
 }
 
@@ -146,15 +145,22 @@ fn sum_columns<const O: usize>(gradient: Tensor<2>, relu: Option<(Tensor<2>, f32
 }
 
 impl Slopes<2, 2> for GpuFactors {
-    fn slopes(self, gradient: Tensor<2>, tracked: [bool; 2]) -> [Option<Slope>; 2] {
-        GpuFactors::slopes(self, gradient, tracked)
+    fn slopes(self, gradient: Tensor<2>, [of_input, of_weight]: [bool; 2]) -> [Option<Slope>; 2] {
+        let gradient = self.factors.rounded(gradient);
+        let of_weight = of_weight.then(|| self.of_weight(gradient.clone()));
+        // The last, as what it is added to comes next and is fused with it.
+        let of_input = of_input.then(|| self.of_input(gradient));
+        [of_input, of_weight]
     }
 }
 
 impl Slopes<3, 2> for GpuFactors {
     fn slopes(self, gradient: Tensor<2>, [of_input, of_weight, bias]: [bool; 3]) -> [Option<Slope>; 3] {
-        let of_bias = bias.then(|| of_bias(gradient.clone()));
-        let [of_input, of_weight] = GpuFactors::slopes(self, gradient, [of_input, of_weight]);
+        let rounded = self.factors.rounded(gradient.clone());
+        let of_weight = of_weight.then(|| self.of_weight(rounded.clone()));
+        // Two products of the same gradient in a row would be planned together, and neither be fused with what follows it.
+        let of_bias = bias.then(|| of_bias(gradient));
+        let of_input = of_input.then(|| self.of_input(rounded));
         [of_input, of_weight, of_bias]
     }
 }

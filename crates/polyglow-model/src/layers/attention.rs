@@ -72,21 +72,21 @@ impl SelfAttention {
     /// All positions at once, as [`Linear::narrow`] leaves them; shows the weights, which are of this kind, to `watch`.
     ///
     /// # Shapes
-    /// - `input`: `[batch, len, d_model]`; output: as `input`
-    /// - `mask`: broadcast to `[batch, num_heads, len, len]`
+    /// - `input`: `[batch * len, d_model]`; output: as `input`
+    /// - `mask`: `[batch, 1, len or 1, len]`
     pub fn forward(
         &self,
-        input: Tensor<3>,
+        input: Tensor<2>,
         mask: &Tensor<4, Bool>,
         rotation: Option<&Rotation>,
         kind: AttentionKind,
         watch: Watch<'_>,
-    ) -> Tensor<3> {
-        let qkv = self.qkv.narrow(input);
+    ) -> Tensor<2> {
+        let qkv = sequences(self.qkv.narrow(input), mask);
         if watch.is_none() && rotation.is_none() {
             let dropped = self.dropout.draw(&qkv);
             if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped) {
-                return self.output.narrow(context);
+                return self.output.narrow(context.flatten(0, 1));
             }
         }
         let [query, key, value] = self.split(&widened(qkv), rotation);
@@ -94,15 +94,15 @@ impl SelfAttention {
         if let Some(watch) = watch {
             watch(kind, weights);
         }
-        self.output.narrow(join_heads(context))
+        self.output.narrow(join_heads(context).flatten(0, 1))
     }
 
     /// One more position, which may look at itself and at all of `past`; its key and value are added there.
     ///
     /// # Shapes
-    /// - `input`: `[rows, 1, d_model]`; output: as `input`
-    pub fn advance(&self, input: Tensor<3>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<3> {
-        let qkv = self.qkv.forward(input);
+    /// - `input`: `[rows, d_model]`; output: as `input`
+    pub fn advance(&self, input: Tensor<2>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<2> {
+        let qkv = self.qkv.rows(input).unsqueeze_dim(1); // [rows, 1, 3 * d_model]
         // Rotation is by head, so rotated keys are kept by head.
         let (query, newest) = if rotation.is_none() && polyglow_kernels::caches_side_by_side(&qkv) {
             let d_model = qkv.dims()[2] / 3;
@@ -118,7 +118,7 @@ impl SelfAttention {
         };
         let context = attend_cached(query, &all, None, self.num_heads, &self.dropout);
         *past = Some(all);
-        self.output.forward(context)
+        self.output.rows(context.flatten(0, 1))
     }
 
     /// Queries, keys and values by head, the first two rotated where positions are rotary.
@@ -175,15 +175,16 @@ impl CrossAttention {
     /// Attends from each target position to the encoder's output, as [`Linear::narrow`] leaves it; shows the weights to `watch`.
     ///
     /// # Shapes
-    /// - `input`: `[batch, tgt_len, d_model]`; `memory`: `[batch, src_len, d_model]`; output: as `input`
+    /// - `input`: `[batch * tgt_len, d_model]`; `memory`: `[batch * src_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`
-    pub fn forward(&self, input: Tensor<3>, memory: Tensor<3>, mask: &Tensor<4, Bool>, watch: Watch<'_>) -> Tensor<3> {
-        let (query, key_value) = (self.query.narrow(input), self.key_value.narrow(memory));
+    pub fn forward(&self, input: Tensor<2>, memory: Tensor<2>, mask: &Tensor<4, Bool>, watch: Watch<'_>) -> Tensor<2> {
+        let query = sequences(self.query.narrow(input), mask);
+        let key_value = sequences(self.key_value.narrow(memory), mask);
         if watch.is_none() {
             let dropped = self.dropout.draw(&query);
             let fused = polyglow_kernels::cross_attention(&query, &key_value, mask, self.num_heads, dropped);
             if let Some(context) = fused {
-                return self.output.narrow(context);
+                return self.output.narrow(context.flatten(0, 1));
             }
         }
         let (query, key_value) = (widened(query), widened(key_value));
@@ -192,16 +193,16 @@ impl CrossAttention {
         if let Some(watch) = watch {
             watch(AttentionKind::Cross, weights);
         }
-        self.output.narrow(join_heads(context))
+        self.output.narrow(join_heads(context).flatten(0, 1))
     }
 
     /// The same from keys and values that were computed before.
     ///
     /// # Shapes
-    /// - `input`: `[batch, tgt_len, d_model]`; output: as `input`
+    /// - `input`: `[batch * tgt_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`
-    pub fn advance(&self, input: Tensor<3>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> Tensor<3> {
-        let query = self.query.forward(input);
+    pub fn advance(&self, input: Tensor<2>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> Tensor<2> {
+        let query = sequences(self.query.rows(input), mask);
         let query = match memory {
             KeyValue::SideBySide(_) => Query::SideBySide(query),
             KeyValue::Heads { .. } => {
@@ -209,7 +210,8 @@ impl CrossAttention {
                 Query::Heads(query)
             }
         };
-        self.output.forward(attend_cached(query, memory, Some(mask), self.num_heads, &self.dropout))
+        let context = attend_cached(query, memory, Some(mask), self.num_heads, &self.dropout);
+        self.output.rows(context.flatten(0, 1))
     }
 }
 
@@ -242,6 +244,15 @@ fn attend_cached(
         }
         _ => panic!("queries have the form of their cache"),
     }
+}
+
+/// The rows of as many sequences as the mask is for.
+///
+/// # Shapes
+/// - `rows`: `[batch * len, width]`; `mask`: `[batch, ..]`; output: `[batch, len, width]`
+fn sequences(rows: Tensor<2>, mask: &Tensor<4, Bool>) -> Tensor<3> {
+    let ([num_rows, width], [batch, ..]) = (rows.dims(), mask.dims());
+    rows.reshape([batch, num_rows / batch, width])
 }
 
 /// Takes `N` fused projections apart, each into its heads.

@@ -90,8 +90,8 @@ impl Dropout {
     /// `residual` plus `input`, which may be what [`Linear::narrow`](crate::linear::Linear::narrow) leaves, after dropout.
     ///
     /// # Shapes
-    /// - both: the same; output: as they are
-    pub fn add(&self, residual: Tensor<3>, input: Tensor<3>) -> Tensor<3> {
+    /// - both: `[rows, d_model]`; output: as they are
+    pub fn add(&self, residual: Tensor<2>, input: Tensor<2>) -> Tensor<2> {
         let fused = self.draw(&input).and_then(|dropped| add_dropped(&residual, &input, dropped));
         fused.unwrap_or_else(|| residual + self.forward(widened(input)))
     }

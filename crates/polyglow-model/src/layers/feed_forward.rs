@@ -39,23 +39,23 @@ impl FeedForward {
     /// What [`Linear::narrow`] leaves.
     ///
     /// # Shapes
-    /// - `input`: `[batch, len, d_model]`; output: as `input`
-    pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
+    /// - `input`: `[rows, d_model]`; output: as `input`
+    pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         let active = match &self.gate {
-            Some(gate) => self.gated(gate.forward(input.clone()), self.inner.forward(input)),
+            Some(gate) => self.gated(gate.rows(input.clone()), self.inner.rows(input)),
             None => self.activated(input),
         };
         self.outer.narrow(active)
     }
 
     /// `dropout(silu(gate) * inner)`.
-    fn gated(&self, gate: Tensor<3>, inner: Tensor<3>) -> Tensor<3> {
+    fn gated(&self, gate: Tensor<2>, inner: Tensor<2>) -> Tensor<2> {
         let fused = polyglow_kernels::gated(&gate, &inner, self.dropout.draw(&gate));
         fused.unwrap_or_else(|| self.dropout.forward(activation::silu(gate) * inner))
     }
 
     /// `dropout(activation(inner(x)))`.
-    fn activated(&self, input: Tensor<3>) -> Tensor<3> {
+    fn activated(&self, input: Tensor<2>) -> Tensor<2> {
         let kind = match self.activation {
             Activation::Gelu => polyglow_kernels::Activation::Gelu,
             Activation::Swish => polyglow_kernels::Activation::Swish,
@@ -64,7 +64,7 @@ impl FeedForward {
         if let Some(active) = self.inner.activated(&input, kind, self.dropout.draw(&input)) {
             return active;
         }
-        let inner = self.inner.forward(input); // [batch, len, d_ff]
+        let inner = self.inner.rows(input); // [rows, d_ff]
         self.dropout.forward(match kind {
             polyglow_kernels::Activation::Relu => activation::relu(inner),
             polyglow_kernels::Activation::Gelu => gelu(inner),
@@ -74,7 +74,7 @@ impl FeedForward {
 }
 
 /// `x Φ(x)` by the error function: Burn's own `gelu` has only an approximate gradient on most backends.
-fn gelu(input: Tensor<3>) -> Tensor<3> {
+fn gelu(input: Tensor<2>) -> Tensor<2> {
     let cumulative = (input.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0;
     input * cumulative * 0.5
 }

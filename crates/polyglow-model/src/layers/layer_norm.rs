@@ -26,16 +26,16 @@ impl LayerNorm {
     }
 
     /// # Shapes
-    /// - `input`: `[batch, len, d_model]`; output: as `input`
-    pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
+    /// - `input`: `[rows, d_model]`; output: as `input`
+    pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         layer_norm(input, self.gamma.val(), self.beta.val(), EPSILON)
     }
 
     /// Of `residual` plus `input`, which may be what [`Linear::narrow`](crate::linear::Linear::narrow) leaves, after dropout.
     ///
     /// # Shapes
-    /// - both: `[batch, len, d_model]`; output: as they are
-    pub fn of_sum(&self, residual: Tensor<3>, input: Tensor<3>, dropout: &Dropout) -> Tensor<3> {
+    /// - both: `[rows, d_model]`; output: as they are
+    pub fn of_sum(&self, residual: Tensor<2>, input: Tensor<2>, dropout: &Dropout) -> Tensor<2> {
         let dropped = dropout.draw(&input);
         let fused = residual_norm(&residual, &input, self.gamma.val(), self.beta.val(), EPSILON, dropped);
         fused.unwrap_or_else(|| self.forward(residual + dropout.forward(widened(input))))

@@ -43,17 +43,9 @@ impl Linear {
     /// # Shapes
     /// - `input`: `[batch, len, d_in]`; output: `[batch, len, d_out]`
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
-        widened(self.narrow(input))
-    }
-
-    /// As [`Self::forward`], for kernels that read what the product leaves: it may be in the format of its factors.
-    ///
-    /// # Shapes
-    /// - as [`Self::forward`]
-    pub fn narrow(&self, input: Tensor<3>) -> Tensor<3> {
         let [batch, len, d_in] = input.dims();
         // One matrix product over all positions: a batched one would run row block by row block on the CPU.
-        let output = self.narrow_rows(input.reshape([batch * len, d_in]));
+        let output = self.rows(input.reshape([batch * len, d_in]));
         let [_, d_out] = output.dims();
         output.reshape([batch, len, d_out])
     }
@@ -63,35 +55,43 @@ impl Linear {
     /// # Shapes
     /// - `input`: `[rows, d_in]`; output: `[rows, d_out]`
     pub fn rows(&self, input: Tensor<2>) -> Tensor<2> {
-        widened(self.narrow_rows(input))
+        widened(self.narrow(input))
     }
 
-    fn narrow_rows(&self, input: Tensor<2>) -> Tensor<2> {
+    /// As [`Self::rows`], for kernels that read what the product leaves: it may be in the format of its factors.
+    ///
+    /// # Shapes
+    /// - as [`Self::rows`]
+    pub fn narrow(&self, input: Tensor<2>) -> Tensor<2> {
         match &self.weight {
             Weight::Float(weight) => self.precision.linear(input, weight.val(), self.bias()),
             Weight::Int8(weight) => int8_linear(input, weight.matrix(), self.bias()),
         }
     }
 
-    /// `dropout(activation(forward))` in one operation; `None` if there is no kernel for these weights on this device.
+    /// Has an input that other maps read as well rounded for all of them, as [`polyglow_kernels::round_once`] does.
+    ///
+    /// # Shapes
+    /// - `input`: `[rows, d_in]`
+    pub fn round_once(&self, input: &Tensor<2>) {
+        polyglow_kernels::round_once(input, self.precision.factors(input));
+    }
+
+    /// `dropout(activation(rows))` in one operation; `None` if there is no kernel for these weights on this device.
     ///
     /// # Shapes
     /// - as [`Self::narrow`]
-    pub fn activated(&self, input: &Tensor<3>, activation: Activation, dropped: Option<Dropped>) -> Option<Tensor<3>> {
-        let [batch, len, d_in] = input.dims();
-        let rows = || input.clone().reshape([batch * len, d_in]);
-        let output = match (&self.weight, self.bias()) {
+    pub fn activated(&self, input: &Tensor<2>, activation: Activation, dropped: Option<Dropped>) -> Option<Tensor<2>> {
+        match (&self.weight, self.bias()) {
             (Weight::Int8(weight), bias) if activation == Activation::Relu && dropped.is_none() => {
-                int8_linear_relu(rows(), weight.matrix(), bias)
+                Some(int8_linear_relu(input.clone(), weight.matrix(), bias))
             }
             (Weight::Float(weight), Some(bias)) => {
                 let factors = self.precision.factors(input);
-                activated_linear(&rows(), &weight.val(), &bias, activation, dropped, factors)?
+                activated_linear(input, &weight.val(), &bias, activation, dropped, factors)
             }
-            _ => return None,
-        };
-        let [_, d_out] = output.dims();
-        Some(output.reshape([batch, len, d_out]))
+            _ => None,
+        }
     }
 
     /// The matrix, if [`Self::rows`] of `input` is nothing but the product with it, and what both are rounded to.

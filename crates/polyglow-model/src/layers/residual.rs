@@ -27,8 +27,8 @@ impl Residual {
     /// Runs `sublayer` inside its residual connection.
     ///
     /// # Shapes
-    /// - `input`: `[batch, len, d_model]`; output: as `input`
-    pub fn forward(&self, input: Tensor<3>, sublayer: impl FnOnce(Tensor<3>) -> Tensor<3>) -> Tensor<3> {
+    /// - `input`: `[rows, d_model]`; output: as `input`
+    pub fn forward(&self, input: Tensor<2>, sublayer: impl FnOnce(Tensor<2>) -> Tensor<2>) -> Tensor<2> {
         match self.place {
             Norm::Pre => {
                 let output = sublayer(self.norm.forward(input.clone()));

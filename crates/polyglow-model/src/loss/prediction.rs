@@ -1,7 +1,7 @@
 //! The last step of every model: from hidden states to scores, or straight to the loss.
 
 use burn::tensor::{Int, Tensor};
-use polyglow_kernels::{Factors, Layout, LossOutput, cross_entropy, projected_cross_entropy, rows_per_chunk};
+use polyglow_kernels::{Factors, Layout, LossOutput, Targets, cross_entropy, projected_cross_entropy, rows_per_chunk};
 
 use crate::embedding::Embedding;
 use crate::linear::Linear;
@@ -67,13 +67,14 @@ impl Prediction<'_> {
     ///
     /// # Shapes
     /// - `targets`: `[rows]`
-    pub fn loss(self, targets: Tensor<1, Int>, label_smoothing: f64, pad_id: u32) -> LossOutput {
+    pub fn loss(self, targets: impl Into<Targets>, label_smoothing: f64, pad_id: u32) -> LossOutput {
+        let targets = targets.into();
         if let Self::Hidden(hidden, projection) = &self
             && let Some((matrix, layout, factors)) = projection.matrix(hidden)
         {
             return projected_cross_entropy(hidden.clone(), matrix, layout, targets, label_smoothing, pad_id, factors);
         }
-        cross_entropy(self.logits(), targets, label_smoothing, pad_id)
+        cross_entropy(self.logits(), targets.all, label_smoothing, pad_id)
     }
 
     /// As [`Self::loss`], where every target counts: there is no padding.

@@ -66,8 +66,12 @@ impl Decoder {
     /// # Shapes
     /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
     pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, mut watch: Watch<'_>) -> Tensor<3> {
-        let next = |hidden, layer: &DecoderLayer| layer.forward(hidden, input, reborrow(&mut watch));
-        self.finish(self.layers.iter().fold(target, next))
+        let (shape, memory) = (target.dims(), input.memory.clone().flatten(0, 1));
+        if let Some(layer) = self.layers.first() {
+            layer.cross_attention.key_value.round_once(&memory);
+        }
+        let next = |hidden, layer: &DecoderLayer| layer.forward(hidden, memory.clone(), input, reborrow(&mut watch));
+        self.finish(self.layers.iter().fold(target.flatten(0, 1), next)).reshape(shape)
     }
 
     /// A cache over the encoder's output without target positions. Keys and values of the source are computed here,
@@ -86,16 +90,15 @@ impl Decoder {
     /// # Shapes
     /// - `target`: `[rows, 1, d_model]`; output: as `target`
     pub fn advance(&self, target: Tensor<3>, rotation: Option<&Rotation>, cache: &mut DecoderCache) -> Tensor<3> {
-        let mut hidden = target;
-        let width = cache.sentences.width();
+        let mut hidden = target.squeeze_dim(1);
         for (layer, past) in self.layers.iter().zip(&mut cache.layers) {
-            hidden = layer.advance(hidden, rotation, past, &cache.src_pad_mask, width);
+            hidden = layer.advance(hidden, rotation, past, &cache.src_pad_mask);
         }
         cache.len += 1;
-        self.finish(hidden)
+        self.finish(hidden).unsqueeze_dim(1)
     }
 
-    fn finish(&self, hidden: Tensor<3>) -> Tensor<3> {
+    fn finish(&self, hidden: Tensor<2>) -> Tensor<2> {
         match &self.norm {
             Some(norm) => norm.forward(hidden),
             None => hidden,
@@ -116,38 +119,41 @@ impl DecoderLayer {
     }
 
     /// # Shapes
-    /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
-    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, mut watch: Watch<'_>) -> Tensor<3> {
-        let DecoderInput { memory, src_pad_mask, causal_mask, rotation } = *input;
+    /// - `target`: `[batch * tgt_len, d_model]`; `memory`: that of `input`, `[batch * src_len, d_model]`; output: as `target`
+    fn forward(
+        &self,
+        target: Tensor<2>,
+        memory: Tensor<2>,
+        input: &DecoderInput<'_>,
+        mut watch: Watch<'_>,
+    ) -> Tensor<2> {
+        let DecoderInput { src_pad_mask, causal_mask, rotation, .. } = *input;
         let attended = self.self_attention_residual.forward(target, |x| {
             let watch = reborrow(&mut watch);
             self.self_attention.forward(x, causal_mask, rotation, AttentionKind::Decoder, watch)
         });
         let crossed = self
             .cross_attention_residual
-            .forward(attended, |x| self.cross_attention.forward(x, memory.clone(), src_pad_mask, watch));
+            .forward(attended, |x| self.cross_attention.forward(x, memory, src_pad_mask, watch));
         self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
     }
 
-    /// The `width` rows of each sentence look at its source together, as if they were positions of one sequence.
+    /// The rows of each sentence, of which the mask has one each, look at its source together, as if they were positions of one
+    /// sequence.
     ///
     /// # Shapes
-    /// - `target`: `[sentences * width, 1, d_model]`; output: as `target`
+    /// - `target`: `[sentences * width, d_model]`; `src_pad_mask`: `[sentences, 1, 1, src_len]`; output: as `target`
     fn advance(
         &self,
-        target: Tensor<3>,
+        target: Tensor<2>,
         rotation: Option<&Rotation>,
         past: &mut LayerCache,
         src_pad_mask: &Tensor<4, Bool>,
-        width: usize,
-    ) -> Tensor<3> {
-        let [rows, _, d_model] = target.dims();
+    ) -> Tensor<2> {
         let LayerCache { target: own, source } = past;
         let attended = self.self_attention_residual.forward(target, |x| self.self_attention.advance(x, rotation, own));
-        let attended = attended.reshape([rows / width, width, d_model]);
         let crossed =
             self.cross_attention_residual.forward(attended, |x| self.cross_attention.advance(x, source, src_pad_mask));
-        let crossed = crossed.reshape([rows, 1, d_model]);
         self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
     }
 }

@@ -54,8 +54,9 @@ impl Encoder {
         rotation: Option<&Rotation>,
         mut watch: Watch<'_>,
     ) -> Tensor<3> {
+        let shape = input.dims();
         let next = |hidden, layer: &EncoderLayer| layer.forward(hidden, mask, rotation, reborrow(&mut watch));
-        self.finish(self.layers.iter().fold(input, next))
+        self.finish(self.layers.iter().fold(input.flatten(0, 1), next)).reshape(shape)
     }
 
     /// The state after each layer of [`Self::forward`], from the lowest; the last is its output.
@@ -64,14 +65,15 @@ impl Encoder {
     /// - `input`: `[batch, src_len, d_model]`; output: as `input` each
     /// - `mask`: `[batch, 1, 1, src_len]`
     pub fn states(&self, input: Tensor<3>, mask: &Tensor<4, Bool>, rotation: Option<&Rotation>) -> Vec<Tensor<3>> {
+        let shape = input.dims();
         let mut states = Vec::with_capacity(self.layers.len());
-        let mut hidden = input;
+        let mut hidden = input.flatten(0, 1);
         for layer in &self.layers {
             hidden = layer.forward(hidden, mask, rotation, None);
-            states.push(hidden.clone());
+            states.push(hidden.clone().reshape(shape));
         }
         states.pop();
-        states.push(self.finish(hidden));
+        states.push(self.finish(hidden).reshape(shape));
         states
     }
 
@@ -82,10 +84,10 @@ impl Encoder {
     pub fn advance(&self, input: Tensor<3>, rotation: Option<&Rotation>, past: &mut [Option<KeyValue>]) -> Tensor<3> {
         let next =
             |hidden, (layer, past): (&EncoderLayer, &mut Option<KeyValue>)| layer.advance(hidden, rotation, past);
-        self.finish(self.layers.iter().zip(past).fold(input, next))
+        self.finish(self.layers.iter().zip(past).fold(input.squeeze_dim(1), next)).unsqueeze_dim(1)
     }
 
-    fn finish(&self, output: Tensor<3>) -> Tensor<3> {
+    fn finish(&self, output: Tensor<2>) -> Tensor<2> {
         match &self.norm {
             Some(norm) => norm.forward(output),
             None => output,
@@ -104,14 +106,14 @@ impl EncoderLayer {
     }
 
     /// # Shapes
-    /// - `input`: `[batch, src_len, d_model]`; output: as `input`
+    /// - `input`: `[batch * src_len, d_model]`; output: as `input`
     pub fn forward(
         &self,
-        input: Tensor<3>,
+        input: Tensor<2>,
         mask: &Tensor<4, Bool>,
         rotation: Option<&Rotation>,
         watch: Watch<'_>,
-    ) -> Tensor<3> {
+    ) -> Tensor<2> {
         let attended = self
             .self_attention_residual
             .forward(input, |x| self.self_attention.forward(x, mask, rotation, AttentionKind::Encoder, watch));
@@ -119,8 +121,8 @@ impl EncoderLayer {
     }
 
     /// # Shapes
-    /// - `input`: `[rows, 1, d_model]`; output: as `input`
-    fn advance(&self, input: Tensor<3>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<3> {
+    /// - `input`: `[rows, d_model]`; output: as `input`
+    fn advance(&self, input: Tensor<2>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<2> {
         let attended = self.self_attention_residual.forward(input, |x| self.self_attention.advance(x, rotation, past));
         self.feed_forward_residual.forward(attended, |x| self.feed_forward.forward(x))
     }

@@ -2,8 +2,8 @@
 
 use burn::tensor::{Bool, Device, DeviceType, Distribution, Int, Tensor};
 use polyglow_kernels::{
-    Activation, Dropped, Factors, Layout, activated_linear, add_dropped, cross_attention, dropout, layer_norm, linear,
-    projected_cross_entropy, residual_norm, self_attention, widened,
+    Activation, Dropped, Factors, Layout, Targets, activated_linear, add_dropped, cross_attention, dropout, layer_norm,
+    linear, projected_cross_entropy, residual_norm, self_attention, widened,
 };
 use polyglow_model::Precision;
 
@@ -104,6 +104,10 @@ fn a_row_where_everything_is_forbidden_is_as_on_flex() {
     }
 }
 
+fn flat(leaf: &Tensor<3>) -> Tensor<2> {
+    leaf.clone().flatten(0, 1)
+}
+
 /// A tensor of one row, which gives a parameter.
 fn row(leaf: &Tensor<3>) -> Tensor<1> {
     leaf.clone().flatten(0, 2)
@@ -115,12 +119,14 @@ fn norms_are_those_of_flex() {
     for shape in [[2, 3, 8], [3, 7, 5], [5, 11, 200], [90, 50, 6]] {
         let parameter = [1, 1, shape[2]];
         equals_flex("norm", &[shape, parameter, parameter], |leaves| {
-            layer_norm(leaves[0].clone(), row(&leaves[1]), row(&leaves[2]), 1e-5)
+            layer_norm(flat(&leaves[0]), row(&leaves[1]), row(&leaves[2]), 1e-5).unsqueeze()
         });
         for dropped in DROPPED {
             equals_flex("norm of a sum", &[shape, shape, parameter, parameter], |leaves| {
                 let [residual, input, gamma, beta] = leaves else { unreachable!("there are four") };
-                residual_norm(residual, input, row(gamma), row(beta), 1e-5, dropped).expect("both have kernels")
+                residual_norm(&flat(residual), &flat(input), row(gamma), row(beta), 1e-5, dropped)
+                    .expect("both have kernels")
+                    .unsqueeze()
             });
         }
     }
@@ -132,19 +138,19 @@ fn dropout_on_the_way_into_a_sum_is_that_of_flex() {
     // Of less than a part of a mask, of more, and of no whole number of vectors.
     for shape in [[2, 3, 8], [3, 41, 100], [3, 3, 3]] {
         equals_flex("dropout", &[shape, shape], |leaves| {
-            add_dropped(&leaves[0], &leaves[1], dropped).expect("both have a kernel")
+            add_dropped(&flat(&leaves[0]), &flat(&leaves[1]), dropped).expect("both have a kernel").unsqueeze()
         });
     }
     // By itself it is the same mask, which flex has no kernel for.
     let device = gpu().autodiff();
-    let ones = Tensor::<3>::ones([3, 41, 100], &device).require_grad();
+    let ones = Tensor::<2>::ones([123, 100], &device).require_grad();
     let sum = values(add_dropped(&ones.zeros_like(), &ones, dropped).expect("there is a kernel"));
     let output = dropout(&ones, dropped).expect("there is a kernel");
     assert_eq!(values(output.clone()), sum);
     let slope = ones.grad(&output.sum().backward()).expect("the output depends on it");
     assert_eq!(values(slope), sum);
     // And as a product with Burn's own slopes.
-    let again = Tensor::<3>::ones([3, 41, 100], &device.gradient_checkpointing());
+    let again = Tensor::<2>::ones([123, 100], &device.gradient_checkpointing());
     assert_eq!(values(dropout(&again, dropped).expect("there is a kernel")), sum);
 }
 
@@ -153,7 +159,7 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
     let shapes = [[1, 70, 24], [1, 24, 36], [1, 1, 36]];
     let dropped = Dropped { keep: 0.8, key: 78 };
     let middle = |leaves: &[Tensor<3>], dropped| {
-        let (input, weight) = (leaves[0].clone().flatten(0, 1), leaves[1].clone().flatten(0, 1));
+        let (input, weight) = (flat(&leaves[0]), flat(&leaves[1]));
         activated_linear(&input, &weight, &row(&leaves[2]), Activation::Relu, dropped, Factors::F32)
             .expect("both have a kernel")
     };
@@ -177,8 +183,9 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
 /// The loss, the loss without smoothing, and the slopes, with targets that are padding among the others.
 #[test]
 fn the_loss_of_hidden_states_is_that_of_flex() {
-    // Vocabularies of whole vectors, and of none; more rows than a chunk has are left to counts.
-    for (rows, d_model, vocab_size) in [(5, 8, 12), (70, 16, 1003), (3, 4, 5000)] {
+    // Vocabularies of whole vectors, and of none; so many rows of padding that some are left out; more rows than a chunk has are left
+    // to counts.
+    for (rows, d_model, vocab_size) in [(5, 8, 12), (70, 16, 1003), (3, 4, 5000), (700, 4, 12)] {
         for layout in [Layout::InOut, Layout::OutIn] {
             let weight = match layout {
                 Layout::InOut => [1, d_model, vocab_size],
@@ -186,9 +193,10 @@ fn the_loss_of_hidden_states_is_that_of_flex() {
             };
             equals_flex("loss", &[[1, rows, d_model], weight], |leaves| {
                 let device = &leaves[0].device();
-                let targets: Vec<i32> = (0..rows).map(|row| (row * 37 % vocab_size % (row + 1)) as i32).collect();
-                let targets = Tensor::<1, Int>::from_data(&targets[..], device);
-                let (hidden, weight) = (leaves[0].clone().flatten(0, 1), leaves[1].clone().flatten(0, 1));
+                let target = |row: usize| if row % 3 == 1 { 0 } else { row * 37 % vocab_size % (row + 1) };
+                let targets = (0..rows).map(|row| target(row) as i32).collect();
+                let targets = Targets::without_padding(targets, 0, device);
+                let (hidden, weight) = (flat(&leaves[0]), flat(&leaves[1]));
                 let loss = projected_cross_entropy(hidden, weight, layout, targets, 0.1, 0, Factors::F32);
                 // The second has no slopes.
                 Tensor::cat(vec![loss.loss_sum, loss.nll_sum], 0).unsqueeze()
@@ -210,7 +218,7 @@ fn linear_maps_in_f16_are_those_of_f16_factors() {
     let run = |device: &Device, relu: bool| {
         let device = device.clone().autodiff();
         let leaves = data.each_ref().map(|data| Tensor::<3>::from_data(data.clone(), &device).require_grad());
-        let (input, weight) = (leaves[0].clone().flatten(0, 1), leaves[1].clone().flatten(0, 1));
+        let (input, weight) = (flat(&leaves[0]), flat(&leaves[1]));
         let output = if relu {
             activated_linear(&input, &weight, &row(&leaves[2]), Activation::Relu, None, Factors::F16)
                 .expect("both have a kernel")

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::Device;
 use polyglow_data::corpus::Pair;
 use polyglow_data::masking::Masked;
 use polyglow_data::sources::{MaskedBatch, MaskedSource};
-use polyglow_model::{Model, Predict, Text};
+use polyglow_model::{Model, Predict, Targets, Text};
 
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
-use crate::device::{upload, upload_rows};
+use crate::device::{upload_rows, upload_targets};
 use crate::error::{Context, Result};
 use crate::predict::evaluation::Evaluation;
 use crate::predict::runner::Runner;
@@ -34,7 +34,7 @@ impl HiddenTokens {
 impl Task for HiddenTokens {
     type Model = Model;
     type Source = MaskedSource;
-    type Inputs = (Text, Tensor<1, Int>);
+    type Inputs = (Text, Targets);
 
     fn source(&self) -> &Arc<MaskedSource> {
         &self.source
@@ -48,7 +48,7 @@ impl Task for HiddenTokens {
     }
 
     fn upload(&self, batch: &MaskedBatch, device: &Device) -> Self::Inputs {
-        let targets = upload(batch.asked.clone(), batch.shown.len, device).flatten(0, 1);
+        let targets = upload_targets(&batch.asked, self.pad_id, device);
         (Text { ids: upload_rows(&batch.shown, device) }, targets)
     }
 

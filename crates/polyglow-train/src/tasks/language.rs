@@ -6,16 +6,16 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::Device;
 use polyglow_data::corpus::Pair;
 use polyglow_data::sources::{BatchSource, TextBatch};
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::window::{Piece, pieces};
-use polyglow_model::{Model, Predict, Text};
+use polyglow_model::{Model, Predict, Targets, Text};
 
 pub use self::counting::{NgramScores, ngram_scores};
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
-use crate::device::upload_rows;
+use crate::device::{upload_rows, upload_targets};
 use crate::error::{Context, Result, TrainError, ensure};
 use crate::predict::evaluation::Evaluation;
 use crate::predict::runner::Runner;
@@ -40,7 +40,7 @@ impl<S> Language<S> {
 impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Language<S> {
     type Model = Model;
     type Source = S;
-    type Inputs = (Text, Tensor<1, Int>);
+    type Inputs = (Text, Targets);
 
     fn source(&self) -> &Arc<S> {
         &self.source
@@ -55,7 +55,7 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
 
     fn upload(&self, batch: &TextBatch, device: &Device) -> Self::Inputs {
         let ids = upload_rows(&batch.inputs, device);
-        (Text { ids }, upload_rows(&batch.targets, device).flatten(0, 1))
+        (Text { ids }, upload_targets(&batch.targets.ids, self.pad_id, device))
     }
 
     fn loss(&self, model: &Model, (text, targets): Self::Inputs) -> Loss {

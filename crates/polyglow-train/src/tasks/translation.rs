@@ -5,16 +5,16 @@ pub mod alignment;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_data::corpus::{Pair, in_order};
 use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::sources::{BatchSource, PairBatch, PairSource};
 use polyglow_metrics::Tokenizer as BleuTokenizer;
-use polyglow_model::{Generate, Pair as Inputs, Predict, alignment_loss};
+use polyglow_model::{Generate, Pair as Inputs, Predict, Targets, alignment_loss};
 
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
-use crate::device::upload_rows;
+use crate::device::{upload_rows, upload_targets};
 use crate::error::{Context, Result, TrainError};
 use crate::plan::TaskPlan;
 use crate::predict::evaluation::Evaluation;
@@ -55,7 +55,7 @@ impl<M, S> Translation<M, S> {
 pub struct Pairs {
     inputs: Inputs,
     /// What is predicted, `[batch * tgt_len]`.
-    targets: Tensor<1, Int>,
+    targets: Targets,
     /// Where each target position should look, `[batch, tgt_len, src_len]`.
     gold_attention: Option<Tensor<3>>,
 }
@@ -93,7 +93,7 @@ where
         let gold_attention =
             gold_attention.as_ref().map(|gold| Tensor::from_data(TensorData::new(gold.clone(), shape), device));
         let inputs = Inputs { src: upload_rows(src, device), tgt_in: upload_rows(tgt_in, device) };
-        Pairs { inputs, targets: upload_rows(tgt_out, device).flatten(0, 1), gold_attention }
+        Pairs { inputs, targets: upload_targets(&tgt_out.ids, self.pad_id, device), gold_attention }
     }
 
     fn loss(&self, model: &M, batch: Pairs) -> Loss {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::Device;
 use polyglow_data::batching::EpochPlan;
 use polyglow_data::error::DataError;
 use polyglow_data::sources::{BatchSource, PairBatch};
-use polyglow_model::{Inputs, Model, ModelShape, Pair, Predict, Task as TaskKind, Text, Vocabulary};
+use polyglow_model::{Inputs, Model, ModelShape, Pair, Predict, Targets, Task as TaskKind, Text, Vocabulary};
 use polyglow_train::Plan;
-use polyglow_train::device::upload_rows;
+use polyglow_train::device::{upload_rows, upload_targets};
 use polyglow_train::tasks::{BatchSize, Loss, MicroBatch, Task};
 use polyglow_train::workload::{BatchShape, SPECIAL};
 
@@ -80,7 +80,7 @@ impl RandomPairs {
 impl Task for RandomPairs {
     type Model = Model;
     type Source = RandomSource;
-    type Inputs = (Inputs, Tensor<1, Int>);
+    type Inputs = (Inputs, Targets);
 
     fn source(&self) -> &Arc<RandomSource> {
         &self.source
@@ -98,7 +98,7 @@ impl Task for RandomPairs {
             TaskKind::Translation => Pair { src: upload_rows(src, device), tgt_in }.into(),
             _ => Text { ids: tgt_in }.into(),
         };
-        (inputs, upload_rows(tgt_out, device).flatten(0, 1))
+        (inputs, upload_targets(&tgt_out.ids, SPECIAL.pad, device))
     }
 
     fn loss(&self, model: &Model, (inputs, targets): Self::Inputs) -> Loss {

@@ -10,7 +10,7 @@ use crate::flex::vector::{Kernel, sigmoid, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record, values_of};
 
 /// [`super::gated`] on flex with autodiff.
-pub(crate) fn gated(gate: &Tensor<3>, inner: &Tensor<3>, dropped: Option<Dropped>) -> Option<Tensor<3>> {
+pub(crate) fn gated(gate: &Tensor<2>, inner: &Tensor<2>, dropped: Option<Dropped>) -> Option<Tensor<2>> {
     if mode_of_both(gate, inner) != Some(Mode::Training) {
         return None;
     }
@@ -29,7 +29,7 @@ fn mask_of(dropped: Option<Dropped>, part: usize) -> Option<Mask> {
 
 #[derive(Clone, Debug)]
 struct State {
-    shape: [usize; 3],
+    shape: [usize; 2],
     gate: Contiguous,
     inner: Contiguous,
     dropped: Option<Dropped>,
@@ -38,7 +38,7 @@ struct State {
 impl BackwardPass<2> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
         let Self { shape, gate, inner, dropped } = self;
-        // In place, which saves an array of `[batch, len, d_ff]`.
+        // In place, which saves an array of `[rows, d_ff]`.
         let mut of_inner = values_of(gradient);
         let mut of_gate = vec![0.0; of_inner.len()];
         let sides = gate.slice().par_chunks(MASK_PART).zip(inner.slice().par_chunks(MASK_PART));

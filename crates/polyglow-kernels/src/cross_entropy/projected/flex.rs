@@ -103,7 +103,7 @@ impl BackwardPass<2> for Gradients {
 mod tests {
     use burn::tensor::{Device, TensorData};
 
-    use super::super::{of_logits, plain, projected_cross_entropy};
+    use super::super::{of_logits, plain};
     use super::*;
     use crate::flex::tests::{assert_near, numbers};
 

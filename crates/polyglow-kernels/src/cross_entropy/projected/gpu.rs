@@ -10,26 +10,39 @@ use burn_cubecl::tensor::CubeTensor;
 
 use self::kernel::{SmoothingLaunch, UNITS};
 use super::{Chunks, OfLogits, Sums};
+use crate::cross_entropy::targets::Counted;
 use crate::gpu::operation::{Operand, cubes, elements, queue, vector_size};
 use crate::gpu::{Slope, Slopes, open, record};
-use crate::{Factors, Layout, LossOutput};
+use crate::{Factors, Layout, LossOutput, Targets};
 
 /// [`super::projected_cross_entropy`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn loss(
     hidden: &Tensor<2>,
     weight: &Tensor<2>,
     layout: Layout,
-    targets: &Tensor<1, Int>,
+    targets: &Targets,
     label_smoothing: f64,
     pad_id: u32,
     factors: Factors,
 ) -> Option<LossOutput> {
     let ((hidden, hidden_node), (weight, weight_node)) = (open(hidden)?, open(weight)?);
-    let targets: Tensor<2, Int> = targets.clone().inner().unsqueeze_dim(1);
+    let [_, d_model] = hidden.dims();
+    let counted = targets.counted.as_ref();
+    let (counted_hidden, targets) = match counted {
+        Some(Counted { rows, targets, .. }) => (hidden.select(0, rows.clone().inner()), targets),
+        None => (hidden, &targets.all),
+    };
     let chunks = Chunks::new(weight, layout, label_smoothing, pad_id, factors);
-    let sums = chunks.of(&hidden, &targets);
+    let sums = chunks.of(&counted_hidden, &targets.clone().inner().unsqueeze_dim(1));
     let [loss_sum, nll_sum] = sums.totals();
-    let Sums { of_hidden, of_weight, .. } = sums;
+    let Sums { mut of_hidden, of_weight, .. } = sums;
+    // Those of rows that were left out are the last row, which is 0.
+    of_hidden.extend(counted.map(|_| Tensor::zeros([1, d_model], &of_weight.device())));
+    let of_hidden = Tensor::cat(of_hidden, 0);
+    let of_hidden = match counted {
+        Some(Counted { places, .. }) => of_hidden.select(0, places.clone().inner()),
+        None => of_hidden,
+    };
     let loss_sum = record(State { of_hidden, of_weight }, [hidden_node, weight_node], loss_sum);
     Some(LossOutput { loss_sum, nll_sum: Tensor::from_inner(nll_sum) })
 }

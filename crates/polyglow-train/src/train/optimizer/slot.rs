@@ -77,15 +77,13 @@ impl Slot {
         self.members.iter().map(part).collect()
     }
 
-    /// The part of each member of several flat values, read together.
+    /// The part of each member of several flat values, all read together.
     pub(super) fn read(&self, all: &[&Tensor<1>]) -> Vec<(&Member, Vec<TensorData>)> {
         // A rule may keep less of a parameter than it has numbers, and then it is by itself.
         let parts: Vec<Vec<Tensor<1>>> = all.iter().map(|values| self.parts(values)).collect();
-        let read = |place: usize| {
-            let values = parts.iter().map(|parts| parts[place].clone());
-            values.fold(Transaction::default(), Transaction::register).execute()
-        };
-        self.members.iter().enumerate().map(|(place, member)| (member, read(place))).collect()
+        let by_member = (0..self.members.len()).flat_map(|place| parts.iter().map(move |parts| parts[place].clone()));
+        let mut read = by_member.fold(Transaction::default(), Transaction::register).execute().into_iter();
+        self.members.iter().map(|member| (member, read.by_ref().take(all.len()).collect())).collect()
     }
 }
 

@@ -1,5 +1,5 @@
 //! The forward and the backward pass, once for each shape of batch, before the first step: a GPU compiles and tunes its
-//! kernels then, and most batches that its memory does not hold are known at once.
+//! kernels then. Only the largest is computed, from which most batches that its memory does not hold are known.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use polyglow_data::batching::EpochPlan;
 use polyglow_data::sources::BatchSource;
+use polyglow_kernels::CompileOnly;
 
 use super::Session;
 use crate::error::Result;
@@ -37,10 +38,12 @@ impl<T: Task> Session<'_, T> {
         // With several micro-batches a step, gradients are there while the next one is worked on: those of the smallest.
         let sums = plan.config.train.accumulate_steps > 1;
         let first = places.last().filter(|_| sums);
+        let computed = 1 + usize::from(first.is_some());
         for (number, &place) in first.into_iter().chain(&places).enumerate() {
             if stop.asked() {
                 break;
             }
+            let _compile_only = (number >= computed).then(CompileOnly::begin);
             let number = (number + 1).min(places.len());
             observer.activity(&format!("preparing the device: batch shape {number} of {}", places.len()));
             let batch = source.batch(epoch, epoch_plan.batch(place)).map_err(Into::into)?;
