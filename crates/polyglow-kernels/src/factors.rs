@@ -1,12 +1,14 @@
 //! The number format of the factors of a product.
 
+#[cfg(feature = "gpu")]
+mod gpu;
 mod once;
 
 use burn::tensor::{DType, FloatDType, Tensor};
 
-pub use self::once::{RoundedOnce, round_once};
 #[cfg(feature = "gpu")]
-pub(crate) use self::once::{known_or_rounded, rounded};
+pub(crate) use self::gpu::{known_or_rounded, rounded};
+pub use self::once::{RoundedOnce, round_once};
 
 /// What the factors of a training's matrix products are rounded to. Products are added in f32. On flex they are returned so; on GPUs they
 /// are rounded, too, and stay in this format until something needs f32 ([`widened`]).
@@ -54,8 +56,9 @@ impl Factors {
         }
     }
 
-    /// A factor as Burn's operations are given it.
-    pub(crate) fn rounded<const D: usize>(self, factor: Tensor<D>) -> Tensor<D> {
+    /// A tensor in this format.
+    #[must_use]
+    pub fn rounded<const D: usize>(self, factor: Tensor<D>) -> Tensor<D> {
         cast(factor, self.dtype())
     }
 

@@ -129,6 +129,9 @@ struct OfLogits {
 
 impl Chunks {
     fn new(weight: Tensor<2>, layout: Layout, label_smoothing: f64, pad_id: u32, factors: Factors) -> Self {
+        #[cfg(feature = "gpu")]
+        let rounded = crate::factors::rounded(factors, weight);
+        #[cfg(not(feature = "gpu"))]
         let rounded = factors.rounded(weight);
         let to_logits = match layout {
             Layout::InOut => rounded,

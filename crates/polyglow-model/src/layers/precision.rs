@@ -40,10 +40,15 @@ impl Precision {
 
     /// What the factors of a linear map of this tensor are rounded to.
     pub fn factors<const D: usize>(self, input: &Tensor<D>) -> Factors {
+        if input.is_autodiff() { self.in_training() } else { Factors::F32 }
+    }
+
+    /// What the factors of linear maps are rounded to with autodiff.
+    pub fn in_training(self) -> Factors {
         match self {
-            Self::Bf16 if input.is_autodiff() => Factors::Bf16,
-            Self::F16 if input.is_autodiff() => Factors::F16,
-            _ => Factors::F32,
+            Self::F32 => Factors::F32,
+            Self::Bf16 => Factors::Bf16,
+            Self::F16 => Factors::F16,
         }
     }
 

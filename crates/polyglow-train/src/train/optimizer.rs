@@ -14,7 +14,7 @@ use std::fmt::Debug;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Bool, Device, Tensor, TensorData};
-use polyglow_kernels::joined;
+use polyglow_kernels::{Factors, RoundedOnce, joined};
 use polyglow_model::Precision;
 use polyglow_model::parameter::ParamPath;
 
@@ -106,6 +106,8 @@ pub struct Optimizer {
     ema_decay: f64,
     on_host: bool,
     slots: Vec<Slot>,
+    /// What linear maps round weights to.
+    factors: Factors,
     /// With f16 alone.
     loss_scale: Option<LossScale>,
 }
@@ -125,12 +127,26 @@ impl Optimizer {
         let slots = slots(&*rule, parameters(model), joins, ema_decay > 0.0);
         let device = model.devices().into_iter().next().map(Device::inner);
         let loss_scale = device.filter(|_| config.precision == Precision::F16).map(|device| LossScale::new(&device));
-        Self { rule, weight_decay, clip_norm, ema_decay, on_host, slots, loss_scale }
+        Self {
+            rule,
+            weight_decay,
+            clip_norm,
+            ema_decay,
+            on_host,
+            slots,
+            factors: config.precision.in_training(),
+            loss_scale,
+        }
     }
 
     /// What losses are multiplied by for this step's gradients, `[1]`; `None` where they are not.
     pub fn loss_scale(&self) -> Option<Tensor<1>> {
         Some(self.loss_scale.as_ref()?.scale.clone())
+    }
+
+    /// Rounds the weights that the last step left, of which many are one tensor; others are rounded when they are used.
+    pub(super) fn round_weights(&self, rounded: &RoundedOnce) {
+        self.slots.iter().for_each(|slot| slot.round(rounded, self.factors));
     }
 
     /// Moves every weight once; returns the model and the norm of the mean gradient before clipping, `[1]`.

@@ -144,7 +144,8 @@ fn sum_window<T: Task>(
     observe: &Observe<'_>,
 ) -> Result<WindowSums> {
     let scale = optimizer.loss_scale();
-    let _rounded = RoundedOnce::begin();
+    let rounded = RoundedOnce::begin();
+    optimizer.round_weights(&rounded);
     let places =
         (0..).zip(window).flat_map(|(micro_batch, shards)| (0..shards.len()).map(move |shard| (micro_batch, shard)));
     let places: Vec<(usize, usize)> = places.collect();

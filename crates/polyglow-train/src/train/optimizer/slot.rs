@@ -1,7 +1,7 @@
 //! What is kept of parameters: of one, or of several that are updated together.
 
 use burn::tensor::{Tensor, TensorData, Transaction};
-use polyglow_kernels::joined;
+use polyglow_kernels::{Factors, RoundedOnce, joined};
 
 use super::update::decays;
 use super::{Parameter, UpdateRule};
@@ -10,8 +10,8 @@ use super::{Parameter, UpdateRule};
 const MOST_NUMBERS: usize = 1 << 25;
 /// Numbers of a row by which squares are summed, if there are as many.
 const ROW: usize = 1024;
-/// A view must begin at a multiple of so many numbers, or it is a copy: at 256 bytes.
-const ALIGNMENT: usize = 64;
+/// A view must begin at a multiple of so many numbers, or it is a copy: at 256 bytes, in 16 bits as well.
+const ALIGNMENT: usize = 128;
 
 /// Parameters that are updated together, and what is kept of them, one after the other.
 #[derive(Debug)]
@@ -75,6 +75,21 @@ impl Slot {
             values.clone().narrow(0, first - member.len(), member.len())
         };
         self.members.iter().map(part).collect()
+    }
+
+    /// Rounds the weights that the last update left together.
+    pub(super) fn round(&self, rounded: &RoundedOnce, factors: Factors) {
+        let Some(Left { values, names }) = &self.left else { return };
+        let matrix = |member: &Member| <[usize; 2]>::try_from(&*member.shape).ok();
+        if factors == Factors::F32 || !self.members.iter().any(|member| matrix(member).is_some()) {
+            return;
+        }
+        let parts = self.parts(&factors.rounded(values.clone()));
+        for ((member, name), part) in self.members.iter().zip(names).zip(parts) {
+            if let (Some(shape), Some(name)) = (matrix(member), name) {
+                rounded.keep(*name, factors, part.reshape(shape));
+            }
+        }
     }
 
     /// The part of each member of several flat values, all read together.
