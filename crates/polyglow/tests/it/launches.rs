@@ -22,7 +22,7 @@ fn a_step_of_tiny_stays_within_its_limits() {
     }
     let (launches, gigabytes) = (step("launches"), (step("read") + step("written")) / 1e9);
     let peak = report["peak_memory"].as_f64().expect("a number") / 1e9;
-    assert!(launches <= 385.0 && gigabytes <= 3.0 && peak <= 0.6, "{launches} launches, {gigabytes} GB, {peak} GB");
+    assert!(launches <= 365.0 && gigabytes <= 2.9 && peak <= 0.6, "{launches} launches, {gigabytes} GB, {peak} GB");
 }
 
 /// 25 008 source and as many target tokens of the paper's base model, where products are of f16.
@@ -34,9 +34,9 @@ fn a_step_of_base_in_f16_stays_within_its_limits() {
     let step = |key: &str| report["step"][key].as_f64().expect("a number");
     let (launches, gigabytes) = (step("launches"), (step("read") + step("written")) / 1e9);
     let peak = report["peak_memory"].as_f64().expect("a number") / 1e9;
-    assert!(launches <= 680.0 && gigabytes <= 66.0 && peak <= 7.3, "{launches} launches, {gigabytes} GB, {peak} GB");
+    assert!(launches <= 580.0 && gigabytes <= 62.0 && peak <= 7.1, "{launches} launches, {gigabytes} GB, {peak} GB");
     let update = report["phases"][3]["launches"].as_u64().expect("a number");
-    assert!(update <= 30, "{update} launches for the update of 193 tensors");
+    assert!(update <= 25, "{update} launches for the update of 193 tensors");
     let h100 = report["estimates"][0]["seconds"].as_f64().expect("a number");
-    assert!(report["estimates"][0]["device"] == "H100" && h100 <= 0.045, "{h100} s");
+    assert!(report["estimates"][0]["device"] == "H100" && h100 <= 0.042, "{h100} s");
 }
