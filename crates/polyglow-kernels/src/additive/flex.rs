@@ -193,7 +193,7 @@ impl Kernel for Back<'_> {
         let Self { slopes, weights, of: Row { queries, keys, mixed, forbidden }, of_queries, of_keys, of_mixed } = self;
         let (width, key_len) = (mixed.len(), forbidden.len());
         // Called and not `vectorized`: this code is compiled for the widest instructions already.
-        SoftmaxBack { slopes: &mut *slopes, weights, len: key_len, forbidden, mask: None }.run();
+        SoftmaxBack { slopes: &mut *slopes, weights, len: key_len, forbidden, mask: None, first: 0 }.run();
         let rows = of_queries.chunks_exact_mut(width).zip(queries.chunks_exact(width));
         for ((of_query, query), slopes) in rows.zip(slopes.chunks_exact(key_len)) {
             let pairs = of_keys.chunks_exact_mut(width).zip(keys.chunks_exact(width));

@@ -63,6 +63,12 @@ impl<'a> Matrix<'a> {
         Self { values, shape }
     }
 
+    /// The first rows of a matrix that is not transposed.
+    pub(crate) fn first_rows(self, rows: usize) -> Self {
+        debug_assert!(rows <= self.shape.rows);
+        Self { shape: Shape { rows, ..self.shape }, ..self }
+    }
+
     pub(crate) fn transposed(self) -> Self {
         let Shape { rows, columns, row_stride, column_stride } = self.shape;
         let shape = Shape { rows: columns, columns: rows, row_stride: column_stride, column_stride: row_stride };

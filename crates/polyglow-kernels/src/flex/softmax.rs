@@ -53,6 +53,8 @@ pub(crate) struct SoftmaxBack<'a> {
     pub(crate) len: usize,
     pub(crate) forbidden: &'a [bool],
     pub(crate) mask: Option<Mask>,
+    /// The place of the first number in the mask.
+    pub(crate) first: u32,
 }
 
 impl Kernel for SoftmaxBack<'_> {
@@ -60,9 +62,9 @@ impl Kernel for SoftmaxBack<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { slopes, weights, len, forbidden, mask } = self;
+        let Self { slopes, weights, len, forbidden, mask, first } = self;
         if let Some(mask) = mask {
-            (0u32..).zip(slopes.iter_mut()).for_each(|(index, slope)| *slope *= mask.at(index));
+            (first..).zip(slopes.iter_mut()).for_each(|(index, slope)| *slope *= mask.at(index));
         }
         let rows = slopes.chunks_exact_mut(len).zip(weights.chunks_exact(len));
         for ((slopes, weights), forbidden) in rows.zip(forbidden.chunks_exact(len).cycle()) {

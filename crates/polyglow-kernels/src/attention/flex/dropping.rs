@@ -8,6 +8,8 @@ pub(super) struct Dropping<'a> {
     pub(super) output: &'a mut [f32],
     pub(super) input: &'a [f32],
     pub(super) mask: Mask,
+    /// The place of the first number in the mask.
+    pub(super) first: u32,
 }
 
 impl Kernel for Dropping<'_> {
@@ -15,7 +17,7 @@ impl Kernel for Dropping<'_> {
 
     #[inline(always)]
     fn run(self) {
-        for ((index, output), input) in (0u32..).zip(self.output).zip(self.input) {
+        for ((index, output), input) in (self.first..).zip(self.output).zip(self.input) {
             *output = input * self.mask.at(index);
         }
     }

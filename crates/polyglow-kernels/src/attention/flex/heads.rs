@@ -5,6 +5,7 @@ use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
 use super::dropping::Dropping;
+use super::long::LONG;
 use crate::Dropped;
 use crate::dropout::mask::Mask;
 use crate::flex::matrix::{Matrix, MatrixMut, Old, product_into};
@@ -17,6 +18,13 @@ pub(super) struct Side {
     pub(super) len: usize,
     pub(super) width: usize,
     pub(super) start: usize,
+}
+
+impl Side {
+    /// The first of its positions.
+    pub(super) fn with_len(self, len: usize) -> Self {
+        Self { len, ..self }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +40,9 @@ pub(super) struct Sizes {
 /// What a batch row attends from and to.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a> {
-    query: &'a [f32],
-    key_value: &'a [f32],
-    forbidden: &'a [bool],
+    pub(super) query: &'a [f32],
+    pub(super) key_value: &'a [f32],
+    pub(super) forbidden: &'a [bool],
 }
 
 /// What the gradients of a batch row are made from.
@@ -73,11 +81,11 @@ impl Sizes {
         [self.batch, self.query.len, self.d_model()]
     }
 
-    fn d_model(&self) -> usize {
+    pub(super) fn d_model(&self) -> usize {
         self.num_heads * self.head_dim
     }
 
-    fn scale(&self) -> f32 {
+    pub(super) fn scale(&self) -> f32 {
         (self.head_dim as f32).powf(-0.5)
     }
 
@@ -86,9 +94,10 @@ impl Sizes {
         self.query.len * self.key.len
     }
 
-    /// The weights of all heads, by batch rows.
-    pub(super) fn rows<'a>(&self, weights: &'a [f32]) -> rayon::slice::Chunks<'a, f32> {
-        weights.par_chunks((self.num_heads * self.num_scores()).max(1))
+    /// The weights of all heads of a batch row, if they were kept.
+    pub(super) fn weights_row<'a>(&self, weights: &'a [f32], row: usize) -> &'a [f32] {
+        let len = self.num_heads * self.num_scores();
+        if self.is_long() { &[] } else { &weights[row * len..][..len] }
     }
 
     /// Elements of the output of a batch row.
@@ -102,16 +111,16 @@ impl Sizes {
 
     /// A head of a batch row's queries, keys or values, `[len, head_dim]`: a view with the stride of the projection, so
     /// nothing is transposed or copied.
-    fn head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
+    pub(super) fn head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
         Matrix::strided(&row[side.start + head * self.head_dim..], side.len, self.head_dim, side.width)
     }
 
     /// A head of an array with the positions of `side` and `d_model` elements at each.
-    fn joined_head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
+    pub(super) fn joined_head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
         Matrix::strided(&row[head * self.head_dim..], side.len, self.head_dim, self.d_model())
     }
 
-    fn joined_head_mut<'a>(&self, row: &'a mut [f32], side: Side, head: usize) -> MatrixMut<'a> {
+    pub(super) fn joined_head_mut<'a>(&self, row: &'a mut [f32], side: Side, head: usize) -> MatrixMut<'a> {
         MatrixMut::strided(&mut row[head * self.head_dim..], side.len, self.head_dim, self.d_model())
     }
 
@@ -123,7 +132,12 @@ impl Sizes {
         }
     }
 
-    /// The output, and the weights before dropout, `[batch, num_heads, query_len, key_len]`.
+    /// Whether the weights of a head are too many to be kept.
+    pub(super) fn is_long(&self) -> bool {
+        self.key.len >= LONG
+    }
+
+    /// The output, and the weights before dropout, `[batch, num_heads, query_len, key_len]`, or nothing if rows are long.
     pub(super) fn forward(
         &self,
         query: &[f32],
@@ -132,6 +146,13 @@ impl Sizes {
         dropped: Option<Dropped>,
     ) -> (Vec<f32>, Vec<f32>) {
         let mut output = vec![0.0; self.batch * self.output_len()];
+        if self.is_long() {
+            output.par_chunks_mut(self.output_len().max(1)).enumerate().for_each(|(index, output)| {
+                let mask = dropped.map(|dropped| Mask::new(dropped).part(index));
+                self.forward_long(self.row(query, key_value, forbidden, index), mask, output);
+            });
+            return (output, Vec::new());
+        }
         let mut weights = vec![0.0; self.batch * self.num_heads * self.num_scores()];
         // By batch rows and not by heads: a head's output lies between those of others, so tasks could not borrow it.
         // At least 1, because chunks of an empty sequence would have the length 0, which panics.
@@ -147,7 +168,7 @@ impl Sizes {
                 let weights = match mask {
                     None => &*weights,
                     Some(mask) => {
-                        vectorized(Dropping { output: &mut kept, input: weights, mask: mask.part(head) });
+                        vectorized(Dropping { output: &mut kept, input: weights, mask: mask.part(head), first: 0 });
                         &kept
                     }
                 };
@@ -159,6 +180,9 @@ impl Sizes {
 
     /// The output alone, without dropout: each head overwrites the weights of the one before.
     pub(super) fn apply(&self, query: &[f32], key_value: &[f32], forbidden: &Forbidden) -> Vec<f32> {
+        if self.is_long() {
+            return self.forward(query, key_value, forbidden, None).0;
+        }
         let mut output = vec![0.0; self.batch * self.output_len()];
         output.par_chunks_mut(self.output_len().max(1)).enumerate().for_each(|(index, output)| {
             let row = self.row(query, key_value, forbidden, index);
@@ -171,7 +195,13 @@ impl Sizes {
         output
     }
 
-    fn row<'a>(&self, query: &'a [f32], key_value: &'a [f32], forbidden: &'a Forbidden, row: usize) -> Row<'a> {
+    pub(super) fn row<'a>(
+        &self,
+        query: &'a [f32],
+        key_value: &'a [f32],
+        forbidden: &'a Forbidden,
+        row: usize,
+    ) -> Row<'a> {
         Row {
             query: row_of(query, row, self.query),
             key_value: row_of(key_value, row, self.key),
@@ -200,6 +230,9 @@ impl Sizes {
     /// The gradients of a batch row's queries, keys and values, `[len, d_model]` each, by the formulas of
     /// [`crate::attention`].
     pub(super) fn back(&self, state: Back<'_>) -> [Vec<f32>; 3] {
+        if self.is_long() {
+            return self.back_long(state);
+        }
         let Back { query, key_value, weights, gradient, forbidden, mask } = state;
         let zeros = |side: Side| vec![0.0; side.len * self.d_model()];
         let [mut of_query, mut of_key, mut of_value] = [zeros(self.query), zeros(self.key), zeros(self.value)];
@@ -213,7 +246,7 @@ impl Sizes {
             let used = match mask {
                 None => weights,
                 Some(mask) => {
-                    vectorized(Dropping { output: &mut kept, input: weights, mask });
+                    vectorized(Dropping { output: &mut kept, input: weights, mask, first: 0 });
                     &kept
                 }
             };
@@ -223,7 +256,7 @@ impl Sizes {
             let slopes = MatrixMut::strided(&mut of_weights, rows, columns, columns);
             product_into(slopes, gradient, values, 1.0, Old::Replaced);
             // From here on `of_weights` has the gradient of the scores.
-            vectorized(SoftmaxBack { slopes: &mut of_weights, weights, len: columns, forbidden, mask });
+            vectorized(SoftmaxBack { slopes: &mut of_weights, weights, len: columns, forbidden, mask, first: 0 });
             let slopes = Matrix::new(&of_weights, rows, columns);
             let (queries, keys) = (self.head(query, self.query, head), self.head(key_value, self.key, head));
             let scale = self.scale();
