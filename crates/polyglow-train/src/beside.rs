@@ -1,12 +1,13 @@
 //! Work on several cores side by side.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
-use rayon::ThreadPoolBuilder;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Context, Result};
 
@@ -28,8 +29,7 @@ pub(crate) fn each<T: Send>(
         return (0..count).try_for_each(|place| run(place).map(|found| take(place, found)));
     }
     let cores = (rayon::current_num_threads() / threads).max(1);
-    let pool = || ThreadPoolBuilder::new().num_threads(cores).build().context("another thread cannot be started");
-    let pools = (0..threads).map(|_| pool()).collect::<Result<Vec<_>>>()?;
+    let pools = Pools::take(threads, cores)?;
     // Whoever is ahead of what is taken waits, so that memory does not fill with what waits.
     let (next, (sender, receiver)) = (AtomicUsize::new(0), sync_channel(threads));
     let work = |sender: SyncSender<_>| loop {
@@ -46,8 +46,8 @@ pub(crate) fn each<T: Send>(
             return;
         }
     };
-    thread::scope(|scope| {
-        for pool in &pools {
+    let found = thread::scope(|scope| {
+        for pool in &pools.all {
             let (sender, work) = (sender.clone(), &work);
             scope.spawn(move || pool.install(|| work(sender)));
         }
@@ -61,7 +61,30 @@ pub(crate) fn each<T: Send>(
             }
         }
         Ok(())
-    })
+    });
+    IDLE.set(Some(pools));
+    found
+}
+
+/// Threads that are kept for the next call from this thread, and with them what the allocator keeps for each: a training calls once a step.
+struct Pools {
+    all: Vec<ThreadPool>,
+    cores: usize,
+}
+
+thread_local! {
+    static IDLE: Cell<Option<Pools>> = const { Cell::new(None) };
+}
+
+impl Pools {
+    fn take(threads: usize, cores: usize) -> Result<Self> {
+        let idle = IDLE.take().filter(|idle| idle.all.len() == threads && idle.cores == cores);
+        if let Some(idle) = idle {
+            return Ok(idle);
+        }
+        let pool = |_| ThreadPoolBuilder::new().num_threads(cores).build().context("another thread cannot be started");
+        Ok(Self { all: (0..threads).map(pool).collect::<Result<_>>()?, cores })
+    }
 }
 
 #[cfg(test)]

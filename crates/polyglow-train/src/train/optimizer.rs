@@ -157,6 +157,14 @@ impl Optimizer {
     /// If the norm or a loss in `sums` is NaN or infinite, the step is skipped: weights, state and moving average keep their
     /// bits. On a GPU that is decided on the device, and nothing is read from it. Gradients are of losses times [`Self::loss_scale`].
     pub fn step<M: Module>(&mut self, model: M, sums: WindowSums, lr: f64, step: u64) -> (M, Tensor<1>) {
+        if self.on_host {
+            // In one of the threads that share the work, or each operation, of which most are small, would have to wake one.
+            return rayon::scope(|_| self.move_weights(model, sums, lr, step));
+        }
+        self.move_weights(model, sums, lr, step)
+    }
+
+    fn move_weights<M: Module>(&mut self, model: M, sums: WindowSums, lr: f64, step: u64) -> (M, Tensor<1>) {
         let num_tokens = sums.num_tokens as f64;
         let gradients = self.join(sums.gradients.into_parts());
         let mut norm = norm(&gradients) / num_tokens;

@@ -1,5 +1,6 @@
 //! What a step adds up before it moves the weights, and the place where several processes add theirs together.
 
+use std::mem::take;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{channel, sync_channel};
 use std::{thread, vec};
@@ -187,9 +188,8 @@ impl GradientSum {
             *self = other;
             return;
         }
-        for (sum, part) in self.parts.iter_mut().zip(other.parts) {
-            *sum = sum.clone() + part;
-        }
+        // Each is given away, so that it is added to where it lies.
+        self.parts = take(&mut self.parts).into_iter().zip(other.parts).map(|(sum, part)| sum + part).collect();
     }
 
     /// Adds gradients that are zero.
