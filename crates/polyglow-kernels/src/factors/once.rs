@@ -47,7 +47,9 @@ impl Drop for RoundedOnce {
 /// case, and are added so.
 pub fn round_once(input: &Tensor<2>, factors: Factors) {
     #[cfg(feature = "gpu")]
-    if let Some((input, _)) = crate::gpu::open(input) {
+    if gpu::ALL.with_borrow(Option::is_some)
+        && let Some((input, _)) = crate::gpu::open(input)
+    {
         gpu::rounded(factors, input);
     }
     #[cfg(not(feature = "gpu"))]

@@ -1,6 +1,6 @@
 //! The kernels of GPUs compute what those of flex compute, values and slopes, with the same dropout masks.
 
-use burn::tensor::{Bool, Device, DeviceType, Distribution, Int, Tensor};
+use burn::tensor::{Bool, Device, DeviceType, Distribution, Tensor};
 use polyglow_kernels::{
     Activation, Dropped, Factors, Layout, Targets, activated_linear, add_dropped, cross_attention, dropout, layer_norm,
     linear, projected_cross_entropy, residual_norm, self_attention, widened,
