@@ -73,7 +73,7 @@ impl SelfAttention {
     ///
     /// # Shapes
     /// - `input`: `[batch * len, d_model]`; output: as `input`
-    /// - `mask`: `[batch, 1, len or 1, len]`
+    /// - `mask`: broadcast to `[batch, num_heads, len, len]`; its last axis says how long sequences are
     pub fn forward(
         &self,
         input: Tensor<2>,
@@ -82,7 +82,9 @@ impl SelfAttention {
         kind: AttentionKind,
         watch: Watch<'_>,
     ) -> Tensor<2> {
-        let qkv = sequences(self.qkv.narrow(input), mask);
+        let [.., len] = mask.dims();
+        let batch = input.dims()[0] / len;
+        let qkv = sequences(self.qkv.narrow(input), batch);
         if watch.is_none() && rotation.is_none() {
             let dropped = self.dropout.draw(&qkv);
             if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped) {
@@ -176,10 +178,12 @@ impl CrossAttention {
     ///
     /// # Shapes
     /// - `input`: `[batch * tgt_len, d_model]`; `memory`: `[batch * src_len, d_model]`; output: as `input`
-    /// - `mask`: `[batch, 1, 1, src_len]`
+    /// - `mask`: broadcast to `[batch, 1, 1, src_len]`; its last axis says how long sources are
     pub fn forward(&self, input: Tensor<2>, memory: Tensor<2>, mask: &Tensor<4, Bool>, watch: Watch<'_>) -> Tensor<2> {
-        let query = sequences(self.query.narrow(input), mask);
-        let key_value = sequences(self.key_value.narrow(memory), mask);
+        let [.., src_len] = mask.dims();
+        let batch = memory.dims()[0] / src_len;
+        let query = sequences(self.query.narrow(input), batch);
+        let key_value = sequences(self.key_value.narrow(memory), batch);
         if watch.is_none() {
             let dropped = self.dropout.draw(&query);
             let fused = polyglow_kernels::cross_attention(&query, &key_value, mask, self.num_heads, dropped);
@@ -202,7 +206,7 @@ impl CrossAttention {
     /// - `input`: `[batch * tgt_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`
     pub fn advance(&self, input: Tensor<2>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> Tensor<2> {
-        let query = sequences(self.query.rows(input), mask);
+        let query = sequences(self.query.rows(input), memory.batch());
         let query = match memory {
             KeyValue::SideBySide(_) => Query::SideBySide(query),
             KeyValue::Heads { .. } => {
@@ -246,12 +250,10 @@ fn attend_cached(
     }
 }
 
-/// The rows of as many sequences as the mask is for.
-///
 /// # Shapes
-/// - `rows`: `[batch * len, width]`; `mask`: `[batch, ..]`; output: `[batch, len, width]`
-fn sequences(rows: Tensor<2>, mask: &Tensor<4, Bool>) -> Tensor<3> {
-    let ([num_rows, width], [batch, ..]) = (rows.dims(), mask.dims());
+/// - `rows`: `[batch * len, width]`; output: `[batch, len, width]`
+fn sequences(rows: Tensor<2>, batch: usize) -> Tensor<3> {
+    let [num_rows, width] = rows.dims();
     rows.reshape([batch, num_rows / batch, width])
 }
 

@@ -138,8 +138,7 @@ impl DecoderLayer {
         self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
     }
 
-    /// The rows of each sentence, of which the mask has one each, look at its source together, as if they were positions of one
-    /// sequence.
+    /// The rows of each sentence look at its source together, as if they were positions of one sequence.
     ///
     /// # Shapes
     /// - `target`: `[sentences * width, d_model]`; `src_pad_mask`: `[sentences, 1, 1, src_len]`; output: as `target`

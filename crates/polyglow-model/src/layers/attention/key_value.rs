@@ -34,6 +34,14 @@ impl KeyValue {
         }
     }
 
+    /// How many sequences they are of.
+    pub(crate) fn batch(&self) -> usize {
+        match self {
+            Self::Heads { key, .. } => key.dims()[0],
+            Self::SideBySide(both) => both.dims()[0],
+        }
+    }
+
     pub(crate) fn select(&mut self, rows: &Tensor<1, Int>) {
         match self {
             Self::Heads { key, value } => {
