@@ -24,7 +24,7 @@ use crate::{Dropped, add_dropped, widened};
 /// use polyglow_kernels::layer_norm;
 ///
 /// let device = Device::flex();
-/// let input = Tensor::<3>::from_data([[1.0f32, 3.0], [-5.0, 5.0]], &device); // [rows, width]
+/// let input = Tensor::<2>::from_data([[1.0f32, 3.0], [-5.0, 5.0]], &device); // [rows, width]
 /// let (gamma, beta) = (Tensor::<1>::ones([2], &device), Tensor::<1>::zeros([2], &device));
 /// let output = layer_norm(input, gamma, beta, 1e-6).into_data();
 /// let expected = [-1.0, 1.0, -1.0, 1.0]; // every row on its own

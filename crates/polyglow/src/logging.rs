@@ -39,6 +39,8 @@ pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
         1 => "warn,polyglow=debug,polyglow_train=debug,polyglow_view=debug,polyglow_data=debug,polyglow_model=debug",
         _ => "debug,polyglow=trace,polyglow_train=trace,polyglow_view=trace,polyglow_data=trace,polyglow_model=trace",
     };
+    // Of an operation that fails, Burn warns, and whoever reads its result is given the error.
+    let default = format!("{default},burn_fusion=error");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let stderr = layers::layer()

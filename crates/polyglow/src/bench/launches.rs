@@ -217,7 +217,7 @@ fn poison(device: &Device) -> anyhow::Result<Tensor<1>> {
     drop(observation);
     ensure!(
         poison.clone().try_into_data().is_err(),
-        "`{device:?}` computes without asking first, so nothing can be counted"
+        "this device is no GPU, so there are no launches to count; take one of `polyglow devices`, or `wgpu:cpu`, which needs no GPU"
     );
     Ok(poison)
 }

@@ -103,9 +103,12 @@ fn write_sides(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result {
 fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result {
     let Inspection { plan, vocabulary, parameters, links, batches, step, .. } = inspection;
     let PlanReport { task, device, on_host, has_kernels, max_tokens, pad_multiple, tokenize, .. } = plan;
-    let memory_of = if *on_host { "in host memory" } else { "in its own memory" };
-    let kernels = if *has_kernels { "with fused kernels" } else { "without fused kernels" };
-    writeln!(out, "device      {device}, {memory_of}, {kernels}")?;
+    let how = match (on_host, has_kernels) {
+        (false, _) => "in its own memory",
+        (true, true) => "in host memory, with fused kernels",
+        (true, false) => "in host memory, without fused kernels",
+    };
+    writeln!(out, "device      {device}, {how}")?;
     writeln!(out, "task        {task}: batches of at most {max_tokens} tokens, padded to multiples of {pad_multiple}")?;
     if let Some(tokenize) = tokenize {
         writeln!(out, "BLEU        by the tokenizer `{tokenize}`")?;
