@@ -68,7 +68,7 @@ fn places(ids: &[i32], pad_id: u32) -> Option<[Vec<i32>; 3]> {
     let is_padding = |row: usize| ids[row] == pad_id as i32;
     let (padding, mut rows): (Vec<usize>, Vec<usize>) = (0..ids.len()).partition(|&row| is_padding(row));
     let missing = rows.len().next_multiple_of(STEP) - rows.len();
-    if missing >= padding.len() {
+    if rows.is_empty() || missing >= padding.len() {
         return None;
     }
     rows.extend(&padding[..missing]);
@@ -97,5 +97,6 @@ mod tests {
             }
         }
         assert!(super::places(&ids[..200], 0).is_none(), "a step is more than there are");
+        assert!(super::places(&[0; 300], 0).is_none(), "a loss needs a row");
     }
 }

@@ -13,7 +13,7 @@ use burn_cubecl::cubecl::ir::ElemType;
 use burn_cubecl::cubecl::prelude::CubeCount;
 use burn_cubecl::fusion::FusionCubeRuntime;
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::empty_device_dtype;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 
 /// A tensor of a GPU, which an operation reads or has written.
@@ -89,9 +89,10 @@ pub(crate) fn queue_all<const O: usize>(
         };
         let inputs: Vec<CubeTensor> = inputs.iter().map(&mut read).collect();
         let (client, device) = (inputs[0].client.clone(), inputs[0].device.clone());
-        let written = outputs
-            .each_ref()
-            .map(|output| empty_device_dtype(client.clone(), device.clone(), output.shape.clone(), output.dtype));
+        // CUDA and ROCm would put room between rows otherwise, and kernels write one after the other.
+        let written = outputs.each_ref().map(|output| {
+            empty_device_contiguous_dtype(client.clone(), device.clone(), output.shape.clone(), output.dtype)
+        });
         launch(&client, inputs, written.clone());
         for (output, tensor) in outputs.iter().zip(written) {
             handles.register_float_tensor::<CubeBackend>(&output.id, tensor);
@@ -104,7 +105,7 @@ pub(crate) fn queue_all<const O: usize>(
 
 /// A tensor for a kernel that writes nothing to it.
 pub(crate) fn nowhere(client: &Client, like: &CubeTensor) -> CubeTensor {
-    empty_device_dtype(client.clone(), like.device.clone(), Shape::from([MOST_LANES]), like.dtype)
+    empty_device_contiguous_dtype(client.clone(), like.device.clone(), Shape::from([MOST_LANES]), like.dtype)
 }
 
 /// The most numbers that a unit reads at once.

@@ -161,7 +161,15 @@ fn sum_window<T: Task>(
         let (model, batch) = (own.as_ref().unwrap_or(model), &window[micro_batch][shard]);
         let Loss { minimized, loss_sum, nll_sum } = forward(task, model, batch, device, key, observe);
         let minimized = match &scale {
-            Some(scale) => minimized * Tensor::from_inner(scale.clone()),
+            Some(scale) => {
+                let scale = Tensor::from_inner(scale.clone());
+                // Both sides of a product must be of one strategy.
+                minimized.clone()
+                    * match minimized.gradient_checkpointing_strategy() {
+                        Some(strategy) => scale.with_gradient_checkpointing_strategy(strategy),
+                        None => scale,
+                    }
+            }
             None => minimized,
         };
         let begin = Instant::now();
