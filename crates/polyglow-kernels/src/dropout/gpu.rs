@@ -19,7 +19,7 @@ use crate::gpu::{Slope, Slopes, open, record};
 pub(super) fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) -> Option<Tensor<2>> {
     let ((residual, residual_node), (input, input_node)) = (open(residual)?, open(input)?);
     let state = OfSum(dropped, input.dtype());
-    let output = drop_and_add(Some(residual), input, DType::F32, dropped);
+    let output = drop_and_add("dropout", Some(residual), input, DType::F32, Some(dropped));
     Some(record(state, [residual_node, input_node], output))
 }
 
@@ -29,7 +29,7 @@ struct OfSum(Dropped, DType);
 impl Slopes<2, 2> for OfSum {
     fn slopes(self, gradient: Tensor<2>, [_, of_input]: [bool; 2]) -> [Option<Slope>; 2] {
         let Self(dropped, dtype) = self;
-        let of_input = of_input.then(|| drop_and_add(None, gradient.clone(), dtype, dropped).into());
+        let of_input = of_input.then(|| drop_and_add("dropout", None, gradient.clone(), dtype, Some(dropped)).into());
         [Some(gradient.into()), of_input]
     }
 }
@@ -62,26 +62,27 @@ impl<const D: usize> Slopes<1, D> for Of {
 /// Of a tensor outside of the graph.
 pub(crate) fn without_graph<const D: usize>(input: Tensor<D>, dropped: Dropped) -> Tensor<D> {
     let dtype = input.dtype();
-    drop_and_add(None, input, dtype, dropped)
+    drop_and_add("dropout", None, input, dtype, Some(dropped))
 }
 
-/// `residual + input * mask`, or without a residual `input * mask`.
-fn drop_and_add<const D: usize>(
+/// `residual + input * mask` in this format, without a residual or without a mask as well.
+pub(crate) fn drop_and_add<const D: usize>(
+    name: &str,
     residual: Option<Tensor<D>>,
     input: Tensor<D>,
     dtype: DType,
-    dropped: Dropped,
+    dropped: Option<Dropped>,
 ) -> Tensor<D> {
     let shape = input.dims();
     let size: usize = shape.iter().product();
     let vector = vector_size(size);
-    let has_residual = residual.is_some();
+    let (has_residual, has_dropout) = (residual.is_some(), dropped.is_some());
     let launch = move |client: &Client, inputs: [CubeTensor; 2], [output]: [CubeTensor; 1]| {
         let types = [elements(&inputs[1]), elements(&output)];
         let [residual, input] = inputs.map(CubeTensor::into_buffer_arg);
         let vectors = size / vector;
         let dim = CubeDim::new(client, vectors);
-        let draw = Draw::launch(Some(dropped));
+        let draw = Draw::launch(dropped);
         let output = output.into_buffer_arg();
         let count = calculate_cube_count_elemwise(client, vectors, dim);
         let vectors = vectors as u32;
@@ -96,12 +97,13 @@ fn drop_and_add<const D: usize>(
             vectors,
             draw,
             has_residual,
+            has_dropout,
             types,
         );
     };
     // Without a residual nothing is read of what stands in its place.
     let input: Operand = input.into();
     let residual = residual.map_or_else(|| input.clone(), Operand::from);
-    let [output] = queue("dropout", [residual, input], [(shape.to_vec(), dtype)], launch);
+    let [output] = queue(name, [residual, input], [(shape.to_vec(), dtype)], launch);
     output.tensor()
 }

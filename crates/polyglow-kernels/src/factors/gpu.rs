@@ -8,14 +8,10 @@ use std::collections::HashMap;
 
 use burn::backend::Cube;
 use burn::tensor::Tensor;
-use burn_cubecl::cubecl;
-use burn_cubecl::cubecl::calculate_cube_count_elemwise;
-use burn_cubecl::cubecl::client::Client;
-use burn_cubecl::tensor::CubeTensor;
-use cubecl::prelude::*;
 
 use super::Factors;
-use crate::gpu::operation::{Operand, elements, queue, vector_size};
+use crate::dropout::gpu::drop_and_add;
+use crate::gpu::operation::Operand;
 
 /// What was rounded, by its [name](crate::name), and to what.
 type Key = (u64, Factors);
@@ -57,33 +53,5 @@ fn name(tensor: &Tensor<2>) -> Option<u64> {
 /// [`Factors::rounded`] in a kernel of its own.
 fn alone(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
     let dtype = factors.dtype().into();
-    if tensor.dtype() == dtype {
-        return tensor;
-    }
-    let shape = tensor.dims();
-    let size: usize = shape.iter().product();
-    let vector = vector_size(size);
-    let launch = move |client: &Client, [input]: [CubeTensor; 1], [output]: [CubeTensor; 1]| {
-        let types = [elements(&input), elements(&output)];
-        let vectors = size / vector;
-        let dim = CubeDim::new(client, vectors);
-        let count = calculate_cube_count_elemwise(client, vectors, dim);
-        let (input, output) = (input.into_buffer_arg(), output.into_buffer_arg());
-        round::launch(client, count, dim, vector, input, output, vectors as u32, types);
-    };
-    let [output] = queue("rounded", [tensor.into()], [(shape.to_vec(), dtype)], launch);
-    output.tensor()
-}
-
-#[cube(launch)]
-fn round<I: Float, O: Float, N: Size>(
-    input: &[Vector<I, N>],
-    output: &mut [Vector<O, N>],
-    vectors: u32,
-    #[define(I, O)] _types: [ElemType; 2],
-) {
-    let place = ABSOLUTE_POS;
-    if place < vectors as usize {
-        output[place] = Vector::cast_from(input[place]);
-    }
+    if tensor.dtype() == dtype { tensor } else { drop_and_add("rounded", None, tensor, dtype, None) }
 }

@@ -255,6 +255,11 @@ impl TrainConfig {
             "neither `train.max_steps` nor `train.max_epochs` is set: one of them must say when training ends"
         );
         ensure!(
+            self.precision != Precision::F16 || self.max_skipped_steps > 0,
+            "`train.max_skipped_steps = 0`: with `train.precision = \"f16\"` the loss is multiplied by a scale, which is found by steps that \
+             are skipped; set it to 1 or more"
+        );
+        ensure!(
             self.exchange_precision != Precision::F16,
             "`train.exchange_precision = \"f16\"`: sums of gradients may be larger than f16 holds; set it to `\"bf16\"` or `\"f32\"`"
         );

@@ -161,15 +161,7 @@ fn sum_window<T: Task>(
         let (model, batch) = (own.as_ref().unwrap_or(model), &window[micro_batch][shard]);
         let Loss { minimized, loss_sum, nll_sum } = forward(task, model, batch, device, key, observe);
         let minimized = match &scale {
-            Some(scale) => {
-                let scale = Tensor::from_inner(scale.clone());
-                // Both sides of a product must be of one strategy.
-                minimized.clone()
-                    * match minimized.gradient_checkpointing_strategy() {
-                        Some(strategy) => scale.with_gradient_checkpointing_strategy(strategy),
-                        None => scale,
-                    }
-            }
+            Some(scale) => scaled(minimized, scale),
             None => minimized,
         };
         let begin = Instant::now();
@@ -204,6 +196,16 @@ fn sum_window<T: Task>(
         num_positions: sizes.iter().map(|size| size.shape.positions()).sum(),
         num_real_positions: sizes.iter().map(|size| size.real_positions).sum(),
     })
+}
+
+fn scaled(loss: Tensor<1>, scale: &Tensor<1>) -> Tensor<1> {
+    let scale = Tensor::from_inner(scale.clone());
+    // Both sides of a product must keep, or compute again, in the same way.
+    let scale = match loss.gradient_checkpointing_strategy() {
+        Some(strategy) => scale.with_gradient_checkpointing_strategy(strategy),
+        None => scale,
+    };
+    loss * scale
 }
 
 /// Losses that are summed together, which need one operation then, and not one each.

@@ -336,6 +336,17 @@ fn fifty_steps_on_a_gpu_are_those_on_flex() {
     }
 }
 
+#[test]
+fn the_loss_is_scaled_with_gradient_checkpointing_too() {
+    let window = vec![vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]]; 2];
+    let config = TrainConfig { precision: Precision::F16, ..TrainConfig::default() };
+    let (_, kept) = train(&window, &config);
+    let (_, again) = train(&window, &TrainConfig { gradient_checkpointing: true, ..config });
+    for (kept, again) in kept.iter().zip(&again) {
+        assert!((kept - again).abs() < 0.01 * kept, "{kept} and {again}");
+    }
+}
+
 /// The different ways in which parameters are differentiated.
 fn strategies(model: &Model) -> Vec<GradientCheckpointingStrategy> {
     struct Strategies(Vec<GradientCheckpointingStrategy>);

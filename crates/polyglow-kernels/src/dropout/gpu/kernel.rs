@@ -1,11 +1,11 @@
-//! Dropout number by number.
+//! Dropout number by number, and what else goes over a tensor so.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::draw::{Draw, scale_of};
 
-/// `residual + input * mask`, or without a residual `input * mask`.
+/// `residual + input * mask`, without a residual or without a mask as well.
 #[cube(launch)]
 pub(super) fn drop_and_add<I: Float, O: Float, N: Size>(
     residual: &[Vector<O, N>],
@@ -14,11 +14,15 @@ pub(super) fn drop_and_add<I: Float, O: Float, N: Size>(
     vectors: u32,
     draw: Draw,
     #[comptime] has_residual: bool,
+    #[comptime] has_dropout: bool,
     #[define(I, O)] _types: [ElemType; 2],
 ) {
     let place = ABSOLUTE_POS;
     if place < vectors as usize {
-        let mut value = Vector::<f32, N>::cast_from(input[place]) * scale_of::<N>(&draw, place);
+        let mut value = Vector::<f32, N>::cast_from(input[place]);
+        if has_dropout {
+            value *= scale_of::<N>(&draw, place);
+        }
         if has_residual {
             value += Vector::cast_from(residual[place]);
         }

@@ -10,7 +10,7 @@ use super::{Parameter, UpdateRule};
 const MOST_NUMBERS: usize = 1 << 25;
 /// Numbers of a row by which squares are summed, if there are as many.
 const ROW: usize = 1024;
-/// A view must begin at a multiple of so many numbers, or it is a copy: at 256 bytes, in 16 bits as well.
+/// A view must begin at a multiple of so many numbers, and end so far from its tensor's end, or it is a copy: 256 bytes, in 16 bits as well.
 const ALIGNMENT: usize = 128;
 
 /// Parameters that are updated together, and what is kept of them, one after the other.
@@ -105,16 +105,11 @@ impl Slot {
 /// The slots of all parameters; with `joins` parameters share them.
 pub(super) fn slots(rule: &dyn UpdateRule, parameters: Vec<Parameter>, joins: bool, keeps_ema: bool) -> Vec<Slot> {
     let mut all: Vec<(Vec<Member>, Vec<Tensor<1>>)> = Vec::new();
-    // The open slots of parameters that do not decay, and of those that do.
-    let mut open = [None, None];
-    let mut parameters: Vec<(usize, Parameter)> = parameters.into_iter().enumerate().collect();
-    if joins {
-        // Those that would shift others come last.
-        parameters.sort_by_key(|(_, parameter)| !parameter.value.dims()[0].is_multiple_of(ALIGNMENT));
-    }
-    for (index, Parameter { name, shape, value, is_frozen, .. }) in parameters {
+    // The open slots of parameters that do not decay, and of those that do; each of those that would shift others, and of the rest.
+    let mut open = [[None; 2]; 2];
+    for (index, Parameter { name, shape, value, is_frozen, .. }) in parameters.into_iter().enumerate() {
         let member = Member { index, name, shape };
-        let open = &mut open[usize::from(member.decays())];
+        let open = &mut open[usize::from(member.decays())][usize::from(member.len().is_multiple_of(ALIGNMENT))];
         let fits = |place: usize| {
             let len: usize = all[place].0.iter().map(Member::len).sum();
             len + member.len() <= MOST_NUMBERS
