@@ -4,6 +4,7 @@
 //! itself. What is written here as one formula is fused as one.
 
 pub(crate) mod operation;
+pub(crate) mod vector;
 
 use std::fmt::Debug;
 use std::marker::PhantomData;

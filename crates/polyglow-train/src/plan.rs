@@ -150,8 +150,8 @@ impl Plan {
         let on_host = computes_on_host(&device);
         let config = fill_in(config, on_host, before);
         let train = &config.train;
-        // All fused kernels are for the same backend. Those for training keep what their backward pass needs.
-        let has_kernels = has_int8_kernels(&device) && !train.gradient_checkpointing;
+        // They are for `flex` and for every GPU, and keep what their backward pass needs.
+        let has_kernels = (has_int8_kernels(&device) || !on_host) && !train.gradient_checkpointing;
         let task = TaskPlan::new(&config);
         let content = content(task.kind());
         let pad_multiple = train.pad_multiple.unwrap_or(1);

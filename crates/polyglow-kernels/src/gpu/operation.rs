@@ -6,7 +6,8 @@ use burn::backend::fusion::FusionTensor;
 use burn::backend::fusion::custom::{
     CustomOpIr, HandleContainer, OperationFn, OperationIr, StreamId, TensorId, TensorIr,
 };
-use burn::tensor::{Bool, DType, Int, Shape, Tensor};
+use burn::tensor::kind::Basic;
+use burn::tensor::{BackendPrimitive, DType, Shape, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::cubecl::ir::ElemType;
@@ -20,20 +21,11 @@ use burn_cubecl::tensor::CubeTensor;
 #[derive(Clone, Debug)]
 pub(crate) struct Operand(FusionTensor<FusionCubeRuntime>);
 
-impl<const D: usize> From<Tensor<D>> for Operand {
-    fn from(tensor: Tensor<D>) -> Self {
-        Self(tensor.try_into_primitive::<Cube>().expect("it is outside of the graph, and on a GPU"))
-    }
-}
-
-impl<const D: usize> From<Tensor<D, Bool>> for Operand {
-    fn from(tensor: Tensor<D, Bool>) -> Self {
-        Self(tensor.try_into_primitive::<Cube>().expect("it is outside of the graph, and on a GPU"))
-    }
-}
-
-impl<const D: usize> From<Tensor<D, Int>> for Operand {
-    fn from(tensor: Tensor<D, Int>) -> Self {
+impl<const D: usize, K> From<Tensor<D, K>> for Operand
+where
+    K: Basic + BackendPrimitive<Cube, Primitive = FusionTensor<FusionCubeRuntime>>,
+{
+    fn from(tensor: Tensor<D, K>) -> Self {
         Self(tensor.try_into_primitive::<Cube>().expect("it is outside of the graph, and on a GPU"))
     }
 }

@@ -10,12 +10,12 @@ use burn_cubecl::tensor::CubeTensor;
 use self::kernel::{LANES, Layout, ROWS};
 use crate::Dropped;
 use crate::dropout::gpu::draw::Draw;
-use crate::gpu::operation::{Operand, cubes, elements, queue, vector_size};
+use crate::gpu::operation::{Operand, cubes, elements, queue, shared_memory, vector_size};
 use crate::gpu::{Node, Slope, Slopes, open, record};
 
 /// Cubes of the backward pass, each with sums for `gamma` and `beta` of its own.
 const MOST_CUBES: usize = 512;
-/// The widest row: units keep what they have of it, and cubes two sums of its width.
+/// The widest row: units keep what they have of it.
 const WIDEST: usize = 3072;
 
 /// [`super::layer_norm`] on GPUs with autodiff; `None` elsewhere.
@@ -65,13 +65,15 @@ impl State {
         dropped: Option<Dropped>,
     ) -> Option<(Tensor<2>, Self)> {
         let shape @ [rows, width] = input.dims();
-        if width > WIDEST || rows == 0 {
+        let input: Operand = input.into();
+        // Cubes of the backward pass share two numbers for each of the row, and two for each unit.
+        let shared = 4 * 2 * (width + LANES * ROWS);
+        if width > WIDEST || rows == 0 || shared > shared_memory(&input) {
             return None;
         }
         let vector = vector_size(width);
         let (has_residual, has_dropout) = (residual.is_some(), dropped.is_some());
         let layout = Layout { width: width / vector, has_residual, has_dropout };
-        let input: Operand = input.into();
         let dtype = input.dtype();
         // Where there is none, nothing is read of it.
         let residual = residual.map_or_else(|| Operand::from(gamma.clone()), Operand::from);

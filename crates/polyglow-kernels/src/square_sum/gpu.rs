@@ -8,6 +8,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use crate::gpu::operation::{cubes, queue, vector_size};
+use crate::gpu::vector;
 
 /// Numbers of a part.
 const PART: usize = 1 << 14;
@@ -43,13 +44,8 @@ fn sum<N: Size>(values: &[Vector<f32, N>], sums: &mut [f32], len: u32) {
         }
         at += UNITS;
     }
-    let mut sum = 0.0f32;
-    #[unroll]
-    for i in 0..N::value() {
-        sum += own.extract(i);
-    }
     let mut shared = Shared::<[f32]>::new_slice(UNITS);
-    shared[UNIT_POS as usize] = sum;
+    shared[UNIT_POS as usize] = vector::sum::<N>(own);
     #[unroll]
     for i in 0..comptime!(UNITS.ilog2()) {
         sync_cube();

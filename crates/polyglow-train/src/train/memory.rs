@@ -24,8 +24,8 @@ pub(super) const FLOAT: u64 = 4;
 /// To these come the activations that the forward pass keeps for the backward pass (`ModelShape::activations`), 4 bytes
 /// each, of the shards that are worked on: on a CPU with few cores these are not all. On one core the sum is within a third of the
 /// truth for a Transformer; on several, less is taken where the peaks of shards miss each other (0.6 to 1.06 of the estimate, on
-/// two). A GPU adds what its kernels and its allocator need, and takes less with `train.precision = "bf16"` or
-/// `train.gradient_checkpointing`, of which this knows nothing.
+/// two). A GPU adds what its allocator needs, keeps no weights of attention, and takes less with `train.precision` of 16 bits, of which
+/// this knows nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryEstimate {
     /// The weights.

@@ -9,6 +9,7 @@ use cubecl::prelude::*;
 
 use crate::attention::FORBIDDEN;
 use crate::dropout::gpu::draw::{Draw, part_of, scale_at};
+use crate::gpu::vector::{sum, write, zeros};
 
 /// Where the numbers of a head are, counted in vectors, and how kernels go through them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,17 +86,13 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
     let mut values = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
     let mut open_rows = Shared::<[u32]>::new_slice(block);
     let mut own = Array::<Vector<f32, N>>::new(width);
-    let mut sums = Array::<Vector<f32, N>>::new(width);
+    let mut sums = zeros::<N>(width);
     if has_row {
         let start = (place.batch * query_len + row) * comptime!(layout.query_width) + place.head * width;
         #[unroll]
         for i in 0..width {
             own[i] = Vector::cast_from(query[start + i]);
         }
-    }
-    #[unroll]
-    for i in 0..width {
-        sums[i] = Vector::new(0.0f32);
     }
     // Lower than any score.
     let mut largest = f32::new(-1e30);
@@ -128,10 +125,7 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
                     let weight = (score - largest).exp();
                     total += weight;
                     let kept = weight * kept(&draw, place.part, row * key_len + key, layout);
-                    #[unroll]
-                    for i in 0..width {
-                        sums[i] += Vector::new(kept) * values[j * width + i];
-                    }
+                    add::<N>(&mut sums, kept, &values, j * width, width);
                 }
             }
         }
@@ -141,8 +135,9 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
         let start = (place.batch * query_len + row) * comptime!(layout.num_heads * width) + place.head * width;
         #[unroll]
         for i in 0..width {
-            output[start + i] = Vector::cast_from(sums[i] / Vector::new(total));
+            sums[i] /= Vector::new(total);
         }
+        write::<T, N>(output, start, &sums, width);
         let start = 2 * ((place.batch * comptime!(layout.num_heads) + place.head) * query_len + row);
         norms[start] = largest;
         norms[start + 1] = 1.0 / total;
@@ -241,10 +236,20 @@ pub(super) fn dot<N: Size>(
     for i in 0..width {
         sums += own[i] * rows[start + i];
     }
-    let mut sum = 0.0f32;
+    sum::<N>(sums)
+}
+
+/// Adds a row so many times.
+#[cube]
+pub(super) fn add<N: Size>(
+    sums: &mut Array<Vector<f32, N>>,
+    times: f32,
+    rows: &Shared<[Vector<f32, N>]>,
+    start: usize,
+    #[comptime] width: usize,
+) {
     #[unroll]
-    for i in 0..N::value() {
-        sum += sums.extract(i);
+    for i in 0..width {
+        sums[i] += Vector::new(times) * rows[start + i];
     }
-    sum
 }

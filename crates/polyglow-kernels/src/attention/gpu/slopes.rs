@@ -3,9 +3,10 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::kernel::{Layout, Place, Sizes, clamp_max, dot, is_forbidden, is_open, kept, load, place};
+use super::kernel::{Layout, Place, Sizes, add, clamp_max, dot, is_forbidden, is_open, kept, load, place};
 use crate::attention::FORBIDDEN;
 use crate::dropout::gpu::draw::Draw;
+use crate::gpu::vector::{sum, write, zeros};
 
 /// What a unit knows of a row of queries.
 #[derive(CubeType)]
@@ -51,12 +52,7 @@ fn row<T: Float, N: Size>(
         largest = norms[at];
         norm = norms[at + 1];
     }
-    let mut mean = 0.0f32;
-    #[unroll]
-    for i in 0..N::value() {
-        mean += means.extract(i);
-    }
-    Row::<N> { query: of_query, slope: of_output, mean, largest, norm }
+    Row::<N> { query: of_query, slope: of_output, mean: sum::<N>(means), largest, norm }
 }
 
 /// The weight after dropout of a key, and the slope of its score times what it is scaled by.
@@ -108,11 +104,7 @@ pub(super) fn of_queries<T: Float, B: Int, N: Size>(
     let mut values = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
     let mut open_rows = Shared::<[u32]>::new_slice(block);
     let own = row::<T, N>(query, output, norms, slope, &place, at, query_len, layout);
-    let mut sums = Array::<Vector<f32, N>>::new(width);
-    #[unroll]
-    for i in 0..width {
-        sums[i] = Vector::new(0.0f32);
-    }
+    let mut sums = zeros::<N>(width);
     let mut first = 0usize;
     while first < key_len {
         if is_open::<B>(mask, &mut open_rows, place.batch, at, first, key_len, has_row, false, layout) {
@@ -124,10 +116,7 @@ pub(super) fn of_queries<T: Float, B: Int, N: Size>(
                     let key = first + j;
                     let (_, slope) =
                         weight::<B, N>(&own, &keys, &values, mask, &place, at, key, j, &sizes, &draw, layout);
-                    #[unroll]
-                    for i in 0..width {
-                        sums[i] += Vector::new(slope) * keys[j * width + i];
-                    }
+                    add::<N>(&mut sums, slope, &keys, j * width, width);
                 }
             }
         }
@@ -135,10 +124,7 @@ pub(super) fn of_queries<T: Float, B: Int, N: Size>(
     }
     if has_row {
         let start = (place.batch * query_len + at) * comptime!(layout.query_width) + place.head * width;
-        #[unroll]
-        for i in 0..width {
-            of_query[start + i] = Vector::cast_from(sums[i]);
-        }
+        write::<T, N>(of_query, start, &sums, width);
     }
 }
 
@@ -170,13 +156,8 @@ pub(super) fn of_keys<T: Float, B: Int, N: Size>(
     let mut weights = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
     let mut slopes = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
     let mut open_rows = Shared::<[u32]>::new_slice(block);
-    let mut of_key = Array::<Vector<f32, N>>::new(width);
-    let mut of_value = Array::<Vector<f32, N>>::new(width);
-    #[unroll]
-    for i in 0..width {
-        of_key[i] = Vector::new(0.0f32);
-        of_value[i] = Vector::new(0.0f32);
-    }
+    let mut of_key = zeros::<N>(width);
+    let mut of_value = zeros::<N>(width);
     let key_len_here = clamp_max(key_len - place.first, block);
     let mut first = 0usize;
     while first < query_len {
@@ -190,11 +171,7 @@ pub(super) fn of_keys<T: Float, B: Int, N: Size>(
             load::<T, N>(key_value, &mut right, comptime!(layout.value_start), &place, place.first, key_len, layout);
             sync_cube();
             if has_row {
-                let mut of_own = Array::<Vector<f32, N>>::new(width);
-                #[unroll]
-                for i in 0..width {
-                    of_own[i] = Vector::new(0.0f32);
-                }
+                let mut of_own = zeros::<N>(width);
                 for j in 0..key_len_here {
                     let key = place.first + j;
                     let (weight, slope) =
@@ -202,22 +179,15 @@ pub(super) fn of_keys<T: Float, B: Int, N: Size>(
                     weights[j * comptime!(block + 1) + unit] = weight;
                     slopes[j * comptime!(block + 1) + unit] = slope;
                     if comptime!(!layout.many) {
-                        #[unroll]
-                        for i in 0..width {
-                            of_own[i] += Vector::new(slope) * left[j * width + i];
-                        }
+                        add::<N>(&mut of_own, slope, &left, j * width, width);
                     }
                 }
                 if comptime!(!layout.many) {
                     let start = (place.batch * query_len + at) * comptime!(layout.query_width) + place.head * width;
-                    #[unroll]
-                    for i in 0..width {
-                        let slope = Vector::cast_from(of_own[i]);
-                        if comptime!(layout.is_self) {
-                            of_key_value[start + i] = slope;
-                        } else {
-                            of_query[start + i] = slope;
-                        }
+                    if comptime!(layout.is_self) {
+                        write::<T, N>(of_key_value, start, &of_own, width);
+                    } else {
+                        write::<T, N>(of_query, start, &of_own, width);
                     }
                 }
             }
@@ -230,13 +200,9 @@ pub(super) fn of_keys<T: Float, B: Int, N: Size>(
             sync_cube();
             if unit < key_len_here {
                 for i in 0..clamp_max(query_len - first, block) {
-                    let weight = Vector::new(weights[unit * comptime!(block + 1) + i]);
-                    let slope = Vector::new(slopes[unit * comptime!(block + 1) + i]);
-                    #[unroll]
-                    for c in 0..width {
-                        of_key[c] += slope * left[i * width + c];
-                        of_value[c] += weight * right[i * width + c];
-                    }
+                    let at = unit * comptime!(block + 1) + i;
+                    add::<N>(&mut of_key, slopes[at], &left, i * width, width);
+                    add::<N>(&mut of_value, weights[at], &right, i * width, width);
                 }
             }
         }
@@ -244,10 +210,7 @@ pub(super) fn of_keys<T: Float, B: Int, N: Size>(
     }
     if unit < key_len_here {
         let row = (place.batch * key_len + place.first + unit) * comptime!(layout.key_width) + place.head * width;
-        #[unroll]
-        for i in 0..width {
-            of_key_value[row + comptime!(layout.key_start) + i] = Vector::cast_from(of_key[i]);
-            of_key_value[row + comptime!(layout.value_start) + i] = Vector::cast_from(of_value[i]);
-        }
+        write::<T, N>(of_key_value, row + comptime!(layout.key_start), &of_key, width);
+        write::<T, N>(of_key_value, row + comptime!(layout.value_start), &of_value, width);
     }
 }

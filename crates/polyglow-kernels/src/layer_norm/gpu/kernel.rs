@@ -4,6 +4,7 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use crate::dropout::gpu::draw::{Draw, scale_of};
+use crate::gpu::vector::{sum, zeros};
 
 /// How many units have a row.
 pub(super) const LANES: usize = 32;
@@ -55,12 +56,11 @@ pub(super) fn forward<T: Float, N: Size>(
     let has_row = row < rows as usize;
     let mut sums = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
     let mut squares = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
-    let mut values = Array::<Vector<f32, N>>::new(comptime!(width.div_ceil(LANES)));
+    let mut values = zeros::<N>(comptime!(width.div_ceil(LANES)));
     let mut sum = Vector::<f32, N>::new(0.0f32);
     #[unroll]
     for i in 0..comptime!(width.div_ceil(LANES)) {
         let at = own.lane + i * LANES;
-        values[i] = Vector::new(0.0f32);
         if has_row && at < width {
             let place = row * width + at;
             let mut value = Vector::<f32, N>::cast_from(input[place]);
@@ -122,27 +122,20 @@ pub(super) fn slopes<T: Float, N: Size>(
     let own = own();
     let mut means = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
     let mut products = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
-    let mut of_gamma = Array::<Vector<f32, N>>::new(comptime!(width.div_ceil(LANES)));
-    let mut of_beta = Array::<Vector<f32, N>>::new(comptime!(width.div_ceil(LANES)));
-    #[unroll]
-    for i in 0..comptime!(width.div_ceil(LANES)) {
-        of_gamma[i] = Vector::new(0.0f32);
-        of_beta[i] = Vector::new(0.0f32);
-    }
+    let mut of_gamma = zeros::<N>(comptime!(width.div_ceil(LANES)));
+    let mut of_beta = zeros::<N>(comptime!(width.div_ceil(LANES)));
     let count = comptime!(width as f32) * f32::cast_from(N::value());
     let mut first = CUBE_POS * ROWS;
     while first < rows as usize {
         let row = first + own.row;
         let has_row = row < rows as usize;
-        let mut weighted = Array::<Vector<f32, N>>::new(comptime!(width.div_ceil(LANES)));
-        let mut values = Array::<Vector<f32, N>>::new(comptime!(width.div_ceil(LANES)));
+        let mut weighted = zeros::<N>(comptime!(width.div_ceil(LANES)));
+        let mut values = zeros::<N>(comptime!(width.div_ceil(LANES)));
         let mut sum = Vector::<f32, N>::new(0.0f32);
         let mut product = Vector::<f32, N>::new(0.0f32);
         #[unroll]
         for i in 0..comptime!(width.div_ceil(LANES)) {
             let at = own.lane + i * LANES;
-            weighted[i] = Vector::new(0.0f32);
-            values[i] = Vector::new(0.0f32);
             if has_row && at < width {
                 let own_slope = slope[row * width + at];
                 let value = standard[row * width + at];
@@ -179,6 +172,18 @@ pub(super) fn slopes<T: Float, N: Size>(
         }
         first += CUBE_COUNT * ROWS;
     }
+    sum_rows::<N>(&of_gamma, &of_beta, of_affine, &own, width);
+}
+
+/// The sums of all rows of units.
+#[cube]
+fn sum_rows<N: Size>(
+    of_gamma: &Array<Vector<f32, N>>,
+    of_beta: &Array<Vector<f32, N>>,
+    of_affine: &mut [Vector<f32, N>],
+    own: &Own,
+    #[comptime] width: usize,
+) {
     let mut all = Shared::<[Vector<f32, N>]>::new_slice(comptime!(2 * width));
     // One row of units after the other, so that sums are the same in every run.
     for turn in 0..ROWS {
@@ -209,12 +214,7 @@ pub(super) fn slopes<T: Float, N: Size>(
 /// A row's sum of what its units have.
 #[cube]
 fn total<N: Size>(shared: &mut Shared<[f32]>, own: Vector<f32, N>, row: usize) -> f32 {
-    let mut sum = 0.0f32;
-    #[unroll]
-    for i in 0..N::value() {
-        sum += own.extract(i);
-    }
-    shared[UNIT_POS as usize] = sum;
+    shared[UNIT_POS as usize] = sum::<N>(own);
     sync_cube();
     let mut total = 0.0f32;
     for lane in 0..LANES {

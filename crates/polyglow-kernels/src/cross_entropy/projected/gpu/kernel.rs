@@ -3,6 +3,8 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
+use crate::gpu::vector::sum;
+
 /// Units of a cube.
 pub(super) const UNITS: usize = 256;
 
@@ -31,57 +33,7 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
     let (unit, row) = (UNIT_POS as usize, CUBE_POS);
     let width = smoothing.vectors as usize;
     if row < rows as usize {
-        let mut largest = Shared::<[f32]>::new_slice(UNITS);
-        let mut totals = Shared::<[f32]>::new_slice(UNITS);
-        let mut sums = Shared::<[f32]>::new_slice(UNITS);
-        // Lower than any logit; minus infinity is no number in WGSL.
-        let mut own_largest = f32::new(-1e30);
-        let mut own_total = f32::new(0.0);
-        let mut own_sum = Vector::<f32, N>::new(0.0f32);
-        let mut at = unit;
-        while at < width {
-            let values = Vector::<f32, N>::cast_from(logits[row * width + at]);
-            own_sum += values;
-            let mut best = values.extract(0usize);
-            #[unroll]
-            for i in 1..N::value() {
-                best = best.max(values.extract(i));
-            }
-            if best > own_largest {
-                own_total *= (own_largest - best).exp();
-                own_largest = best;
-            }
-            let weights = (values - Vector::new(own_largest)).exp();
-            #[unroll]
-            for i in 0..N::value() {
-                own_total += weights.extract(i);
-            }
-            at += UNITS;
-        }
-        let mut sum = f32::new(0.0);
-        #[unroll]
-        for i in 0..N::value() {
-            sum += own_sum.extract(i);
-        }
-        largest[unit] = own_largest;
-        totals[unit] = own_total;
-        sums[unit] = sum;
-        #[unroll]
-        for step in 0..comptime!(UNITS.ilog2()) {
-            sync_cube();
-            let half = comptime!(UNITS >> (step + 1));
-            if unit < half {
-                let (left, right) = (largest[unit], largest[unit + half]);
-                let best = left.max(right);
-                let total = totals[unit] * (left - best).exp() + totals[unit + half] * (right - best).exp();
-                let sum = sums[unit] + sums[unit + half];
-                largest[unit] = best;
-                totals[unit] = total;
-                sums[unit] = sum;
-            }
-        }
-        sync_cube();
-        let log_sum = largest[0] + totals[0].ln();
+        let (log_sum, sum) = sums::<T, N>(logits, row * width, width);
         let target = u32::cast_from(targets[row]);
         let is_real = target != smoothing.pad_id;
         let count = f32::cast_from(smoothing.vectors * N::value() as u32);
@@ -93,7 +45,7 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
                 logit = select(target as usize % N::value() == i, of_target.extract(i), logit);
             }
             let plain = log_sum - logit;
-            let uniform = log_sum - sums[0] / count;
+            let uniform = log_sum - sum / count;
             let smoothed = plain * (1.0f32 - smoothing.share) + uniform * smoothing.share;
             losses[row] = select(is_real, smoothed, f32::new(0.0));
             losses[rows as usize + row] = select(is_real, plain, f32::new(0.0));
@@ -112,4 +64,53 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
             at += UNITS;
         }
     }
+}
+
+/// The logarithm of the sum of the exponentials of a row of logits, and the sum of the logits; for all units.
+#[cube]
+fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) -> (f32, f32) {
+    let mut largest = Shared::<[f32]>::new_slice(UNITS);
+    let mut totals = Shared::<[f32]>::new_slice(UNITS);
+    let mut sums = Shared::<[f32]>::new_slice(UNITS);
+    // Lower than any logit; minus infinity is no number in WGSL.
+    let mut own_largest = f32::new(-1e30);
+    let mut own_total = f32::new(0.0);
+    let mut own_sum = Vector::<f32, N>::new(0.0f32);
+    let unit = UNIT_POS as usize;
+    let mut at = unit;
+    while at < width {
+        let values = Vector::<f32, N>::cast_from(logits[start + at]);
+        own_sum += values;
+        let mut best = values.extract(0usize);
+        #[unroll]
+        for i in 1..N::value() {
+            best = best.max(values.extract(i));
+        }
+        if best > own_largest {
+            own_total *= (own_largest - best).exp();
+            own_largest = best;
+        }
+        let weights = (values - Vector::new(own_largest)).exp();
+        own_total += sum::<N>(weights);
+        at += UNITS;
+    }
+    largest[unit] = own_largest;
+    totals[unit] = own_total;
+    sums[unit] = sum::<N>(own_sum);
+    #[unroll]
+    for step in 0..comptime!(UNITS.ilog2()) {
+        sync_cube();
+        let half = comptime!(UNITS >> (step + 1));
+        if unit < half {
+            let (left, right) = (largest[unit], largest[unit + half]);
+            let best = left.max(right);
+            let total = totals[unit] * (left - best).exp() + totals[unit + half] * (right - best).exp();
+            let sum = sums[unit] + sums[unit + half];
+            largest[unit] = best;
+            totals[unit] = total;
+            sums[unit] = sum;
+        }
+    }
+    sync_cube();
+    (largest[0] + totals[0].ln(), sums[0])
 }
