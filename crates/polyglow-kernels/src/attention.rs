@@ -5,6 +5,7 @@
 //! of `V`; `T = W * (S - rowsum(W * S))` of the scores, 0 where attention is forbidden; `T K / sqrt(head_dim)` of `Q`; and
 //! `Tᵀ Q / sqrt(head_dim)` of `K`.
 
+pub(crate) mod cache;
 #[cfg(feature = "flex")]
 mod flex;
 #[cfg(feature = "gpu")]
@@ -46,27 +47,4 @@ pub fn cross_attention(
     dropped: Option<Dropped>,
 ) -> Option<Tensor<3>> {
     kernel!(cross_attention(query, key_value, mask, num_heads, dropped))
-}
-
-/// Attention of the newest positions of a search to those before them, or to the source, from a cache; `None` if there is
-/// no kernel for these tensors ([`caches_side_by_side`]).
-///
-/// A row comes out the same in any batch, and whatever forbidden keys stand behind its own.
-///
-/// # Shapes
-/// - `query`: `[rows, query_len, width]`, of which the first `d_model` elements count; `key_value`: `[rows, key_len, 2 *
-///   d_model]`; output: `[rows, query_len, d_model]`
-/// - `mask`: `[rows or 1, 1, 1, key_len]`, `true` where attention is forbidden; without one everything is open
-pub fn cached_attention(
-    query: &Tensor<3>,
-    key_value: &Tensor<3>,
-    mask: Option<&Tensor<4, Bool>>,
-    num_heads: usize,
-) -> Option<Tensor<3>> {
-    kernel!(flex::cached_attention(query, key_value, mask, num_heads))
-}
-
-/// Whether [`cached_attention`] has a kernel for what is on this tensor's device.
-pub fn caches_side_by_side(tensor: &Tensor<3>) -> bool {
-    kernel!(flex::has_kernel(tensor)) == Some(())
 }

@@ -103,7 +103,8 @@ mod gpu;
 pub use activation::{Activation, activated_linear, gated};
 pub use adam::{AdamState, AdamStep, WeightDecay, adam};
 pub use additive::additive_weights;
-pub use attention::{FORBIDDEN, cached_attention, caches_side_by_side, cross_attention, self_attention};
+pub use attention::cache::KeyValueCache;
+pub use attention::{FORBIDDEN, cross_attention, self_attention};
 pub use compile_only::CompileOnly;
 pub use cross_entropy::projected::{projected_cross_entropy, rows_per_chunk};
 pub use cross_entropy::targets::Targets;
@@ -116,7 +117,7 @@ pub use int8::{
 };
 pub use joined::{joined, name};
 pub use layer_norm::{layer_norm, residual_norm};
-pub use linear::{Layout, linear, linear_transposed};
+pub use linear::{Layout, Packed, linear, linear_transposed, repeated_linear};
 pub use log_sum_exp::log_sum_exp;
 pub use recurrent::{Cell, Direction, recurrent_layer, recurrent_step};
 pub use square_sum::square_sums;

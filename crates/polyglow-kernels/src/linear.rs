@@ -5,6 +5,9 @@ mod flex;
 #[cfg(feature = "gpu")]
 mod gpu;
 
+#[cfg(feature = "flex")]
+use std::sync::OnceLock;
+
 use burn::tensor::Tensor;
 
 use crate::factors::{Factors, widened};
@@ -49,8 +52,8 @@ pub enum Layout {
 /// ```
 pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, factors: Factors) -> Tensor<2> {
     #[cfg(feature = "flex")]
-    if let Some(mode) = crate::flex::mode(&input) {
-        return flex::linear(mode, input, weight, bias, Layout::InOut, factors);
+    if crate::flex::mode(&input).is_some() {
+        return flex::linear(input, weight, bias, Layout::InOut, factors);
     }
     #[cfg(feature = "gpu")]
     if let Some(output) = gpu::linear(&input, &weight, bias.as_ref(), Layout::InOut, factors) {
@@ -74,8 +77,8 @@ pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, fact
 /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
 pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) -> Tensor<2> {
     #[cfg(feature = "flex")]
-    if let Some(mode) = crate::flex::mode(&input) {
-        return flex::linear(mode, input, weight, None, Layout::OutIn, factors);
+    if crate::flex::mode(&input).is_some() {
+        return flex::linear(input, weight, None, Layout::OutIn, factors);
     }
     #[cfg(feature = "gpu")]
     if let Some(output) = gpu::linear(&input, &weight, None, Layout::OutIn, factors) {
@@ -83,4 +86,33 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) 
     }
     // Rounded before it is transposed, so that the cast reads memory in order.
     widened(factors.rounded(input).matmul(factors.rounded(weight).transpose()))
+}
+
+/// What [`repeated_linear`] keeps of its weight: a copy, in the order that products read it in. It begins empty, and so does a clone.
+#[derive(Debug, Default)]
+pub struct Packed {
+    #[cfg(feature = "flex")]
+    kept: OnceLock<flex::Packed>,
+}
+
+impl Clone for Packed {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// [`linear_transposed`] for a weight that many products take, one after the other, as those of a search do.
+///
+/// On flex without autodiff the first call copies the weight, for all others. A weight that is another one than that of the first call
+/// is multiplied as by [`linear_transposed`].
+///
+/// # Shapes
+/// - as [`linear_transposed`]
+pub fn repeated_linear(input: Tensor<2>, weight: Tensor<2>, factors: Factors, packed: &Packed) -> Tensor<2> {
+    #[cfg(feature = "flex")]
+    if let (Factors::F32, Some(output)) = (factors, flex::repeated_linear(&input, &weight, &packed.kept)) {
+        return output;
+    }
+    let _ = packed;
+    linear_transposed(input, weight, factors)
 }

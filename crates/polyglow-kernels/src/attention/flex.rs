@@ -9,7 +9,7 @@ mod long;
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-pub(super) use cached::{cached_attention, has_kernel};
+pub(super) use cached::{append, cached_attention, has_kernel};
 use heads::{Back, Forbidden, Side, Sizes, row_of};
 
 use crate::Dropped;

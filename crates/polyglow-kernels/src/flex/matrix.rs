@@ -7,6 +7,7 @@ mod bf16;
 mod f16;
 
 use gemm::Parallelism;
+use rayon::prelude::*;
 
 pub(crate) use bf16::has_bf16_products;
 
@@ -65,8 +66,13 @@ impl<'a> Matrix<'a> {
 
     /// The first rows of a matrix that is not transposed.
     pub(crate) fn first_rows(self, rows: usize) -> Self {
-        debug_assert!(rows <= self.shape.rows);
-        Self { shape: Shape { rows, ..self.shape }, ..self }
+        self.some_rows(0, rows)
+    }
+
+    /// Some rows, from `first` on, of a matrix that is not transposed.
+    fn some_rows(self, first: usize, rows: usize) -> Self {
+        debug_assert!(first + rows <= self.shape.rows);
+        Self { values: &self.values[first * self.shape.row_stride..], shape: Shape { rows, ..self.shape } }
     }
 
     pub(crate) fn transposed(self) -> Self {
@@ -118,6 +124,60 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
     }
     values
 }
+
+/// `left right` in f32, on all cores, where `right` comes in blocks of so many columns, one after the other, the last of which may be narrower.
+pub(crate) fn product_of_blocks(left: Matrix<'_>, right: &[f32], width: usize) -> Vec<f32> {
+    let (rows, terms) = (left.shape.rows, left.shape.columns);
+    let columns = right.len() / terms;
+    let count = rows.checked_mul(columns).expect("a product that memory can hold");
+    // As in [`product`].
+    let is_read = rows % ROWS == 1 || columns % width == 1 || terms <= 2;
+    let mut values = if is_read { vec![0.0; count] } else { Vec::with_capacity(count) };
+    let start = Start(values.as_mut_ptr());
+    let multiply_block = |(index, block): (usize, &[f32])| {
+        let block = Matrix::new(block, terms, block.len() / terms);
+        for first in (0..rows).step_by(ROWS) {
+            let left = left.some_rows(first, ROWS.min(rows - first));
+            let shape = Shape::row_major(left.shape.rows, block.shape.columns, columns);
+            let result = start.at(first * columns + index * width);
+            #[expect(unsafe_code, reason = "blocks of columns are no slices")]
+            // SAFETY: The vector has room for all; each block writes its own columns, and reads them only if they are zeroed.
+            unsafe {
+                multiply(result, shape, left, block, 1.0, Old::Replaced, Parallelism::None);
+            }
+        }
+    };
+    if count * terms < PARALLEL {
+        right.chunks(width * terms).enumerate().for_each(multiply_block);
+    } else {
+        right.par_chunks(width * terms).enumerate().for_each(multiply_block);
+    }
+    #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
+    // SAFETY: Every column was written.
+    unsafe {
+        values.set_len(count);
+    }
+    values
+}
+
+/// Multiplications below which another thread would take longer to wake than to help.
+const PARALLEL: usize = 1 << 17;
+
+/// Rows of `left` at a time: with more of them `gemm` would copy each block of `right` first.
+const ROWS: usize = 48;
+
+/// Where a matrix begins that several threads write to, each its own columns.
+struct Start(*mut f32);
+
+impl Start {
+    fn at(&self, place: usize) -> *mut f32 {
+        self.0.wrapping_add(place)
+    }
+}
+
+#[expect(unsafe_code, reason = "a pointer may go to other threads if what is done with it there may be done there")]
+// SAFETY: Only [`product_of_blocks`] writes through it, no two threads to the same place.
+unsafe impl Sync for Start {}
 
 /// Adds `left right` to a contiguous matrix, on all cores.
 pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, factors: Factors) {
@@ -210,6 +270,14 @@ mod tests {
         let mut sums = [1.0; 8];
         add_product(&mut sums, a, b, Factors::F32);
         assert_eq!(sums[..], [9.0, 12.0, 15.0, 18.0, 9.0, 21.0, 33.0, 45.0]);
+        // Blocks of two columns and of one, and of three and one.
+        for (blocks, width) in [
+            ([-4.0, -3.0, 0.0, 1.0, 4.0, 5.0, -2.0, -1.0, 2.0, 3.0, 6.0, 7.0], 2),
+            ([-4.0, -3.0, -2.0, 0.0, 1.0, 2.0, 4.0, 5.0, 6.0, -1.0, 3.0, 7.0], 3),
+        ] {
+            assert_eq!(product_of_blocks(a, &blocks, width), expected);
+            assert_eq!(product_of_blocks(a.first_rows(1), &blocks, width), expected[..4]);
+        }
         assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2), Factors::F32), [0.0; 4]);
     }
 

@@ -122,7 +122,14 @@ pub(crate) fn max(values: &[f32]) -> f32 {
             *largest = if *value > *largest { *value } else { *largest };
         }
     }
-    largest.iter().chain(rest).copied().fold(f32::NEG_INFINITY, f32::max)
+    for (largest, value) in largest.iter_mut().zip(rest) {
+        *largest = if *value > *largest { *value } else { *largest };
+    }
+    for half in [8, 4, 2, 1] {
+        let (left, right) = largest.split_at_mut(half);
+        left.iter_mut().zip(right).for_each(|(left, right)| *left = if *right > *left { *right } else { *left });
+    }
+    largest[0]
 }
 
 /// The sum of all lanes, by halves: each addition waits for three others and not for fourteen.

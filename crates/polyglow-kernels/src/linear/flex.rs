@@ -1,25 +1,23 @@
 //! The kernel: products write into memory that was not zeroed first, and gradients need no transposed copies.
 
+use std::sync::OnceLock;
+
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::Layout;
 use crate::Factors;
-use crate::flex::matrix::{Matrix, product};
+use crate::flex::matrix::{Matrix, product, product_of_blocks};
 use crate::flex::row::{add_to_rows, sum_of_rows};
-use crate::flex::vector::{Kernel, dot, vectorized};
-use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, read, record};
+use crate::flex::vector::LANES;
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, read, record};
 
-/// Up to so many rows, a beam's, are multiplied by dot products; with more the blocked product is faster.
-const FEW: usize = 8;
-/// Rows of weights in a task.
-const BLOCK: usize = 256;
-/// Products below which another thread would take longer to wake than to help.
-const PARALLEL: usize = 1 << 17;
+/// Outputs in a block of a [`Packed`] weight: a multiple of the columns that `gemm` has in registers, 64 with AVX-512 and 24 with AVX2,
+/// and 12 lines of a cache, which do not all fall onto the same of its sets.
+const BLOCK: usize = 192;
 
 /// Both functions of the module on flex.
 pub(super) fn linear(
-    mode: Mode,
     input: Tensor<2>,
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
@@ -28,13 +26,7 @@ pub(super) fn linear(
 ) -> Tensor<2> {
     let sizes = Sizes::new(&input, &weight, layout);
     let ((input, input_node), (weight, weight_node)) = (read(input), read(weight));
-    // Only without autodiff, where few rows are the rule; a batch with few rows is trained by the same product as others.
-    let mut output =
-        if mode == Mode::Inference && factors == Factors::F32 && layout == Layout::OutIn && sizes.rows <= FEW {
-            few_rows(input.slice(), weight.slice(), sizes)
-        } else {
-            product(sizes.input(&input), sizes.weight(&weight), factors)
-        };
+    let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
     let (state, shape) = (LinearState { sizes, input, weight, factors }, [sizes.rows, sizes.d_out]);
     let Some(bias) = bias else {
         return record(state, [input_node, weight_node], from_values(output, shape));
@@ -45,46 +37,46 @@ pub(super) fn linear(
     record(state, [input_node, weight_node, bias_node], from_values(output, shape))
 }
 
-/// `input weightᵀ` for few rows: the weights are read once, where `gemm` would first copy them into another order.
-fn few_rows(input: &[f32], weight: &[f32], sizes: Sizes) -> Vec<f32> {
-    let Sizes { rows, d_in, d_out, .. } = sizes;
-    // By outputs, so that each task writes a contiguous block.
-    let mut transposed = vec![0.0; rows * d_out];
-    let run = |(output, weight): (&mut [f32], &[f32])| vectorized(Dots { output, weight, input, d_in });
-    if weight.len() * rows < PARALLEL {
-        run((&mut transposed, weight));
-    } else {
-        transposed.par_chunks_mut(BLOCK * rows).zip(weight.par_chunks(BLOCK * d_in)).for_each(run);
-    }
-    // Small next to the weights that were read.
-    (0..rows).flat_map(|row| transposed[row..].iter().step_by(rows).copied()).collect()
+/// A weight in the order that products read it in, and the one that it was made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed {
+    of: Contiguous,
+    /// Blocks of [`BLOCK`] outputs, `[d_in, block]` each.
+    blocks: Vec<f32>,
 }
 
-/// The product of each row of weights with each row of the input.
-struct Dots<'a> {
-    output: &'a mut [f32],
-    weight: &'a [f32],
-    input: &'a [f32],
-    d_in: usize,
-}
-
-impl Kernel for Dots<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run(self) {
-        let Self { output, weight, input, d_in } = self;
-        let rows = input.len() / d_in.max(1);
-        // Chunks of no rows would panic.
-        if rows == 0 {
-            return;
-        }
-        for (output, weight) in output.chunks_exact_mut(rows).zip(weight.chunks_exact(d_in)) {
-            for (value, input) in output.iter_mut().zip(input.chunks_exact(d_in)) {
-                *value = dot(weight, input);
+impl Packed {
+    fn new(of: Contiguous, d_in: usize) -> Self {
+        let mut blocks = vec![0.0; of.slice().len()];
+        let pack = |(block, weight): (&mut [f32], &[f32])| {
+            let width = weight.len() / d_in;
+            // Some rows at a time, so that a line of the cache is read and written whole.
+            for (rows, first) in weight.chunks(LANES * d_in).zip((0..).step_by(LANES)) {
+                for (input, block) in block.chunks_exact_mut(width).enumerate() {
+                    let column = rows[input..].iter().step_by(d_in);
+                    block[first..].iter_mut().zip(column).for_each(|(packed, weight)| *packed = *weight);
+                }
             }
-        }
+        };
+        blocks.par_chunks_mut(BLOCK * d_in).zip(of.slice().par_chunks(BLOCK * d_in)).for_each(pack);
+        Self { of, blocks }
     }
+}
+
+/// [`super::repeated_linear`] on flex without autodiff; `None` elsewhere, and if the weight is another one than before.
+pub(super) fn repeated_linear(input: &Tensor<2>, weight: &Tensor<2>, packed: &OnceLock<Packed>) -> Option<Tensor<2>> {
+    if mode(input)? != Mode::Inference {
+        return None;
+    }
+    let sizes = Sizes::new(input, weight, Layout::OutIn);
+    let ((input, _), (weight, _)) = (read(input.clone()), read(weight.clone()));
+    let packed = packed.get_or_init(|| Packed::new(weight.clone(), sizes.d_in));
+    // What is packed keeps that memory from being written to, or given away.
+    if packed.of.slice().as_ptr_range() != weight.slice().as_ptr_range() {
+        return None;
+    }
+    let output = product_of_blocks(sizes.input(&input), &packed.blocks, BLOCK);
+    Some(close(from_values(output, [sizes.rows, sizes.d_out])))
 }
 
 /// The shapes of a linear map.
@@ -176,7 +168,7 @@ impl BackwardPass<3> for LinearState {
 mod tests {
     use burn::tensor::{Device, Distribution, FloatDType};
 
-    use super::super::{linear, linear_transposed};
+    use super::super::{Packed, linear, linear_transposed, repeated_linear};
     use super::*;
     use crate::flex::tests::{assert_near, numbers};
 
@@ -194,6 +186,12 @@ mod tests {
             let near = |found: Tensor<2>, expected: Tensor<2>| assert_near(&numbers(found), &numbers(expected), 1e-5);
             near(linear(input.clone(), weight.clone(), None, Factors::F32), expected.clone());
             near(linear_transposed(input.clone(), transposed.clone(), Factors::F32), expected.clone());
+            // The third of another weight than the one that is packed.
+            let (packed, double) = (Packed::default(), transposed.clone() * 2.0);
+            for (weight, times) in [(&transposed, 1.0), (&transposed, 1.0), (&double, 2.0)] {
+                let output = repeated_linear(input.clone(), weight.clone(), Factors::F32, &packed);
+                near(output, expected.clone() * times);
+            }
             near(linear(tracked(&input), tracked(&weight), None, Factors::F32), expected.clone());
             near(linear_transposed(tracked(&input), tracked(&transposed), Factors::F32), expected.clone());
             near(linear(input, weight, Some(bias.clone()), Factors::F32), expected + bias.unsqueeze());

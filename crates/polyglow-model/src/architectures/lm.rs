@@ -117,7 +117,7 @@ impl Generate for LanguageModel {
             return;
         }
         let kept = indices(rows, device);
-        cache.layers.iter_mut().flatten().for_each(|layer| layer.select(&kept));
+        cache.layers.iter_mut().flatten().for_each(|layer| layer.select(rows, &kept));
         cache.rows = rows.len();
     }
 }

@@ -5,7 +5,7 @@ mod watch;
 
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor, activation::softmax};
-use polyglow_kernels::{FORBIDDEN, widened};
+use polyglow_kernels::{FORBIDDEN, KeyValueCache, widened};
 
 use crate::config::TransformerShape;
 use crate::dropout::Dropout;
@@ -106,20 +106,25 @@ impl SelfAttention {
     pub fn advance(&self, input: Tensor<2>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<2> {
         let qkv = self.qkv.rows(input).unsqueeze_dim(1); // [rows, 1, 3 * d_model]
         // Rotation is by head, so rotated keys are kept by head.
-        let (query, newest) = if rotation.is_none() && polyglow_kernels::caches_side_by_side(&qkv) {
-            let d_model = qkv.dims()[2] / 3;
-            let newest = KeyValue::SideBySide(qkv.clone().narrow(2, d_model, 2 * d_model));
-            (Query::SideBySide(qkv), newest)
-        } else {
-            let [query, key, value] = self.split(&qkv, rotation);
-            (Query::Heads(query), KeyValue::Heads { key, value })
+        let first = || KeyValueCache::empty(&qkv, qkv.dims()[2] / 3, self.num_heads).filter(|_| rotation.is_none());
+        let context = match past.take().or_else(|| first().map(KeyValue::SideBySide)) {
+            Some(KeyValue::SideBySide(mut cache)) => {
+                cache.append(&qkv);
+                let context = cache.attention(&qkv, None);
+                *past = Some(KeyValue::SideBySide(cache));
+                context
+            }
+            by_head => {
+                let [query, mut key, mut value] = self.split(&qkv, rotation);
+                if let Some(KeyValue::Heads { key: past_key, value: past_value }) = by_head {
+                    key = Tensor::cat(vec![past_key, key], 2);
+                    value = Tensor::cat(vec![past_value, value], 2);
+                }
+                *past = Some(KeyValue::Heads { key: key.clone(), value: value.clone() });
+                // Search runs without autodiff, where no product is rounded.
+                join_heads(attend(query, key, value, None, &self.dropout, Precision::F32).0)
+            }
         };
-        let all = match past.take() {
-            Some(past) => past.append(newest),
-            None => newest,
-        };
-        let context = attend_cached(query, &all, None, self.num_heads, &self.dropout);
-        *past = Some(all);
         self.output.rows(context.flatten(0, 1))
     }
 
@@ -167,8 +172,9 @@ impl CrossAttention {
     /// - `memory`: `[batch, src_len, d_model]`
     pub fn key_value(&self, memory: Tensor<3>) -> KeyValue {
         let key_value = self.key_value.forward(memory);
-        if polyglow_kernels::caches_side_by_side(&key_value) {
-            return KeyValue::SideBySide(key_value);
+        if let Some(mut cache) = KeyValueCache::empty(&key_value, key_value.dims()[2] / 2, self.num_heads) {
+            cache.append(&key_value);
+            return KeyValue::SideBySide(cache);
         }
         let [key, value] = split_heads(&key_value, self.num_heads);
         KeyValue::Heads { key, value }
@@ -207,46 +213,14 @@ impl CrossAttention {
     /// - `mask`: `[batch, 1, 1, src_len]`
     pub fn advance(&self, input: Tensor<2>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> Tensor<2> {
         let query = sequences(self.query.rows(input), memory.batch());
-        let query = match memory {
-            KeyValue::SideBySide(_) => Query::SideBySide(query),
-            KeyValue::Heads { .. } => {
+        let context = match memory {
+            KeyValue::SideBySide(cache) => cache.attention(&query, Some(mask)),
+            KeyValue::Heads { key, value } => {
                 let [query] = split_heads(&query, self.num_heads);
-                Query::Heads(query)
+                join_heads(attend(query, key.clone(), value.clone(), Some(mask), &self.dropout, Precision::F32).0)
             }
         };
-        let context = attend_cached(query, memory, Some(mask), self.num_heads, &self.dropout);
         self.output.rows(context.flatten(0, 1))
-    }
-}
-
-/// The newest queries, in the form of the cache that they look at.
-enum Query {
-    /// `[rows, num_heads, len, head_dim]`.
-    Heads(Tensor<4>),
-    /// `[rows, len, width]`, of which the first `d_model` numbers count.
-    SideBySide(Tensor<3>),
-}
-
-/// [`attend`] to the cached keys and values.
-///
-/// # Shapes
-/// - output: `[rows, len, d_model]`
-fn attend_cached(
-    query: Query,
-    cache: &KeyValue,
-    mask: Option<&Tensor<4, Bool>>,
-    num_heads: usize,
-    dropout: &Dropout,
-) -> Tensor<3> {
-    match (query, cache) {
-        (Query::Heads(query), KeyValue::Heads { key, value }) => {
-            // Search runs without autodiff, where no product is rounded.
-            join_heads(attend(query, key.clone(), value.clone(), mask, dropout, Precision::F32).0)
-        }
-        (Query::SideBySide(query), KeyValue::SideBySide(both)) => {
-            polyglow_kernels::cached_attention(&query, both, mask, num_heads).expect("its form was made for the kernel")
-        }
-        _ => panic!("queries have the form of their cache"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
-use polyglow_kernels::{Factors, embedding, int8_embedding, int8_linear};
+use polyglow_kernels::{Factors, Packed, embedding, int8_embedding, int8_linear};
 
 use crate::host::computes_on_host;
 use crate::parameter::init::ParamInit;
@@ -14,6 +14,8 @@ use crate::weight::Weight;
 pub struct Embedding {
     /// `[vocab_size, d_model]`.
     pub weight: Weight,
+    #[module(skip)]
+    packed: Packed,
     #[module(skip)]
     precision: Precision,
 }
@@ -48,7 +50,7 @@ impl Embedding {
     /// Normal with standard deviation `d_model^-0.5`, so that scaled embeddings have variance 1.
     pub fn new(vocab_size: usize, d_model: usize, init: &mut ParamInit) -> Self {
         let weight = Weight::Float(init.normal([vocab_size, d_model], (d_model as f64).powf(-0.5)));
-        Self { weight, precision: init.precision() }
+        Self { weight, packed: Packed::default(), precision: init.precision() }
     }
 
     /// `weight[id]`.
@@ -87,7 +89,7 @@ impl Embedding {
     /// - `hidden`: `[rows, d_model]`; output: `[rows, vocab_size]`
     pub fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
         match &self.weight {
-            Weight::Float(weight) => self.precision.linear_transposed(hidden, weight.val()),
+            Weight::Float(weight) => self.precision.linear_transposed(hidden, weight.val(), &self.packed),
             Weight::Int8(weight) => int8_linear(hidden, weight.matrix(), None),
         }
     }

@@ -4,7 +4,7 @@
 //! What kernels do not compute goes through here.
 
 use burn::tensor::{Device, FloatDType, Tensor};
-use polyglow_kernels::{Factors, has_bf16_products, has_training_kernels, widened};
+use polyglow_kernels::{Factors, Packed, has_bf16_products, has_training_kernels, widened};
 use serde::{Deserialize, Serialize};
 
 use crate::host::computes_on_host;
@@ -68,13 +68,13 @@ impl Precision {
         polyglow_kernels::linear(input, weight, bias, factors)
     }
 
-    /// `x Wᵀ` for every row.
+    /// `x Wᵀ` for every row; what `packed` keeps of the weight makes products of a search faster.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
-    pub fn linear_transposed(self, input: Tensor<2>, weight: Tensor<2>) -> Tensor<2> {
+    pub fn linear_transposed(self, input: Tensor<2>, weight: Tensor<2>, packed: &Packed) -> Tensor<2> {
         let factors = self.factors(&input);
-        widened(polyglow_kernels::linear_transposed(input, weight, factors))
+        widened(polyglow_kernels::repeated_linear(input, weight, factors, packed))
     }
 }
 

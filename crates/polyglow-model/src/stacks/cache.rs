@@ -90,12 +90,12 @@ impl DecoderCache {
         let device = self.src_pad_mask.device();
         let own = indices(rows, &device);
         for target in self.layers.iter_mut().filter_map(|layer| layer.target.as_mut()) {
-            target.select(&own);
+            target.select(rows, &own);
         }
         if let Some(kept) = self.sentences.select(rows) {
-            let kept = indices(&kept, &device);
-            self.layers.iter_mut().for_each(|layer| layer.source.select(&kept));
-            self.src_pad_mask = self.src_pad_mask.clone().select(0, kept);
+            let own = indices(&kept, &device);
+            self.layers.iter_mut().for_each(|layer| layer.source.select(&kept, &own));
+            self.src_pad_mask = self.src_pad_mask.clone().select(0, own);
         }
     }
 }

@@ -1,49 +1,88 @@
-//! The kernel of a search: a few queries look at many keys by dot products, one head after the other. Setting up a matrix
-//! product would take longer than these sums.
+//! The kernel of a search: a few queries look at many keys by dot products. Setting up a matrix product would take longer than these
+//! sums.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
+use crate::attention::cache::KeyValueCache;
 use crate::flex::softmax::Softmax;
-use crate::flex::vector::{Kernel, dot, vectorized};
-use crate::flex::{Mode, close, from_values, mode, mode_of_both, read};
+use crate::flex::vector::{Kernel, LANES, dot, vectorized};
+use crate::flex::{Mode, close, from_values, mode, read};
 
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
+
+/// Positions that a slot has room for beyond what it needs.
+const ROOM: usize = 16;
 
 /// `Some` if there is a kernel for what is on this tensor's device.
 pub(crate) fn has_kernel(tensor: &Tensor<3>) -> Option<()> {
     (mode(tensor)? == Mode::Inference).then_some(())
 }
 
-/// [`super::cached_attention`] on flex without autodiff.
-pub(crate) fn cached_attention(
-    query: &Tensor<3>,
-    key_value: &Tensor<3>,
-    mask: Option<&Tensor<4, Bool>>,
-    num_heads: usize,
-) -> Option<Tensor<3>> {
-    if mode_of_both(query, key_value) != Some(Mode::Inference) {
-        return None;
+/// [`KeyValueCache::append`] on flex without autodiff.
+pub(crate) fn append(cache: &mut KeyValueCache, projected: &Tensor<3>) -> Option<()> {
+    has_kernel(projected)?;
+    let [rows, newest, width] = projected.dims();
+    assert_eq!(rows, cache.rows(), "the rows of a cache");
+    let (projected, _) = read(projected.clone());
+    let (start, len, head_dim) = (cache.len, cache.len + newest, cache.head_dim);
+    if len > cache.room {
+        // The first positions may be all that ever come.
+        grow(cache, if start == 0 { len } else { (len + len / 2).next_multiple_of(ROOM) });
     }
+    cache.len = len;
+    let skipped = width - 2 * cache.num_heads * head_dim;
+    for (row, projected) in projected.slice().chunks_exact((newest * width).max(1)).enumerate() {
+        for part in 0..2 * cache.num_heads {
+            // All keys come before all values there.
+            let column = skipped + (part % 2 * cache.num_heads + part / 2) * head_dim;
+            let range = cache.part(cache.slots[row], part);
+            let new = cache.numbers[range][start * head_dim..].chunks_exact_mut(head_dim);
+            for (new, projected) in new.zip(projected.chunks_exact(width)) {
+                new.copy_from_slice(&projected[column..][..head_dim]);
+            }
+        }
+    }
+    Some(())
+}
+
+/// Gives every row a slot with room for so many positions.
+fn grow(cache: &mut KeyValueCache, room: usize) {
+    let parts = 2 * cache.num_heads;
+    let mut grown = vec![0.0; cache.rows() * parts * room * cache.head_dim];
+    for (place, new) in grown.chunks_exact_mut(room * cache.head_dim).enumerate() {
+        let old = &cache.numbers[cache.part(cache.slots[place / parts], place % parts)];
+        new[..old.len()].copy_from_slice(old);
+    }
+    (cache.numbers, cache.room) = (grown, room);
+    cache.slots = (0..cache.rows()).collect();
+}
+
+/// [`KeyValueCache::attention`] on flex without autodiff.
+pub(crate) fn cached_attention(
+    cache: &KeyValueCache,
+    query: &Tensor<3>,
+    mask: Option<&Tensor<4, Bool>>,
+) -> Option<Tensor<3>> {
+    has_kernel(query)?;
     let [batch, query_len, query_width] = query.dims();
-    let [_, key_len, width] = key_value.dims();
-    let d_model = width / 2;
-    assert_eq!((key_value.dims()[0], width % 2, d_model % num_heads), (batch, 0, 0), "the heads of cached attention");
+    let (key_len, d_model) = (cache.len, cache.num_heads * cache.head_dim);
+    assert_eq!(cache.rows(), batch, "the rows of cached attention");
     assert!(query_width >= d_model, "the queries of cached attention");
-    let ((query, _), (key_value, _)) = (read(query.clone()), read(key_value.clone()));
-    let forbidden = forbidden_keys(mask, batch, key_len);
-    let sizes = Sizes { num_heads, head_dim: d_model / num_heads, query_width, key_len };
+    let (query, _) = read(query.clone());
+    let (forbidden, padded) = (forbidden_keys(mask, batch, key_len), key_len.next_multiple_of(LANES));
     let mut output = vec![0.0; batch * query_len * d_model];
     let attend = |(row, output): (usize, &mut [f32])| {
         // One mask for all rows, or one for each.
-        let start = if forbidden.len() == key_len { 0 } else { row * key_len };
+        let start = if forbidden.len() == padded { 0 } else { row * padded };
         vectorized(Attend {
-            sizes,
+            cache,
+            slot: cache.slots[row],
             queries: &query.slice()[row * query_len * query_width..][..query_len * query_width],
-            keys_values: &key_value.slice()[row * key_len * width..][..key_len * width],
-            forbidden: &forbidden[start..start + key_len],
-            weights: &mut vec![0.0; key_len],
+            query_width,
+            forbidden: &forbidden[start..start + padded],
+            weights: &mut vec![0.0; padded],
             output,
         });
     };
@@ -56,32 +95,31 @@ pub(crate) fn cached_attention(
     Some(close(from_values(output, [batch, query_len, d_model])))
 }
 
-/// `[rows or 1, key_len]`.
+/// `[rows or 1, key_len]`, each row filled up to a whole vector.
 fn forbidden_keys(mask: Option<&Tensor<4, Bool>>, batch: usize, key_len: usize) -> Vec<bool> {
-    let Some(mask) = mask else { return vec![false; key_len] };
+    let padded = key_len.next_multiple_of(LANES);
+    let Some(mask) = mask else { return vec![false; padded] };
     let [rows, heads, queries, keys] = mask.dims();
     assert!((heads, queries, keys) == (1, 1, key_len) && (rows == 1 || rows == batch), "the mask of a cache");
-    mask.clone().into_data().iter::<bool>().collect()
-}
-
-#[derive(Clone, Copy)]
-struct Sizes {
-    num_heads: usize,
-    head_dim: usize,
-    /// Elements from one query to the next.
-    query_width: usize,
-    key_len: usize,
+    let mut forbidden = vec![false; rows * padded];
+    let data = mask.clone().into_data();
+    let mut values = data.iter::<bool>();
+    for row in forbidden.chunks_exact_mut(padded) {
+        row.iter_mut().zip(&mut values).take(key_len).for_each(|(forbidden, value)| *forbidden = value);
+    }
+    forbidden
 }
 
 /// The queries of one row.
 struct Attend<'a> {
-    sizes: Sizes,
+    cache: &'a KeyValueCache,
+    slot: usize,
     /// `[query_len, query_width]`, of which the first `d_model` elements count.
     queries: &'a [f32],
-    /// `[key_len, 2 * d_model]`, keys and values side by side.
-    keys_values: &'a [f32],
+    query_width: usize,
+    /// As long as the weights.
     forbidden: &'a [bool],
-    /// Room for the weights of one head, `[key_len]`.
+    /// Room for the weights of one head, `[key_len]` and what fills the last vector.
     weights: &'a mut [f32],
     /// `[query_len, d_model]`.
     output: &'a mut [f32],
@@ -92,25 +130,46 @@ impl Kernel for Attend<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { sizes: Sizes { num_heads, head_dim, query_width, key_len }, .. } = self;
-        let d_model = num_heads * head_dim;
+        let KeyValueCache { ref numbers, num_heads, head_dim, len: key_len, .. } = *self.cache;
+        // Padding at the end, whose weights are 0, would change no bit. Where everything is forbidden, all count the same.
+        let len = self.forbidden[..key_len].iter().rposition(|forbidden| !forbidden).map_or(key_len, |last| last + 1);
+        let padded = len.next_multiple_of(LANES);
+        let (weights, forbidden) = (&mut self.weights[..padded], &self.forbidden[..padded]);
         let scale = (head_dim as f32).powf(-0.5);
-        let rows = self.queries.chunks_exact(query_width).zip(self.output.chunks_exact_mut(d_model));
-        for (query, output) in rows {
-            for head in 0..num_heads {
-                let range = head * head_dim..(head + 1) * head_dim;
-                let (query, output) = (&query[range.clone()], &mut output[range.clone()]);
-                for (weight, pair) in self.weights.iter_mut().zip(self.keys_values.chunks_exact(2 * d_model)) {
-                    *weight = dot(query, &pair[range.clone()]) * scale;
+        let queries = self.queries.chunks_exact(self.query_width);
+        for (query, output) in queries.zip(self.output.chunks_exact_mut(num_heads * head_dim)) {
+            let heads = query.chunks_exact(head_dim).zip(output.chunks_exact_mut(head_dim));
+            for (head, (query, output)) in heads.enumerate() {
+                let [keys, values] = [0, 1].map(|part| &numbers[self.cache.part(self.slot, 2 * head + part)]);
+                let (scores, rest) = weights.split_at_mut(len);
+                for (score, key) in scores.iter_mut().zip(keys.chunks_exact(head_dim)) {
+                    *score = dot(query, key) * scale;
                 }
-                Softmax { rows: &mut *self.weights, len: key_len, forbidden: self.forbidden }.run();
-                // Key by key, so that forbidden keys at the end, whose weight is 0, add nothing and change no bit.
-                for (weight, pair) in self.weights.iter().zip(self.keys_values.chunks_exact(2 * d_model)) {
-                    let value = &pair[d_model..][range.clone()];
-                    output.iter_mut().zip(value).for_each(|(output, value)| *output += weight * value);
-                }
+                // Whole vectors, of which what is too much weighs nothing.
+                rest.fill(f32::NEG_INFINITY);
+                Softmax { rows: &mut *weights, len: padded, forbidden }.run();
+                add_values(output, &weights[..len], values);
             }
         }
+    }
+}
+
+/// Adds the values of a head times their weights, position by position.
+#[inline(always)]
+fn add_values(output: &mut [f32], weights: &[f32], values: &[f32]) {
+    let head_dim = output.len();
+    let (chunks, rest) = output.as_chunks_mut::<LANES>();
+    let rest_start = LANES * chunks.len();
+    for (chunk, start) in chunks.iter_mut().zip((0..).step_by(LANES)) {
+        // Of its own, so that sums stay in a register: one that waits for its memory at each position takes far longer.
+        let mut sums = *chunk;
+        for (weight, values) in weights.iter().zip(values.chunks_exact(head_dim)) {
+            sums.iter_mut().zip(&values[start..start + LANES]).for_each(|(sum, value)| *sum += weight * value);
+        }
+        *chunk = sums;
+    }
+    for (weight, values) in weights.iter().zip(values.chunks_exact(head_dim)) {
+        rest.iter_mut().zip(&values[rest_start..]).for_each(|(sum, value)| *sum += weight * value);
     }
 }
 
@@ -126,10 +185,19 @@ mod tests {
         Tensor::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex())
     }
 
+    /// A cache of these keys and values.
+    fn filled(key_value: &Tensor<3>) -> KeyValueCache {
+        let mut cache = KeyValueCache::empty(key_value, key_value.dims()[2] / 2, 2).expect("the kernel is there");
+        cache.append(key_value);
+        cache
+    }
+
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         // The last is large enough for several threads.
-        for (batch, query_len, key_len, d_model) in [(2, 1, 1, 4), (3, 4, 7, 6), (2, 1, 33, 32), (40, 5, 41, 64)] {
+        for (batch, query_len, key_len, d_model) in
+            [(2, 1, 1, 4), (3, 4, 7, 6), (2, 1, 33, 32), (2, 2, 9, 160), (40, 5, 41, 64)]
+        {
             let (query, key_value) = (random([batch, query_len, 3 * d_model]), random([batch, key_len, 2 * d_model]));
             let forbidden: Vec<bool> =
                 (0..batch * key_len).map(|place| place % key_len > 0 && place % (key_len + 2) == 1).collect();
@@ -141,10 +209,35 @@ mod tests {
             );
             let part = |place: usize| key_value.clone().narrow(2, place * d_model, d_model);
             for (mask, plain_mask) in [(Some(&mask), &mask), (None, &open)] {
-                let output = cached_attention(&query, &key_value, mask, 2).expect("the kernel is there");
+                let cache = filled(&key_value);
+                let output = cache.attention(&query, mask);
                 let expected = plain(query.clone().narrow(2, 0, d_model), part(0), part(1), plain_mask);
                 assert_near(&numbers(output), &numbers(expected), 1e-5);
             }
+        }
+    }
+
+    #[test]
+    fn rows_that_come_go_and_split_are_those_of_tensors() {
+        let (d_model, tensors) = (4, |steps: &[Tensor<3>]| Tensor::cat(steps.to_vec(), 1));
+        let newest = |rows: usize| random([rows, 1, 3 * d_model]);
+        let first = newest(3);
+        let mut cache = filled(&first.clone().narrow(2, d_model, 2 * d_model));
+        let mut steps = vec![first];
+        // A beam opens, goes on with some of its rows twice, ends in part, and grows beyond the room of its slots.
+        let choices: [&[usize]; 6] = [&[0, 0, 1, 1, 2, 2], &[1, 1, 2, 2, 2, 5], &[0, 3, 3], &[2, 0], &[0, 1], &[1]];
+        for rows in choices.into_iter().chain(std::iter::repeat_n(&[0][..], 2 * ROOM)) {
+            let indices: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
+            let indices = Tensor::<1, burn::tensor::Int>::from_data(indices.as_slice(), &Device::flex());
+            steps = steps.into_iter().map(|step| step.select(0, indices.clone())).collect();
+            cache.select(rows);
+            assert_eq!(cache.rows(), rows.len());
+            let next = newest(rows.len());
+            cache.append(&next);
+            steps.push(next.clone());
+            let found = cache.attention(&next, None);
+            let whole = filled(&tensors(&steps).narrow(2, d_model, 2 * d_model));
+            assert_eq!(numbers(found), numbers(whole.attention(&next, None)));
         }
     }
 }
