@@ -85,7 +85,7 @@ impl Translator {
         runner.search.validate()?;
         runner.search.beam_size = runner.search.beam_size.max(n_best).min(widest);
         let requests = requests(asked)?;
-        let translations = runner.translate_observed(&requests, 1, progress)?;
+        let translations = runner.translate_observed(&requests, 1, true, progress)?;
         let mut found: Vec<Vec<Found>> =
             translations.into_iter().map(|best| best.into_iter().take(n_best).map(Found::from).collect()).collect();
         if asked.attention {

@@ -63,7 +63,9 @@ impl KeyValueCache {
         let count = self.numbers.len() / self.of_slot();
         let wanted: Vec<usize> = rows.iter().map(|row| self.slots[*row]).collect();
         let mut is_free = vec![true; count];
-        wanted.iter().for_each(|slot| is_free[*slot] = false);
+        for &slot in &wanted {
+            is_free[slot] = false;
+        }
         let mut free: Vec<usize> = (0..count).rev().filter(|slot| is_free[*slot]).collect();
         let mut is_taken = vec![false; count];
         self.slots.clear();

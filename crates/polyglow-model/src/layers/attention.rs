@@ -107,11 +107,11 @@ impl SelfAttention {
         let qkv = self.qkv.rows(input).unsqueeze_dim(1); // [rows, 1, 3 * d_model]
         // Rotation is by head, so rotated keys are kept by head.
         let first = || KeyValueCache::empty(&qkv, qkv.dims()[2] / 3, self.num_heads).filter(|_| rotation.is_none());
-        let context = match past.take().or_else(|| first().map(KeyValue::SideBySide)) {
-            Some(KeyValue::SideBySide(mut cache)) => {
+        let context = match past.take().or_else(|| first().map(KeyValue::Slots)) {
+            Some(KeyValue::Slots(mut cache)) => {
                 cache.append(&qkv);
                 let context = cache.attention(&qkv, None);
-                *past = Some(KeyValue::SideBySide(cache));
+                *past = Some(KeyValue::Slots(cache));
                 context
             }
             by_head => {
@@ -174,7 +174,7 @@ impl CrossAttention {
         let key_value = self.key_value.forward(memory);
         if let Some(mut cache) = KeyValueCache::empty(&key_value, key_value.dims()[2] / 2, self.num_heads) {
             cache.append(&key_value);
-            return KeyValue::SideBySide(cache);
+            return KeyValue::Slots(cache);
         }
         let [key, value] = split_heads(&key_value, self.num_heads);
         KeyValue::Heads { key, value }
@@ -214,7 +214,7 @@ impl CrossAttention {
     pub fn advance(&self, input: Tensor<2>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> Tensor<2> {
         let query = sequences(self.query.rows(input), memory.batch());
         let context = match memory {
-            KeyValue::SideBySide(cache) => cache.attention(&query, Some(mask)),
+            KeyValue::Slots(cache) => cache.attention(&query, Some(mask)),
             KeyValue::Heads { key, value } => {
                 let [query] = split_heads(&query, self.num_heads);
                 join_heads(attend(query, key.clone(), value.clone(), Some(mask), &self.dropout, Precision::F32).0)

@@ -172,6 +172,11 @@ impl SearchConfig {
         self.groups().1
     }
 
+    /// Whether all that counts is which token of a row is the most probable, not how probable.
+    pub fn is_greedy(&self) -> bool {
+        self.method == SearchMethod::Beam && self.beam_size == 1 && self.repetition_penalty <= 1.0
+    }
+
     /// Parts of the beam that are searched apart from each other, and the hypotheses of each.
     pub(super) fn groups(&self) -> (usize, usize) {
         match self.method {

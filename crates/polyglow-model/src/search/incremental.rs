@@ -21,6 +21,7 @@ pub struct Incremental<'a, M: Generate = Model> {
     forbidden: Vec<u32>,
     /// Whether all members compute in host memory.
     on_host: bool,
+    normalized: bool,
 }
 
 #[derive(Debug)]
@@ -45,7 +46,14 @@ impl<'a, M: Generate> Incremental<'a, M> {
         };
         let members: Vec<_> = members.into_iter().map(read).collect();
         let on_host = members.iter().all(|member| computes_on_host(&member.device));
-        Self { members, forbidden: forbidden.to_vec(), on_host }
+        Self { members, forbidden: forbidden.to_vec(), on_host, normalized: true }
+    }
+
+    /// In host memory leaves the sum over the vocabulary out: the log-probabilities of a row are then off by the same number, of which
+    /// greedy search depends on nothing.
+    #[must_use]
+    pub fn without_normalization(self) -> Self {
+        Self { normalized: false, ..self }
     }
 
     /// Scores of the next token, whose softmax is its probability.
@@ -71,7 +79,7 @@ impl<M: Generate> NextToken for Incremental<'_, M> {
         let [_, vocab_size] = logits.dims();
         let count = count.min(vocab_size);
         if self.on_host || count * WHOLE > vocab_size {
-            best_on_host(logits, count, wanted, &self.forbidden)
+            best_on_host(logits, count, wanted, &self.forbidden, if self.normalized { log_sum_exp } else { |_| 0.0 })
         } else {
             best_on_device(logits, count, wanted, &self.forbidden)
         }
@@ -122,16 +130,23 @@ fn best_on_device(logits: Tensor<2>, count: usize, wanted: &[Vec<u32>], forbidde
     rows
 }
 
-/// The best tokens of each row and those of `wanted`, selected in host memory: a CPU backend would sort whole rows.
+/// The best tokens of each row and those of `wanted`, selected in host memory: a CPU backend would sort whole rows. `normalizer` is
+/// what is subtracted from the scores of a row.
 ///
 /// # Shapes
 /// - `logits`: `[rows, vocab_size]`
-fn best_on_host(logits: Tensor<2>, count: usize, wanted: &[Vec<u32>], forbidden: &[u32]) -> Vec<Vec<Candidate>> {
+fn best_on_host(
+    logits: Tensor<2>,
+    count: usize,
+    wanted: &[Vec<u32>],
+    forbidden: &[u32],
+    normalizer: fn(&[f32]) -> f32,
+) -> Vec<Vec<Candidate>> {
     let [_, vocab_size] = logits.dims();
     let data = logits.into_data().convert::<f32>();
     let values = data.as_slice::<f32>().expect("the numbers were just made `f32`");
     let candidates = |(index, row): (usize, &[f32])| {
-        let normalizer = log_sum_exp(row);
+        let normalizer = normalizer(row);
         let mut best = best_of_row(row, count, forbidden);
         for candidate in &mut best {
             candidate.log_prob -= normalizer;

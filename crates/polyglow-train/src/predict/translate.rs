@@ -55,7 +55,7 @@ impl<M: Generate> Runner<M> {
         let requests: Vec<Request> =
             lines.iter().map(|line| Request { text: line.as_ref().to_owned(), ..Request::default() }).collect();
         let first = |mut translations: Vec<Translated>| translations.swap_remove(0).text;
-        Ok(self.translate(&requests, 1)?.into_iter().map(first).collect())
+        Ok(self.translate_observed(&requests, 1, false, &mut |_| {})?.into_iter().map(first).collect())
     }
 
     /// Up to `beam_size` translations of every line, at least one of each, the best first; of a blank line one that is
@@ -68,10 +68,11 @@ impl<M: Generate> Runner<M> {
     /// # Errors
     /// A line cannot be encoded or an output cannot be decoded; a wish cannot be fulfilled.
     pub fn translate(&self, requests: &[Request], first_line: usize) -> Result<Vec<Vec<Translated>>> {
-        self.translate_observed(requests, first_line, &mut |_| {})
+        self.translate_observed(requests, first_line, true, &mut |_| {})
     }
 
-    /// As [`Self::translate`]; `observe` is told after each batch how many of the lines are done.
+    /// As [`Self::translate`]; `observe` is told after each batch how many of the lines are done. If nobody wants them `scored`,
+    /// greedy search need not normalize over the vocabulary, and log-probabilities and scores are NaN.
     ///
     /// # Errors
     /// As [`Self::translate`].
@@ -79,6 +80,7 @@ impl<M: Generate> Runner<M> {
         &self,
         requests: &[Request],
         first_line: usize,
+        scored: bool,
         observe: &mut dyn FnMut(usize),
     ) -> Result<Vec<Vec<Translated>>> {
         let pieces = self.pieces(requests, first_line)?;
@@ -92,7 +94,7 @@ impl<M: Generate> Runner<M> {
             |piece| self.positions(&piece.ids),
             |batch| {
                 let decode = |found: Vec<Hypothesis>| found.iter().map(|hypothesis| self.decode(hypothesis)).collect();
-                self.hypotheses(batch).into_iter().map(decode).collect()
+                self.hypotheses(batch, scored).into_iter().map(decode).collect()
             },
             |batch| {
                 for piece in batch {
@@ -216,7 +218,7 @@ impl<M: Generate> Runner<M> {
     }
 
     /// The hypotheses for each piece.
-    fn hypotheses(&self, pieces: &[&Piece]) -> Vec<Vec<Hypothesis>> {
+    fn hypotheses(&self, pieces: &[&Piece], scored: bool) -> Vec<Vec<Hypothesis>> {
         let special = self.tgt.special();
         let source = |index: usize| {
             let rows: Vec<&[u32]> = pieces.iter().map(|piece| &*piece.ids[index]).collect();
@@ -226,7 +228,17 @@ impl<M: Generate> Runner<M> {
         let sources = self.members.iter().enumerate().map(|(index, member)| (&member.model, source(index)));
         let sentences: Vec<Sentence> = pieces.iter().map(|piece| piece.sentence.clone()).collect();
         let mut next = Incremental::new(sources, &[special.pad, special.bos]);
-        search(&mut next, &sentences, &self.search, Marks { bos: special.bos, eos: special.eos })
+        let unscored = !scored && self.search.is_greedy();
+        if unscored {
+            next = next.without_normalization();
+        }
+        let mut found = search(&mut next, &sentences, &self.search, Marks { bos: special.bos, eos: special.eos });
+        if unscored {
+            for hypothesis in found.iter_mut().flatten() {
+                (hypothesis.log_prob, hypothesis.score) = (f32::NAN, f32::NAN);
+            }
+        }
+        found
     }
 
     fn decode(&self, hypothesis: &Hypothesis) -> Result<Translated> {

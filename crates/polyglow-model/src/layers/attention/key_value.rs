@@ -5,6 +5,7 @@ use polyglow_kernels::KeyValueCache;
 
 /// The keys and values of one attention layer.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "an attention layer has one")]
 pub enum KeyValue {
     /// By head, `[rows, num_heads, len, head_dim]` each: for products of matrices.
     Heads {
@@ -13,8 +14,8 @@ pub enum KeyValue {
         /// The values.
         value: Tensor<4>,
     },
-    /// Side by side, as they come out of the projection: for the kernel of polyglow-kernels.
-    SideBySide(KeyValueCache),
+    /// In slots of the host's memory, where rows stay while others go: for the kernel of polyglow-kernels.
+    Slots(KeyValueCache),
 }
 
 impl KeyValue {
@@ -22,7 +23,7 @@ impl KeyValue {
     pub(crate) fn batch(&self) -> usize {
         match self {
             Self::Heads { key, .. } => key.dims()[0],
-            Self::SideBySide(cache) => cache.rows(),
+            Self::Slots(cache) => cache.rows(),
         }
     }
 
@@ -33,7 +34,7 @@ impl KeyValue {
                 *key = key.clone().select(0, indices.clone());
                 *value = value.clone().select(0, indices.clone());
             }
-            Self::SideBySide(cache) => cache.select(rows),
+            Self::Slots(cache) => cache.select(rows),
         }
     }
 }

@@ -72,7 +72,8 @@ impl Results {
         observe: &mut dyn FnMut(usize),
     ) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        let translations = runner.translate_observed(requests, first_line, observe)?;
+        let scored = self.format != Format::Text;
+        let translations = runner.translate_observed(requests, first_line, scored, observe)?;
         let aligned = self.align(runner, requests, translations)?;
         for (index, (request, best)) in requests.iter().zip(&aligned).enumerate() {
             let line = first_line + index;
