@@ -70,14 +70,15 @@ class Bench:
         limit = min(limit, self.left())
         if limit < 5:
             return {"error": "there was no time left", "stdout": "", "stderr": ""}
-        used, done = [0], threading.Event()
-        watcher = threading.Thread(target=watch_memory, args=(used, done))
-        watcher.start()
         started, stopped = time.monotonic(), False
         process = subprocess.Popen(
             [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             env=self.environment, cwd=self.work,
         )
+        used, done = [0], threading.Event()
+        number = self.options.device.partition(":")[2]
+        watcher = threading.Thread(target=watch_memory, args=(used, done, number if number.isdigit() else "0"), daemon=True)
+        watcher.start()
         try:
             stdout, stderr = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -88,8 +89,9 @@ class Bench:
             except subprocess.TimeoutExpired:
                 process.kill()
                 stdout, stderr = process.communicate()
-        done.set()
-        watcher.join()
+        finally:
+            done.set()
+            watcher.join()
         result = {"seconds": round(time.monotonic() - started, 2), "gpu_mib": used[0] or None, "stopped": stopped}
         if process.returncode != 0:
             result["error"] = stderr.strip()[-600:]
@@ -102,9 +104,11 @@ class Bench:
         config.write_text(SMALL.format(data=data))
         for state in ("cold", "cached"):
             found = self.train(config, f"warm-up-{state}", 200, SMOKE if self.options.smoke else [])
-            line = re.search(r"ready for (\d+) shapes of batches after ([\d.]+) s", found.pop("stderr"))
+            line = re.search(r"ready for (\d+) batch shapes after ([\d.]+) s", found.pop("stderr"))
             if line:
                 found |= {"shapes": int(line[1]), "warm_up_seconds": float(line[2])}
+            else:
+                found.setdefault("error", "nothing was said of a warm-up")
             found.pop("stdout")
             self.keep(f"warm-up {state}", found)
 
@@ -217,9 +221,9 @@ def without_text(found: dict) -> dict:
     return {key: value for key, value in found.items() if key not in ("stdout", "stderr")}
 
 
-def watch_memory(used: list, done: threading.Event) -> None:
-    """Keeps the most memory that the first NVIDIA GPU has in use, in MiB; 0 where there is none."""
-    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
+def watch_memory(used: list, done: threading.Event, number: str) -> None:
+    """Keeps the most memory that the NVIDIA GPU of this number has in use, in MiB; 0 where there is none."""
+    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", f"--id={number}"]
     while not done.wait(0.5):
         try:
             used[0] = max(used[0], int(subprocess.run(command, capture_output=True, text=True, check=True).stdout))

@@ -23,10 +23,13 @@
 //! ```
 //!
 //! # Where things are
-//! `x.rs` has the duty, the formulas and the plain version of an operation; `x/flex.rs` its kernel and backward pass.
-//! Kernels share what is in `flex`: tensors as slices and nodes of the graph, `matrix` (products by the crate `gemm`, and of factors in bf16),
-//! `vector` (loops that compile to SIMD instructions), `row` (sums over rows) and `softmax`. Unit tests compare every kernel with its
-//! plain version; `tests/` compares every gradient with differences of the forward pass.
+//! `x.rs` has the duty, the formulas and the plain version of an operation; `x/flex.rs` its kernel and backward pass for the CPU, `x/gpu.rs` those
+//! for GPUs, with what is written in CubeCL in `x/gpu/kernel.rs`.
+//! Kernels for the CPU share what is in `flex`: tensors as slices and nodes of the graph, `matrix` (products by the crate `gemm`, and of factors in bf16),
+//! `vector` (loops that compile to SIMD instructions), `row` (sums over rows) and `softmax`; those for GPUs what is in `gpu`: nodes of the
+//! graph, `operation` (launches in the queue of Burn's fusion) and `vector`. Unit tests compare every kernel for the CPU with its
+//! plain version, and `tests/` compares every gradient with differences of the forward pass; kernels for GPUs are compared with the CPU's where
+//! whole models are, in `polyglow-model/tests/it/kernels.rs`.
 //!
 //! # Reproducibility
 //! A kernel gives the same bits with any number of threads: tasks are whole rows or blocks of a fixed number of rows, a

@@ -4,12 +4,16 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Context, Result};
+
+/// Results that may wait for an earlier one, for each thread.
+const AHEAD: usize = 2;
 
 /// Runs `0..count`, and gives `take` what comes of each, in order and in this thread.
 ///
@@ -30,11 +34,10 @@ pub(crate) fn each<T: Send>(
     }
     let cores = (rayon::current_num_threads() / threads).max(1);
     let pools = Pools::take(threads, cores)?;
-    // Whoever is ahead of what is taken waits, so that memory does not fill with what waits.
-    let (next, (sender, receiver)) = (AtomicUsize::new(0), sync_channel(threads));
-    let work = |sender: SyncSender<_>| loop {
+    let (next, taken, (sender, receiver)) = (AtomicUsize::new(0), Taken::default(), channel());
+    let work = |sender: Sender<_>| loop {
         let place = next.fetch_add(1, Ordering::Relaxed);
-        if place >= count {
+        if place >= count || !taken.is_near(place, AHEAD * threads) {
             return;
         }
         let found = catch_unwind(AssertUnwindSafe(|| run(place)));
@@ -52,18 +55,53 @@ pub(crate) fn each<T: Send>(
             scope.spawn(move || pool.install(|| work(sender)));
         }
         drop(sender);
+        let _ended = EndOnDrop(&taken);
         let (mut early, mut due) = (BTreeMap::new(), 0);
         for (place, found) in receiver {
             early.insert(place, found.unwrap_or_else(|panic| resume_unwind(panic)));
             while let Some(found) = early.remove(&due) {
                 take(due, found?);
                 due += 1;
+                taken.set(due);
             }
         }
         Ok(())
     });
     IDLE.set(Some(pools));
     found
+}
+
+/// How many results have been taken: who is far ahead of that waits, so that memory does not fill with what waits for one slow thread.
+#[derive(Default)]
+struct Taken {
+    /// [`ENDED`] when no more are.
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+const ENDED: usize = usize::MAX;
+
+impl Taken {
+    /// Waits until less than `ahead` results are missing before that of this place; false if no more are taken.
+    fn is_near(&self, place: usize, ahead: usize) -> bool {
+        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_far = |count: &mut usize| place >= count.saturating_add(ahead);
+        *self.changed.wait_while(count, is_far).unwrap_or_else(PoisonError::into_inner) != ENDED
+    }
+
+    fn set(&self, count: usize) {
+        *self.count.lock().unwrap_or_else(PoisonError::into_inner) = count;
+        self.changed.notify_all();
+    }
+}
+
+/// Nobody waits for what an error or a panic has ended.
+struct EndOnDrop<'a>(&'a Taken);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.set(ENDED);
+    }
 }
 
 /// Threads that are kept for the next call from this thread, and with them what the allocator keeps for each: a training calls once a step.
@@ -89,6 +127,8 @@ impl Pools {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::error::failed;
 
@@ -113,6 +153,26 @@ mod tests {
             inside
         };
         assert_eq!([1, 2, 3, 10].map(cores), [[6; 3], [3; 3], [2; 3], [2; 3]]);
+    }
+
+    #[test]
+    fn nobody_is_far_ahead_of_a_slow_thread() {
+        let (begun, is_slow) = (AtomicUsize::new(0), AtomicUsize::new(1));
+        let run = |place| {
+            begun.fetch_max(place, Ordering::Relaxed);
+            if place == 0 {
+                // Until the other thread has nothing left that it may do.
+                while begun.load(Ordering::Relaxed) < 3 {
+                    thread::yield_now();
+                }
+                thread::sleep(Duration::from_millis(50));
+                is_slow.store(0, Ordering::Relaxed);
+            }
+            Ok((place, is_slow.load(Ordering::Relaxed)))
+        };
+        let mut early = 0;
+        each(50, 2, run, |_, (place, is_slow)| early = early.max(place * is_slow)).expect("none fails");
+        assert_eq!(early, 3);
     }
 
     #[test]

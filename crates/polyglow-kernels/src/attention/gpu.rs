@@ -12,12 +12,14 @@ use self::kernel::{Layout, SizesLaunch};
 use crate::Dropped;
 use crate::dropout::gpu::draw::Draw;
 use crate::factors::cast;
-use crate::gpu::operation::{Operand, elements, nowhere, queue, shared_memory, vector_size};
+use crate::gpu::operation::{Operand, elements, most_bindings, nowhere, queue, shared_memory, vector_size};
 use crate::gpu::{Slope, Slopes, open, record};
 
 /// Rows of a block; fewer where a device shares too little memory for these.
 const BLOCKS: [usize; 3] = [32, 16, 8];
 
+/// Tensors of the kernel that has the most, and what the compiler adds to them.
+const BINDINGS: usize = 9;
 /// The most cubes along an axis.
 const MOST_CUBES: usize = (1 << 16) - 1;
 
@@ -125,10 +127,13 @@ impl State {
     ) -> Option<(Tensor<3>, Self)> {
         let Sizes { batch, num_heads, lens: [query_len, _], .. } = sizes;
         // Each has a place on an axis of cubes.
-        if batch > MOST_CUBES || num_heads > MOST_CUBES {
+        if batch > MOST_CUBES || num_heads > MOST_CUBES || query.dtype() != key_value.dtype() {
             return None;
         }
         let (query, key_value): (Operand, Operand) = (query.into(), key_value.into());
+        if most_bindings(&query) < BINDINGS {
+            return None;
+        }
         let mask: Operand = mask.clone().inner().into();
         let vector = vector_size(sizes.d_model() / num_heads);
         let layout = sizes.layout(vector, dropped, shared_memory(&query))?;
@@ -214,7 +219,8 @@ impl State {
         };
         let gradient = cast(gradient, dtype.into()).into();
         let inputs = [query, key_value, mask, output, norms, gradient];
-        queue("attention's slopes", inputs, shapes.map(|shape| (shape, dtype)), launch)
+        let name = if layout.many { "attention's slopes in blocks" } else { "attention's slopes" };
+        queue(name, inputs, shapes.map(|shape| (shape, dtype)), launch)
     }
 }
 

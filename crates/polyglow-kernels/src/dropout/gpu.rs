@@ -17,6 +17,9 @@ use crate::gpu::{Slope, Slopes, open, record};
 
 /// [`super::add_dropped`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) -> Option<Tensor<2>> {
+    if residual.dtype() != DType::F32 {
+        return None;
+    }
     let ((residual, residual_node), (input, input_node)) = (open(residual)?, open(input)?);
     let state = OfSum(dropped, input.dtype());
     let output = drop_and_add("dropout", Some(residual), input, DType::F32, Some(dropped));
@@ -36,6 +39,9 @@ impl Slopes<2, 2> for OfSum {
 
 /// [`super::dropout`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn dropout<const D: usize>(input: &Tensor<D>, dropped: Dropped) -> Option<Tensor<D>> {
+    if cfg!(feature = "plain") {
+        return None;
+    }
     if let Some((input, node)) = open(input) {
         return Some(record(Of(dropped), [node], without_graph(input, dropped)));
     }

@@ -15,10 +15,11 @@ use crate::gpu::operation::Operand;
 
 /// What was rounded, by its [name](crate::name), and to what.
 type Key = (u64, Factors);
+pub(super) type All = HashMap<Key, Operand>;
 
 thread_local! {
     /// `None` while there is no [`RoundedOnce`](super::RoundedOnce).
-    pub(super) static ALL: RefCell<Option<HashMap<Key, Operand>>> = const { RefCell::new(None) };
+    pub(super) static ALL: RefCell<Option<All>> = const { RefCell::new(None) };
 }
 
 /// [`Factors::rounded`] of a tensor outside of the graph, kept for the next time.

@@ -14,6 +14,9 @@ use super::gpu;
 /// do not change, and so is what [`round_once`] names; rounded ones take memory until it is dropped. Elsewhere it does nothing.
 #[derive(Debug)]
 pub struct RoundedOnce {
+    /// What another one has, within which this one lives.
+    #[cfg(feature = "gpu")]
+    before: Option<gpu::All>,
     /// It belongs to its thread.
     _thread: PhantomData<*const ()>,
 }
@@ -23,8 +26,12 @@ impl RoundedOnce {
     #[must_use]
     pub fn begin() -> Self {
         #[cfg(feature = "gpu")]
-        gpu::ALL.with_borrow_mut(|all| *all = Some(HashMap::new()));
-        Self { _thread: PhantomData }
+        let before = gpu::ALL.replace(Some(HashMap::new()));
+        Self {
+            #[cfg(feature = "gpu")]
+            before,
+            _thread: PhantomData,
+        }
     }
 
     /// Keeps what a weight of this [name](crate::name) was rounded to.
@@ -39,7 +46,7 @@ impl RoundedOnce {
 #[cfg(feature = "gpu")]
 impl Drop for RoundedOnce {
     fn drop(&mut self) {
-        gpu::ALL.with_borrow_mut(|all| *all = None);
+        gpu::ALL.replace(self.before.take());
     }
 }
 

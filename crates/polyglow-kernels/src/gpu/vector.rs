@@ -3,6 +3,7 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
+/// The numbers of a vector, added up in their order.
 #[cube]
 pub(crate) fn sum<N: Size>(vector: Vector<f32, N>) -> f32 {
     let mut sum = 0.0f32;
@@ -13,6 +14,7 @@ pub(crate) fn sum<N: Size>(vector: Vector<f32, N>) -> f32 {
     sum
 }
 
+/// So many vectors of zeros, in registers.
 #[cube]
 pub(crate) fn zeros<N: Size>(#[comptime] len: usize) -> Array<Vector<f32, N>> {
     let mut zeros = Array::<Vector<f32, N>>::new(len);
@@ -23,6 +25,7 @@ pub(crate) fn zeros<N: Size>(#[comptime] len: usize) -> Array<Vector<f32, N>> {
     zeros
 }
 
+/// Writes `len` vectors from `start` on, in the format of what they are written to.
 #[cube]
 pub(crate) fn write<T: Float, N: Size>(
     numbers: &mut [Vector<T, N>],

@@ -65,6 +65,10 @@ impl State {
         dropped: Option<Dropped>,
     ) -> Option<(Tensor<2>, Self)> {
         let shape @ [rows, width] = input.dims();
+        let others = residual.iter().map(Tensor::dtype).chain([gamma.dtype(), beta.dtype()]);
+        if others.into_iter().any(|dtype| dtype != DType::F32) {
+            return None;
+        }
         let input: Operand = input.into();
         // Cubes of the backward pass share two numbers for each of the row, and two for each unit.
         let shared = 4 * 2 * (width + LANES * ROWS);

@@ -18,7 +18,7 @@ const UNITS: usize = 256;
 /// [`super::square_sums`] on GPUs; `None` elsewhere.
 pub(super) fn square_sums(values: &Tensor<1>) -> Option<Tensor<1>> {
     let [len] = values.dims();
-    if cfg!(feature = "plain") || values.is_autodiff() || len == 0 {
+    if cfg!(feature = "plain") || values.is_autodiff() || values.dtype() != DType::F32 || len == 0 {
         return None;
     }
     values.clone().try_into_primitive::<Cube>().ok()?;

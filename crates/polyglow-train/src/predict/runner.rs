@@ -22,6 +22,10 @@ use crate::plan::{Plan, TaskPlan};
 /// encodes, so longer lines are cut first.
 pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
 
+/// Padded positions in a batch, times the beam, at most where the CPU searches several side by side: then their keys, values and scores
+/// stay near the cores, and no core waits long for the last batch of another.
+const SIDE_BY_SIDE: usize = 1024;
+
 /// Images whose bytes are held as ids.
 #[cfg(feature = "training")]
 const IMAGES_AT_A_TIME: usize = 512;
@@ -57,7 +61,7 @@ pub struct Runner<M = Model> {
     pub search: SearchConfig,
     /// Where the models are.
     pub device: Device,
-    /// Padded positions in a batch, times the beam, at most.
+    /// Padded positions in a batch, times the beam, at most; a search on the CPU has 1,024 at most in any case.
     pub max_tokens: usize,
     /// Whether a few rows become a batch for each core, where the CPU searches. Their numbers then depend in their last digits on
     /// how many cores there are.
@@ -124,7 +128,8 @@ impl<M> Runner<M> {
         let side_by_side = self.group.is_alone() && computes_on_host(&self.device);
         let threads = if side_by_side { rayon::current_num_threads() } else { 1 };
         let most = if self.spread { rows.len().div_ceil(threads) } else { rows.len() };
-        let batches = self.batches(rows, &order, most, cost);
+        let limit = if side_by_side { self.max_tokens.min(SIDE_BY_SIDE) } else { self.max_tokens };
+        let batches = batches(rows, &order, most, limit, cost);
         let found = if side_by_side {
             let mut found = Vec::with_capacity(batches.len());
             let take = |place: usize, batch: Vec<T>| {
@@ -153,27 +158,8 @@ impl<M> Runner<M> {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|&row| width(&rows[row]));
         let cost = |batch: &[usize]| batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])));
-        let found = self.deal(&self.batches(rows, &order, rows.len(), cost), |batch| run(batch))?;
+        let found = self.deal(&batches(rows, &order, rows.len(), self.max_tokens, cost), |batch| run(batch))?;
         Ok(in_order(&order, found))
-    }
-
-    /// Rows in this order, as many at a time as `cost` allows, and at most so many.
-    fn batches<'a, R>(
-        &self,
-        rows: &'a [R],
-        order: &[usize],
-        most: usize,
-        cost: impl Fn(&[usize]) -> usize,
-    ) -> Vec<Vec<&'a R>> {
-        let (mut rest, mut batches) = (order, Vec::new());
-        while !rest.is_empty() {
-            let fits = |count: &usize| cost(&rest[..*count]) <= self.max_tokens;
-            let count = (2..=rest.len().min(most)).take_while(fits).last().unwrap_or(1);
-            let (batch, later) = rest.split_at(count);
-            batches.push(batch.iter().map(|&row| &rows[row]).collect());
-            rest = later;
-        }
-        batches
     }
 
     /// What `run` gives for each batch, in their order. The group's processes deal the batches among each other, one after the
@@ -240,6 +226,25 @@ impl<M> Runner<M> {
         }
         Ok(encoded)
     }
+}
+
+/// Rows in this order, at a time as many as cost no more than the limit, and `most` of them at most.
+fn batches<'a, R>(
+    rows: &'a [R],
+    order: &[usize],
+    most: usize,
+    limit: usize,
+    cost: impl Fn(&[usize]) -> usize,
+) -> Vec<Vec<&'a R>> {
+    let (mut rest, mut batches) = (order, Vec::new());
+    while !rest.is_empty() {
+        let fits = |count: &usize| cost(&rest[..*count]) <= limit;
+        let count = (2..=rest.len().min(most)).take_while(fits).last().unwrap_or(1);
+        let (batch, later) = rest.split_at(count);
+        batches.push(batch.iter().map(|&row| &rows[row]).collect());
+        rest = later;
+    }
+    batches
 }
 
 /// What was found in this order, in the order of the rows.

@@ -11,6 +11,7 @@ const MOST_NUMBERS: usize = 1 << 25;
 /// Numbers of a row by which squares are summed, if there are as many.
 const ROW: usize = 1024;
 /// A view must begin at a multiple of so many numbers, and end so far from its tensor's end, or it is a copy: 256 bytes, in 16 bits as well.
+/// CUDA asks for 512: a rounded embedding beside an odd number of vectors of 128 numbers is a copy there.
 const ALIGNMENT: usize = 128;
 
 /// Parameters that are updated together, and what is kept of them, one after the other.

@@ -263,6 +263,7 @@ fn attention(operation: &CustomOpIr) -> Option<f64> {
     let products = match &*operation.id {
         "attention" => 2.0,
         "attention's slopes" => 5.0,
+        "attention's slopes in blocks" => 7.0,
         _ => return None,
     };
     let [_, key_value, _, ..] = &*operation.inputs else { return None };

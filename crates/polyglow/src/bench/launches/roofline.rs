@@ -1,4 +1,4 @@
-//! How long a step would take at least on known devices: an estimate from public figures.
+//! How long a step would take on known devices: an estimate from public figures.
 
 use serde::Serialize;
 
