@@ -49,8 +49,8 @@ impl<'a, M: Generate> Incremental<'a, M> {
         Self { members, forbidden: forbidden.to_vec(), on_host, normalized: true }
     }
 
-    /// In host memory leaves the sum over the vocabulary out: the log-probabilities of a row are then off by the same number, of which
-    /// greedy search depends on nothing.
+    /// In host memory leaves the sum over the vocabulary out: the log-probabilities of a row are then all off by one number, on which
+    /// greedy search does not depend.
     #[must_use]
     pub fn without_normalization(self) -> Self {
         Self { normalized: false, ..self }

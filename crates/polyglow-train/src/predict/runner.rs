@@ -22,9 +22,9 @@ use crate::plan::{Plan, TaskPlan};
 /// encodes, so longer lines are cut first.
 pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
 
-/// Padded positions in a batch, times the beam, at most where the CPU searches several side by side: then their keys, values and scores
-/// stay near the cores, and no core waits long for the last batch of another.
-const SIDE_BY_SIDE: usize = 1024;
+/// Padded positions in a batch, times the beam, at most where the CPU searches: then keys, values and scores stay near the cores, and no
+/// core waits long for the last batch of another.
+const MOST_ON_HOST: usize = 1024;
 
 /// Images whose bytes are held as ids.
 #[cfg(feature = "training")]
@@ -125,10 +125,12 @@ impl<M> Runner<M> {
         order.sort_by_key(|&row| Reverse(width(&rows[row])));
         let width = |batch: &[usize]| batch.first().map_or(0, |&row| width(&rows[row]) + 1);
         let cost = |batch: &[usize]| batch.len() * self.padded(width(batch)) * self.search.beam_size;
-        let side_by_side = self.group.is_alone() && computes_on_host(&self.device);
+        let on_host = computes_on_host(&self.device);
+        let side_by_side = self.group.is_alone() && on_host;
         let threads = if side_by_side { rayon::current_num_threads() } else { 1 };
         let most = if self.spread { rows.len().div_ceil(threads) } else { rows.len() };
-        let limit = if side_by_side { self.max_tokens.min(SIDE_BY_SIDE) } else { self.max_tokens };
+        // Several processes have the batches of one.
+        let limit = if on_host { self.max_tokens.min(MOST_ON_HOST) } else { self.max_tokens };
         let batches = batches(rows, &order, most, limit, cost);
         let found = if side_by_side {
             let mut found = Vec::with_capacity(batches.len());
