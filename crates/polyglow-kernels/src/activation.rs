@@ -7,7 +7,7 @@ mod gpu;
 
 use burn::tensor::Tensor;
 
-use crate::{Dropped, Factors};
+use crate::{Dropped, Factors, Packed};
 
 /// The function between the two projections of a feed-forward block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub enum Activation {
 /// rows of `s` of `b`. `relu'` is 1 above 0 and 0 elsewhere; `gelu'(x) = Φ(x) + x φ(x)` with the normal density `φ`;
 /// `swish'(x) = σ(x) (1 + x (1 - σ(x)))`.
 ///
+/// Without autodiff `packed` keeps a copy of the weight, as that of [`repeated_linear`](crate::repeated_linear) does.
+///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
 pub fn activated_linear(
@@ -36,8 +38,12 @@ pub fn activated_linear(
     activation: Activation,
     dropped: Option<Dropped>,
     factors: Factors,
+    packed: &Packed,
 ) -> Option<Tensor<2>> {
-    kernel!(activated_linear(input, weight, bias, activation, dropped, factors))
+    let output = kernel!(flex::activated_linear(input, weight, bias, activation, dropped, factors, packed));
+    #[cfg(feature = "gpu")]
+    let output = output.or_else(|| gpu::activated_linear(input, weight, bias, activation, dropped, factors));
+    output
 }
 
 /// `dropout(silu(gate) * inner)` with `silu(x) = x σ(x)`, the middle of SwiGLU (Shazeer, 2020, section 2); `None` if there

@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 use crate::factors::{Factors, widened};
 
 #[cfg(feature = "flex")]
-pub(crate) use flex::{LinearState, Sizes};
+pub(crate) use flex::{LinearState, Sizes, repeated_product};
 #[cfg(feature = "gpu")]
 pub(crate) use gpu::{GpuFactors, through_relu};
 
@@ -88,11 +88,11 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) 
     widened(factors.rounded(input).matmul(factors.rounded(weight).transpose()))
 }
 
-/// What [`repeated_linear`] keeps of its weight: a copy, in the order that products read it in. It begins empty, and so does a clone.
+/// What [`repeated_linear`] and [`activated_linear`](crate::activated_linear) keep of their weight: a copy, in the order that products read it in. It begins empty, and so does a clone.
 #[derive(Debug, Default)]
 pub struct Packed {
     #[cfg(feature = "flex")]
-    kept: OnceLock<flex::Packed>,
+    kept: OnceLock<flex::Kept>,
 }
 
 impl Clone for Packed {
@@ -101,18 +101,34 @@ impl Clone for Packed {
     }
 }
 
-/// [`linear_transposed`] for a weight that many products take, one after the other, as those of a search do.
+/// [`linear`], or without a bias [`linear_transposed`], for a weight that many products take, one after the other, as those of a search do.
 ///
 /// On flex without autodiff the first call copies the weight, for all others. A weight that is another one than that of the first call
-/// is multiplied as by [`linear_transposed`].
+/// is multiplied as by those.
 ///
 /// # Shapes
-/// - as [`linear_transposed`]
-pub fn repeated_linear(input: Tensor<2>, weight: Tensor<2>, factors: Factors, packed: &Packed) -> Tensor<2> {
+/// - as [`linear`], and `weight` as `layout` says
+///
+/// # Panics
+/// With a bias and [`Layout::OutIn`].
+pub fn repeated_linear(
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    layout: Layout,
+    factors: Factors,
+    packed: &Packed,
+) -> Tensor<2> {
     #[cfg(feature = "flex")]
-    if let (Factors::F32, Some(output)) = (factors, flex::repeated_linear(&input, &weight, &packed.kept)) {
+    if let Some(output) = flex::repeated_linear(&input, &weight, bias.as_ref(), layout, factors, packed) {
         return output;
     }
     let _ = packed;
-    linear_transposed(input, weight, factors)
+    match layout {
+        Layout::InOut => linear(input, weight, bias, factors),
+        Layout::OutIn => {
+            assert!(bias.is_none(), "a transposed linear map has no bias");
+            linear_transposed(input, weight, factors)
+        }
+    }
 }

@@ -15,8 +15,8 @@ use crate::flex::vector::{Kernel, erf, exp, sigmoid, vectorized};
 use crate::flex::{
     BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read, record, values_of,
 };
-use crate::linear::{Layout, LinearState, Sizes};
-use crate::{Dropped, Factors};
+use crate::linear::{Layout, LinearState, Sizes, repeated_product};
+use crate::{Dropped, Factors, Packed};
 
 /// [`super::activated_linear`] on flex.
 pub(super) fn activated_linear(
@@ -26,10 +26,11 @@ pub(super) fn activated_linear(
     activation: Activation,
     dropped: Option<Dropped>,
     factors: Factors,
+    packed: &Packed,
 ) -> Option<Tensor<2>> {
     match mode(input)? {
         Mode::Training => Some(train(input, weight, bias, activation, dropped, factors)),
-        Mode::Inference if dropped.is_none() => Some(infer(input, weight, bias, activation, factors)),
+        Mode::Inference if dropped.is_none() => Some(infer(input, weight, bias, activation, factors, packed)),
         Mode::Inference => None,
     }
 }
@@ -66,11 +67,13 @@ fn infer(
     bias: &Tensor<1>,
     activation: Activation,
     factors: Factors,
+    packed: &Packed,
 ) -> Tensor<2> {
     let sizes = Sizes::new(input, weight, Layout::InOut);
     let [input, weight] = [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
     let bias = Contiguous::of(open_untracked(bias.clone()));
-    let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
+    let mut output = repeated_product(sizes, &input, &weight, factors, packed)
+        .unwrap_or_else(|| product(sizes.input(&input), sizes.weight(&weight), factors));
     activate(&mut output, &mut [], bias.slice(), activation, None);
     close(from_values(output, [sizes.rows, sizes.d_out]))
 }
@@ -266,6 +269,7 @@ mod tests {
         for (rows, d_in, d_out) in [(1, 2, 3), (5, 17, 9), (70, 8, 700)] {
             let (input, weight, bias) = (random([rows, d_in]), random([d_in, d_out]), random([d_out]));
             let slopes = random([rows, d_out]).detach();
+            let packed = Packed::default();
             // Slopes of ReLU are the same to the last bit, so that all of them are rounded to the same side.
             for (activation, factors) in [
                 (Activation::Relu, Factors::F32),
@@ -273,8 +277,8 @@ mod tests {
                 (Activation::Swish, Factors::F32),
                 (Activation::Relu, Factors::Bf16),
             ] {
-                let kernel =
-                    activated_linear(&input, &weight, &bias, activation, None, factors).expect("the kernel is there");
+                let kernel = activated_linear(&input, &weight, &bias, activation, None, factors, &packed)
+                    .expect("the kernel is there");
                 let sums = linear(input.clone(), weight.clone(), Some(bias.clone()), factors);
                 let [kernel, plain] = [kernel, plain(sums, activation)].map(|output| {
                     let gradients = (output.clone() * slopes.clone()).sum().backward();
@@ -286,8 +290,9 @@ mod tests {
                     assert_near(kernel, plain, 1e-5);
                 }
                 let [input, weight] = [&input, &weight].map(|tensor| tensor.clone().inner());
-                let applied = activated_linear(&input, &weight, &bias.clone().inner(), activation, None, factors);
-                assert_eq!(numbers(applied.expect("the kernel is there")), kernel[0]);
+                let applied =
+                    activated_linear(&input, &weight, &bias.clone().inner(), activation, None, factors, &packed);
+                assert_near(&numbers(applied.expect("the kernel is there")), &kernel[0], 1e-6);
             }
         }
     }
@@ -321,8 +326,9 @@ mod tests {
             let bias = Tensor::<1>::ones([width], &device).require_grad();
             let weight = Tensor::<2>::zeros([1, width], &device).require_grad();
             let run = |dropped| {
-                let output = activated_linear(&ones, &weight, &bias, activation, dropped, Factors::F32)
-                    .expect("the kernel is there");
+                let output =
+                    activated_linear(&ones, &weight, &bias, activation, dropped, Factors::F32, &Packed::default())
+                        .expect("the kernel is there");
                 let gradients = output.clone().sum().backward();
                 (numbers(output), numbers(bias.grad(&gradients).expect("it is tracked")))
             };

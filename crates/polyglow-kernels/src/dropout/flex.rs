@@ -56,7 +56,7 @@ impl Kernel for MultiplyAdd<'_> {
 
     #[inline(always)]
     fn run(self) {
-        for ((index, sum), value) in (0u32..).zip(self.sums).zip(self.input) {
+        for ((sum, value), index) in self.sums.iter_mut().zip(self.input).zip(0..) {
             *sum += value * self.mask.at(index);
         }
     }

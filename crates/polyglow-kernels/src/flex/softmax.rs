@@ -64,7 +64,7 @@ impl Kernel for SoftmaxBack<'_> {
     fn run(self) {
         let Self { slopes, weights, len, forbidden, mask, first } = self;
         if let Some(mask) = mask {
-            (first..).zip(slopes.iter_mut()).for_each(|(index, slope)| *slope *= mask.at(index));
+            slopes.iter_mut().zip(first..).for_each(|(slope, index)| *slope *= mask.at(index));
         }
         let rows = slopes.chunks_exact_mut(len).zip(weights.chunks_exact(len));
         for ((slopes, weights), forbidden) in rows.zip(forbidden.chunks_exact(len).cycle()) {

@@ -110,9 +110,9 @@ pub(super) struct Finish<'a> {
     pub(super) negative: Negative,
 }
 
-/// Some rows times some panels, on one core.
-pub(super) struct Task<'a> {
-    pub(super) input: &'a [[u8; GROUP]],
+/// Some rows times some panels, on one core; `I` is a group of a row.
+pub(super) struct Task<'a, I = [u8; GROUP]> {
+    pub(super) input: &'a [I],
     pub(super) scales: &'a [f32],
     pub(super) matrix: &'a Int8Matrix,
     pub(super) panels: Range<usize>,

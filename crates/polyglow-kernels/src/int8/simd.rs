@@ -41,10 +41,10 @@ macro_rules! in_tiles {
 #[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
 use in_tiles;
 
-impl<'a> Task<'a> {
-    /// Some rows' bytes, as slices of equal length, so that the loop over groups needs no bounds checks.
+impl<'a, I> Task<'a, I> {
+    /// Some rows' groups, as slices of equal length, so that the loop over groups needs no bounds checks.
     #[inline(always)]
-    fn rows<const ROWS: usize>(&self, first: usize) -> [&'a [[u8; GROUP]]; ROWS] {
+    fn rows<const ROWS: usize>(&self, first: usize) -> [&'a [I]; ROWS] {
         let groups = self.matrix.groups();
         let mut rows = [&self.input[..groups]; ROWS];
         for (row, bytes) in (first..).zip(&mut rows) {

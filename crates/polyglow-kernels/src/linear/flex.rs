@@ -1,20 +1,12 @@
 //! The kernel: products write into memory that was not zeroed first, and gradients need no transposed copies.
 
-use std::sync::OnceLock;
-
 use burn::tensor::Tensor;
-use rayon::prelude::*;
 
-use super::Layout;
+use super::{Layout, Packed};
 use crate::Factors;
-use crate::flex::matrix::{Matrix, product, product_of_blocks};
+use crate::flex::matrix::{Matrix, Panels, product};
 use crate::flex::row::{add_to_rows, sum_of_rows};
-use crate::flex::vector::LANES;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, read, record};
-
-/// Outputs in a block of a [`Packed`] weight: a multiple of the columns that `gemm` has in registers, 64 with AVX-512 and 24 with AVX2,
-/// and 12 lines of a cache, which do not all fall onto the same of its sets.
-const BLOCK: usize = 192;
 
 /// Both functions of the module on flex.
 pub(super) fn linear(
@@ -38,45 +30,49 @@ pub(super) fn linear(
 }
 
 /// A weight in the order that products read it in, and the one that it was made of.
-#[derive(Clone, Debug)]
-pub(crate) struct Packed {
+#[derive(Debug)]
+pub(super) struct Kept {
     of: Contiguous,
-    /// Blocks of [`BLOCK`] outputs, `[d_in, block]` each.
-    blocks: Vec<f32>,
-}
-
-impl Packed {
-    fn new(of: Contiguous, d_in: usize) -> Self {
-        let mut blocks = vec![0.0; of.slice().len()];
-        let pack = |(block, weight): (&mut [f32], &[f32])| {
-            let width = weight.len() / d_in;
-            // Some rows at a time, so that a line of the cache is read and written whole.
-            for (rows, first) in weight.chunks(LANES * d_in).zip((0..).step_by(LANES)) {
-                for (input, block) in block.chunks_exact_mut(width).enumerate() {
-                    let column = rows[input..].iter().step_by(d_in);
-                    block[first..].iter_mut().zip(column).for_each(|(packed, weight)| *packed = *weight);
-                }
-            }
-        };
-        blocks.par_chunks_mut(BLOCK * d_in).zip(of.slice().par_chunks(BLOCK * d_in)).for_each(pack);
-        Self { of, blocks }
-    }
+    panels: Panels,
 }
 
 /// [`super::repeated_linear`] on flex without autodiff; `None` elsewhere, and if the weight is another one than before.
-pub(super) fn repeated_linear(input: &Tensor<2>, weight: &Tensor<2>, packed: &OnceLock<Packed>) -> Option<Tensor<2>> {
+pub(super) fn repeated_linear(
+    input: &Tensor<2>,
+    weight: &Tensor<2>,
+    bias: Option<&Tensor<1>>,
+    layout: Layout,
+    factors: Factors,
+    packed: &Packed,
+) -> Option<Tensor<2>> {
     if mode(input)? != Mode::Inference {
         return None;
     }
-    let sizes = Sizes::new(input, weight, Layout::OutIn);
-    let ((input, _), (weight, _)) = (read(input.clone()), read(weight.clone()));
-    let packed = packed.get_or_init(|| Packed::new(weight.clone(), sizes.d_in));
-    // What is packed keeps that memory from being written to, or given away.
-    if packed.of.slice().as_ptr_range() != weight.slice().as_ptr_range() {
+    let sizes = Sizes::new(input, weight, layout);
+    let [input, weight] = [input, weight].map(|tensor| read(tensor.clone()).0);
+    let mut output = repeated_product(sizes, &input, &weight, factors, packed)?;
+    if let Some(bias) = bias {
+        add_to_rows(&mut output, read(bias.clone()).0.slice());
+    }
+    Some(close(from_values(output, [sizes.rows, sizes.d_out])))
+}
+
+/// `x W`; `None` if factors are rounded, or if the weight is another one than before.
+pub(crate) fn repeated_product(
+    sizes: Sizes,
+    input: &Contiguous,
+    weight: &Contiguous,
+    factors: Factors,
+    packed: &Packed,
+) -> Option<Vec<f32>> {
+    if factors != Factors::F32 {
         return None;
     }
-    let output = product_of_blocks(sizes.input(&input), &packed.blocks, BLOCK);
-    Some(close(from_values(output, [sizes.rows, sizes.d_out])))
+    let keep = || Kept { panels: Panels::new(sizes.weight(weight)), of: weight.clone() };
+    let kept = packed.kept.get_or_init(keep);
+    // What is kept prevents that this memory is written to, or given away.
+    let is_same = kept.of.slice().as_ptr_range() == weight.slice().as_ptr_range();
+    is_same.then(|| kept.panels.product(sizes.input(input)))
 }
 
 /// The shapes of a linear map.
@@ -168,7 +164,7 @@ impl BackwardPass<3> for LinearState {
 mod tests {
     use burn::tensor::{Device, Distribution, FloatDType};
 
-    use super::super::{Packed, linear, linear_transposed, repeated_linear};
+    use super::super::{linear, linear_transposed, repeated_linear};
     use super::*;
     use crate::flex::tests::{assert_near, numbers};
 
@@ -187,10 +183,16 @@ mod tests {
             near(linear(input.clone(), weight.clone(), None, Factors::F32), expected.clone());
             near(linear_transposed(input.clone(), transposed.clone(), Factors::F32), expected.clone());
             // The third of another weight than the one that is packed.
-            let (packed, double) = (Packed::default(), transposed.clone() * 2.0);
-            for (weight, times) in [(&transposed, 1.0), (&transposed, 1.0), (&double, 2.0)] {
-                let output = repeated_linear(input.clone(), weight.clone(), Factors::F32, &packed);
-                near(output, expected.clone() * times);
+            for (weight, layout) in [(&transposed, Layout::OutIn), (&weight, Layout::InOut)] {
+                let (packed, double) = (Packed::default(), weight.clone() * 2.0);
+                let bias = (layout == Layout::InOut).then(|| bias.clone());
+                let bias_sum =
+                    bias.clone().map_or(expected.zeros_like(), |bias| expected.zeros_like() + bias.unsqueeze());
+                for (weight, times) in [(weight, 1.0), (weight, 1.0), (&double, 2.0)] {
+                    let output =
+                        repeated_linear(input.clone(), weight.clone(), bias.clone(), layout, Factors::F32, &packed);
+                    near(output, expected.clone() * times + bias_sum.clone());
+                }
             }
             near(linear(tracked(&input), tracked(&weight), None, Factors::F32), expected.clone());
             near(linear_transposed(tracked(&input), tracked(&transposed), Factors::F32), expected.clone());

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use polyglow_kernels::{
-    Activation, Cell, Direction, Dropped, Factors, Layout, activated_linear, add_dropped, additive_weights,
+    Activation, Cell, Direction, Dropped, Factors, Layout, Packed, activated_linear, add_dropped, additive_weights,
     cross_attention, cross_entropy, embedding, gated, layer_norm, linear, linear_transposed, projected_cross_entropy,
     recurrent_layer, recurrent_step, self_attention, tanh,
 };
@@ -78,7 +78,7 @@ fn of_activations() {
         for dropped in [None, DROPPED] {
             assert_slopes(&format!("{activation:?} {dropped:?}"), &[rows * d_in, d_in * d_out, d_out], |x| {
                 let (input, weight) = (tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]));
-                activated_linear(&input, &weight, &x[2], activation, dropped, Factors::F32)
+                activated_linear(&input, &weight, &x[2], activation, dropped, Factors::F32, &Packed::default())
                     .expect("on flex")
                     .flatten(0, 1)
             });

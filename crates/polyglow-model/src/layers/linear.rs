@@ -2,7 +2,9 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use polyglow_kernels::{Activation, Dropped, Factors, activated_linear, int8_linear, int8_linear_relu, widened};
+use polyglow_kernels::{
+    Activation, Dropped, Factors, Packed, activated_linear, int8_linear, int8_linear_relu, widened,
+};
 
 use crate::parameter::init::ParamInit;
 use crate::precision::Precision;
@@ -15,6 +17,8 @@ pub struct Linear {
     pub weight: Weight,
     /// `[d_out]`; `None` in the projection to the vocabulary.
     pub bias: Option<Param<Tensor<1>>>,
+    #[module(skip)]
+    packed: Packed,
     #[module(skip)]
     precision: Precision,
 }
@@ -29,13 +33,18 @@ impl Linear {
     /// alone.
     pub fn fused(d_in: usize, d_out: usize, blocks: usize, init: &mut ParamInit) -> Self {
         let weight = Weight::Float(init.xavier([d_in, blocks * d_out], d_out));
-        Self { weight, bias: Some(init.constant(blocks * d_out, 0.0)), precision: init.precision() }
+        Self {
+            weight,
+            bias: Some(init.constant(blocks * d_out, 0.0)),
+            packed: Packed::default(),
+            precision: init.precision(),
+        }
     }
 
     /// The same projection without a bias.
     pub fn without_bias(d_in: usize, d_out: usize, init: &mut ParamInit) -> Self {
         let weight = Weight::Float(init.xavier([d_in, d_out], d_out));
-        Self { weight, bias: None, precision: init.precision() }
+        Self { weight, bias: None, packed: Packed::default(), precision: init.precision() }
     }
 
     /// Applies the projection to every position at once.
@@ -64,7 +73,7 @@ impl Linear {
     /// - as [`Self::rows`]
     pub fn narrow(&self, input: Tensor<2>) -> Tensor<2> {
         match &self.weight {
-            Weight::Float(weight) => self.precision.linear(input, weight.val(), self.bias()),
+            Weight::Float(weight) => self.precision.linear(input, weight.val(), self.bias(), &self.packed),
             Weight::Int8(weight) => int8_linear(input, weight.matrix(), self.bias()),
         }
     }
@@ -88,7 +97,7 @@ impl Linear {
             }
             (Weight::Float(weight), Some(bias)) => {
                 let factors = self.precision.factors(input);
-                activated_linear(input, &weight.val(), &bias, activation, dropped, factors)
+                activated_linear(input, &weight.val(), &bias, activation, dropped, factors, &self.packed)
             }
             _ => None,
         }

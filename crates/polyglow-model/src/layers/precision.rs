@@ -4,7 +4,7 @@
 //! What kernels do not compute goes through here.
 
 use burn::tensor::{Device, FloatDType, Tensor};
-use polyglow_kernels::{Factors, Packed, has_bf16_products, has_training_kernels, widened};
+use polyglow_kernels::{Factors, Layout, Packed, has_bf16_products, has_training_kernels, widened};
 use serde::{Deserialize, Serialize};
 
 use crate::host::computes_on_host;
@@ -59,22 +59,23 @@ impl Precision {
         factors.product(left, right)
     }
 
-    /// `x W + b` for every row, or `x W` without a bias, in f32 or in the format that the products leave it in, which other kernels read.
+    /// `x W + b` for every row, or `x W` without a bias, in f32 or in the format that the products leave it in, which other kernels read; what
+    /// `packed` keeps of the weight makes products of a search faster.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
-    pub fn linear(self, input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<2> {
+    pub fn linear(self, input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, packed: &Packed) -> Tensor<2> {
         let factors = self.factors(&input);
-        polyglow_kernels::linear(input, weight, bias, factors)
+        polyglow_kernels::repeated_linear(input, weight, bias, Layout::InOut, factors, packed)
     }
 
-    /// `x Wᵀ` for every row; what `packed` keeps of the weight makes products of a search faster.
+    /// `x Wᵀ` for every row, with `packed` as in [`Self::linear`].
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
     pub fn linear_transposed(self, input: Tensor<2>, weight: Tensor<2>, packed: &Packed) -> Tensor<2> {
         let factors = self.factors(&input);
-        widened(polyglow_kernels::repeated_linear(input, weight, factors, packed))
+        widened(polyglow_kernels::repeated_linear(input, weight, None, Layout::OutIn, factors, packed))
     }
 }
 
@@ -97,7 +98,7 @@ mod tests {
     fn both_factors_and_the_gradient_are_rounded_with_autodiff() {
         let device = crate::test_device().autodiff();
         let (left, right) = (one(HALFWAY, &device).require_grad(), one(3.0 * HALFWAY, &device).require_grad());
-        let product = Precision::Bf16.linear(left.clone(), right.clone(), None);
+        let product = Precision::Bf16.linear(left.clone(), right.clone(), None, &Packed::default());
         // 3 + 3 * 2^-8 is nearest to 3 + 2^-6, as neighbors are 2^-6 apart from 2 to 4.
         assert_eq!(values(product.clone()), [3.015_625]);
         let grads = (product * one(HALFWAY, &device)).sum().backward();
@@ -108,14 +109,17 @@ mod tests {
     #[test]
     fn nothing_is_rounded_without_autodiff() {
         let device = crate::test_device();
-        assert_eq!(values(Precision::Bf16.linear(one(HALFWAY, &device), one(1.0, &device), None)), [HALFWAY]);
+        assert_eq!(
+            values(Precision::Bf16.linear(one(HALFWAY, &device), one(1.0, &device), None, &Packed::default())),
+            [HALFWAY]
+        );
     }
 
     #[test]
     fn sums_with_a_bias_are_not_rounded() {
         let device = crate::test_device().autodiff();
         let bias = Tensor::<1>::from_data([1.0 / 1024.0f32], &device);
-        let sum = Precision::Bf16.linear(one(1.0, &device), one(1.0, &device), Some(bias));
+        let sum = Precision::Bf16.linear(one(1.0, &device), one(1.0, &device), Some(bias), &Packed::default());
         assert_eq!(values(sum), [1.0 + 1.0 / 1024.0]);
     }
 }

@@ -2,8 +2,8 @@
 
 use burn::tensor::{Bool, Device, DeviceType, Distribution, Tensor};
 use polyglow_kernels::{
-    Activation, Dropped, Factors, Layout, Targets, activated_linear, add_dropped, cross_attention, dropout, layer_norm,
-    linear, projected_cross_entropy, residual_norm, self_attention, widened,
+    Activation, Dropped, Factors, Layout, Packed, Targets, activated_linear, add_dropped, cross_attention, dropout,
+    layer_norm, linear, projected_cross_entropy, residual_norm, self_attention, widened,
 };
 use polyglow_model::Precision;
 
@@ -160,7 +160,7 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
     let dropped = Dropped { keep: 0.8, key: 78 };
     let middle = |leaves: &[Tensor<3>], dropped| {
         let (input, weight) = (flat(&leaves[0]), flat(&leaves[1]));
-        activated_linear(&input, &weight, &row(&leaves[2]), Activation::Relu, dropped, Factors::F32)
+        activated_linear(&input, &weight, &row(&leaves[2]), Activation::Relu, dropped, Factors::F32, &Packed::default())
             .expect("both have a kernel")
     };
     equals_flex("middle", &shapes, |leaves| middle(leaves, None).unsqueeze());
@@ -220,8 +220,16 @@ fn linear_maps_in_f16_are_those_of_f16_factors() {
         let leaves = data.each_ref().map(|data| Tensor::<3>::from_data(data.clone(), &device).require_grad());
         let (input, weight) = (flat(&leaves[0]), flat(&leaves[1]));
         let output = if relu {
-            activated_linear(&input, &weight, &row(&leaves[2]), Activation::Relu, None, Factors::F16)
-                .expect("both have a kernel")
+            activated_linear(
+                &input,
+                &weight,
+                &row(&leaves[2]),
+                Activation::Relu,
+                None,
+                Factors::F16,
+                &Packed::default(),
+            )
+            .expect("both have a kernel")
         } else {
             linear(input, weight, Some(row(&leaves[2])), Factors::F16)
         };

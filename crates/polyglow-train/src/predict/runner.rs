@@ -138,7 +138,9 @@ impl<M> Runner<M> {
                 ended(&batches[place]);
                 found.push(batch);
             };
-            beside::each(batches.len(), threads, |place| run(&batches[place]), take)?;
+            // As in a training step, on one of the pool's threads.
+            let run = |place: usize| rayon::scope(|_| run(&batches[place]));
+            beside::each(batches.len(), threads, run, take)?;
             found
         } else {
             self.deal(&batches, |batch| run(batch).inspect(|_| ended(batch)))?

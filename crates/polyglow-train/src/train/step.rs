@@ -151,7 +151,8 @@ fn sum_window<T: Task>(
     let places: Vec<(usize, usize)> = places.collect();
     // No more at once than a micro-batch has, so that activations take no more memory than those of one.
     let most = window.iter().map(Vec::len).max().unwrap_or(1);
-    let threads = if computes_on_host(device) { rayon::current_num_threads().min(most) } else { 1 };
+    let on_host = computes_on_host(device);
+    let threads = if on_host { rayon::current_num_threads().min(most) } else { 1 };
     let pass = |place: usize| {
         let (micro_batch, shard) = places[place];
         let number = (config.first + micro_batch) as u64;
@@ -170,6 +171,8 @@ fn sum_window<T: Task>(
         observe(Phase::Backward, begin);
         Ok(Passed { gradients, loss_sum: loss_sum.inner(), nll_sum: nll_sum.inner() })
     };
+    // On one of the pool's threads: from another, each small operation would wake one and wait for it.
+    let pass = |place: usize| if on_host { rayon::scope(|_| pass(place)) } else { pass(place) };
     let (mut losses, mut gradients) = (Losses::default(), GradientSum::default());
     let (mut own_losses, mut own_gradients) = (Losses::default(), GradientSum::default());
     each(places.len(), threads, pass, |place, passed| {

@@ -17,7 +17,7 @@ impl Kernel for Dropping<'_> {
 
     #[inline(always)]
     fn run(self) {
-        for ((index, output), input) in (self.first..).zip(self.output).zip(self.input) {
+        for ((output, input), index) in self.output.iter_mut().zip(self.input).zip(self.first..) {
             *output = input * self.mask.at(index);
         }
     }

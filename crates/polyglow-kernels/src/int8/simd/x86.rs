@@ -2,13 +2,13 @@
 
 use std::arch::is_x86_feature_detected as has;
 use std::arch::x86_64::{
-    __m256i, _mm256_add_epi32, _mm256_and_si256, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16, _mm256_set1_epi16,
-    _mm256_set1_epi32, _mm256_setzero_si256, _mm256_slli_epi16, _mm256_srai_epi16, _mm256_srli_epi16,
-    _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512,
+    __m256i, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16, _mm256_set1_epi32, _mm256_setzero_si256,
+    _mm256_slli_epi16, _mm256_srai_epi16, _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512,
 };
 
 use pulp::cast;
 
+use super::super::Group;
 use super::super::product::Task;
 use super::{Sums, in_tiles};
 
@@ -83,19 +83,48 @@ kernel!(
     "avx2,fma,avxvnni", avx_vnni, tile_avx_vnni, [1 2 3 4 5 6], 1, 2,
     _mm256_setzero_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32
 );
-// Half as many rows: the products below need registers for what they are made from.
-kernel!("avx2,fma", avx2_alone, tile_avx2, [1 2 3], 1, 2, _mm256_setzero_si256, _mm256_set1_epi32, add_products);
 
-/// Adds four neighboring products to each sum. Bytes are widened to 16 bits first, since the instruction for bytes
-/// (`vpmaddubsw`) adds two products in 16 bits and saturates.
+/// Rows of bytes as `vpmaddwd` multiplies them: of each group the first and the third byte, and the second and the fourth, in 16 bits each.
+type Pairs = [i32; 2];
+
+/// Without instructions for sums of products of bytes: that of AVX2 (`vpmaddubsw`) adds two products in 16 bits and saturates. So bytes are
+/// widened to 16 bits first, those of the rows once for all panels.
+#[target_feature(enable = "avx2,fma")]
+fn avx2_alone(task: Task<'_>) {
+    let pair = |lower: u8, upper: u8| i32::from(lower) | i32::from(upper) << 16;
+    let Task { input, scales, matrix, panels, finish, output } = task;
+    let input: Vec<Pairs> = input.iter().map(|group| [pair(group[0], group[2]), pair(group[1], group[3])]).collect();
+    let task = Task { input: &input, scales, matrix, panels, finish, output };
+    // 8 sums, 2 of weights and a row's pairs take 12 of 16 registers.
+    in_tiles!(task, tile_avx2, [1 2 3 4 5 6 7 8], 1);
+}
+
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn add_products(sums: __m256i, values: __m256i, weights: __m256i) -> __m256i {
-    // Of unsigned values the mask, of signed weights two shifts: one widens with zeros and the other with the sign.
-    let even = _mm256_madd_epi16(
-        _mm256_and_si256(values, _mm256_set1_epi16(255)),
-        _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(weights)),
-    );
-    let odd = _mm256_madd_epi16(_mm256_srli_epi16::<8>(values), _mm256_srai_epi16::<8>(weights));
-    _mm256_add_epi32(sums, _mm256_add_epi32(even, odd))
+fn tile_avx2<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_, Pairs>, row: usize, panel: usize) {
+    let (rows, [weights]) = (task.rows::<ROWS>(row), task.columns::<1>(panel));
+    let (left, right) = (half::<ROWS, 0>(rows, weights), half::<ROWS, 1>(rows, weights));
+    for row_in_tile in 0..ROWS {
+        let numbers: Sums = cast([left[row_in_tile], right[row_in_tile]]);
+        task.write(row + row_in_tile, panel, &[numbers]);
+    }
+}
+
+/// The sums of some rows and half of a panel's columns.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn half<const ROWS: usize, const PART: usize>(rows: [&[Pairs]; ROWS], weights: &[Group]) -> [__m256i; ROWS] {
+    let mut sums = [_mm256_setzero_si256(); ROWS];
+    for group in 0..weights.len() {
+        let weights: __m256i = cast::<_, [__m256i; 2]>(weights[group].0)[PART];
+        // Of signed bytes, so with their sign.
+        let (even, odd) = (_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(weights)), _mm256_srai_epi16::<8>(weights));
+        for row in 0..ROWS {
+            let [of_even, of_odd] = rows[row][group];
+            let even = _mm256_madd_epi16(_mm256_set1_epi32(of_even), even);
+            let odd = _mm256_madd_epi16(_mm256_set1_epi32(of_odd), odd);
+            sums[row] = _mm256_add_epi32(sums[row], _mm256_add_epi32(even, odd));
+        }
+    }
+    sums
 }

@@ -1,0 +1,245 @@
+//! Products whose right factor is copied once and multiplied by often, as a search does with the weights of a model.
+//!
+//! The innermost loop has the sums of some rows and of as many columns as two vectors hold in registers, and goes through the terms. In a
+//! panel the numbers of these columns lie side by side, so that it is read from one end to the other. An element is the sum of its terms
+//! in their order: bits depend on the instructions of a machine, and neither on threads nor on other rows.
+
+use pulp::{Arch, Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::Matrix;
+use crate::flex::vector::LANES;
+
+/// Vectors in a row of a panel.
+const VECTORS: usize = 2;
+/// Multiplications below which another thread would take longer to wake than to help.
+const PARALLEL: usize = 1 << 17;
+
+/// A right factor, `[terms, columns]`, as panels of `[terms, width]`, one after the other. Columns beyond the last are zeros.
+#[derive(Clone, Debug)]
+pub(crate) struct Panels {
+    values: Vec<f32>,
+    terms: usize,
+    columns: usize,
+    width: usize,
+}
+
+impl Panels {
+    pub(crate) fn new(right: Matrix<'_>) -> Self {
+        let (terms, columns, width) = (right.shape.rows, right.shape.columns, Arch::new().dispatch(Width));
+        let mut values = vec![0.0; columns.next_multiple_of(width) * terms];
+        let fill = |(number, panel): (usize, &mut [f32])| {
+            for (term, row) in panel.chunks_exact_mut(width).enumerate() {
+                row.iter_mut().zip(number * width..columns).for_each(|(value, column)| *value = right.at(term, column));
+            }
+        };
+        values.par_chunks_mut((width * terms).max(1)).enumerate().for_each(fill);
+        Self { values, terms, columns, width }
+    }
+
+    /// `left right` in f32, on all cores, for contiguous rows on the left.
+    pub(crate) fn product(&self, left: Matrix<'_>) -> Vec<f32> {
+        let Self { terms, columns, width, .. } = *self;
+        let rows = left.shape.rows;
+        let copied = apart(left);
+        let left = copied.as_ref().map_or(left, |(copied, stride)| Matrix::strided(copied, rows, terms, *stride));
+        assert_eq!(
+            (left.shape.columns, left.shape.column_stride),
+            (terms, 1),
+            "the left factor of a product by panels"
+        );
+        let count = rows.checked_mul(columns).expect("a product that memory can hold");
+        let mut values = Vec::with_capacity(count);
+        if terms == 0 {
+            values.resize(count, 0.0);
+            return values;
+        }
+        let result = Start(values.as_mut_ptr());
+        let multiply = |(number, panel): (usize, &[f32])| {
+            let first = number * width;
+            let start = result.at(first);
+            if first + width <= columns {
+                return Arch::new().dispatch(Multiply { left, panel, result: Output { start, stride: columns } });
+            }
+            // The last panel is wider than what is left.
+            let mut whole = vec![0.0; rows * width];
+            Arch::new().dispatch(Multiply { left, panel, result: Output { start: whole.as_mut_ptr(), stride: width } });
+            for (row, sums) in whole.chunks_exact(width).enumerate() {
+                #[expect(unsafe_code, reason = "columns of a matrix are no slices")]
+                // SAFETY: The vector has room for so many numbers of this row, which no other thread writes to.
+                unsafe {
+                    sums.as_ptr().copy_to_nonoverlapping(start.wrapping_add(row * columns), columns - first);
+                }
+            }
+        };
+        if count * terms < PARALLEL {
+            self.values.chunks(width * terms).enumerate().for_each(multiply);
+        } else {
+            self.values.par_chunks(width * terms).enumerate().for_each(multiply);
+        }
+        #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
+        // SAFETY: Every column of every row was written.
+        unsafe {
+            values.set_len(count);
+        }
+        values
+    }
+}
+
+/// A copy whose rows begin at other distances, and that distance, of a matrix whose numbers of one column would all fall onto the same
+/// set of a cache, which has fewer lines than the rows that are read together.
+fn apart(left: Matrix<'_>) -> Option<(Vec<f32>, usize)> {
+    /// Numbers in 4 KiB, after which the sets of the first cache repeat.
+    const REPEATS: usize = 1024;
+    /// Lines in a set, at least.
+    const LINES: usize = 8;
+    let (rows, stride) = (left.shape.rows, left.shape.row_stride);
+    if rows <= LINES || !stride.is_multiple_of(REPEATS) {
+        return None;
+    }
+    let wider = stride + LANES;
+    let mut copied = vec![0.0; rows * wider];
+    for (row, copy) in copied.chunks_exact_mut(wider).enumerate() {
+        copy[..left.shape.columns].copy_from_slice(left.row(row));
+    }
+    Some((copied, wider))
+}
+
+/// Where a matrix begins that several threads write to, each its own columns.
+struct Start(*mut f32);
+
+impl Start {
+    fn at(&self, place: usize) -> *mut f32 {
+        self.0.wrapping_add(place)
+    }
+}
+
+#[expect(unsafe_code, reason = "a pointer may go to other threads if what is done with it there may be done there")]
+// SAFETY: Only [`Panels::product`] writes through it, no two threads to the same place.
+unsafe impl Sync for Start {}
+
+/// Numbers in a row of a panel.
+struct Width;
+
+impl WithSimd for Width {
+    type Output = usize;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> usize {
+        VECTORS * S::F32_LANES
+    }
+}
+
+/// As many columns of a product as a panel has, which need not be initialized.
+#[derive(Clone, Copy)]
+struct Output {
+    start: *mut f32,
+    /// From a row to the next.
+    stride: usize,
+}
+
+/// Writes the product of all rows and a panel.
+struct Multiply<'a> {
+    left: Matrix<'a>,
+    panel: &'a [f32],
+    result: Output,
+}
+
+impl WithSimd for Multiply<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let mut first = 0;
+        // As many rows as there are registers for, with two vectors of sums each: 27 of 32, or 15 of 16, which is also what
+        // WebAssembly has on most machines. The rest by fewer and fewer.
+        if S::REGISTER_COUNT >= 32 && cfg!(not(target_arch = "wasm32")) {
+            first = self.all_of::<S, 12>(simd, first);
+            first = self.all_of::<S, 8>(simd, first);
+        } else {
+            first = self.all_of::<S, 6>(simd, first);
+        }
+        first = self.all_of::<S, 4>(simd, first);
+        first = self.all_of::<S, 2>(simd, first);
+        self.all_of::<S, 1>(simd, first);
+    }
+}
+
+impl Multiply<'_> {
+    /// As long as there are so many rows, from `first` on; returns the first of the rest.
+    #[inline(always)]
+    fn all_of<S: Simd, const ROWS: usize>(&self, simd: S, mut first: usize) -> usize {
+        while first + ROWS <= self.left.shape.rows {
+            self.rows::<S, ROWS>(simd, first);
+            first += ROWS;
+        }
+        first
+    }
+
+    #[inline(always)]
+    fn rows<S: Simd, const ROWS: usize>(&self, simd: S, first: usize) {
+        let mut rows: [&[f32]; ROWS] = [&[]; ROWS];
+        for (row, values) in rows.iter_mut().enumerate() {
+            *values = self.left.row(first + row);
+        }
+        let (panel, _) = S::as_simd_f32s(self.panel);
+        let mut sums = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
+        for (term, columns) in panel.as_chunks::<VECTORS>().0.iter().enumerate() {
+            for row in 0..ROWS {
+                let value = simd.splat_f32s(rows[row][term]);
+                for vector in 0..VECTORS {
+                    sums[row][vector] = simd.mul_add_e_f32s(value, columns[vector], sums[row][vector]);
+                }
+            }
+        }
+        let Output { start, stride } = self.result;
+        for (row, sums) in sums.into_iter().enumerate() {
+            let to = start.wrapping_add((first + row) * stride).cast::<[S::f32s; VECTORS]>();
+            #[expect(unsafe_code, reason = "columns of a matrix are no slices")]
+            // SAFETY: From there on the row has as many numbers as a panel, and no other thread writes to them.
+            unsafe {
+                to.write_unaligned(sums);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Factors;
+    use crate::flex::tests::{assert_near, on_threads};
+
+    fn numbers(count: usize, seed: usize) -> Vec<f32> {
+        (0..count).map(|place| ((place * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0).collect()
+    }
+
+    #[test]
+    fn a_factor_in_panels_gives_the_product() {
+        // Every number of rows that the loop has, one after the other, and panels that are full and not.
+        for (rows, terms, columns) in
+            [(0, 3, 5), (1, 1, 1), (2, 5, 16), (7, 33, 31), (33, 20, 32), (39, 64, 300), (13, 1_024, 20), (3, 0, 4)]
+        {
+            let (left, right) = (numbers(rows * terms, 1), numbers(terms * columns, 2));
+            let left = Matrix::new(&left, rows, terms);
+            for right in [Matrix::new(&right, terms, columns), Matrix::new(&right, columns, terms).transposed()] {
+                let found = Panels::new(right).product(left);
+                assert_near(&found, &super::super::product(left, right, Factors::F32), 1e-5);
+            }
+        }
+    }
+
+    #[test]
+    fn neither_threads_nor_other_rows_change_the_bits() {
+        let (left, right) = (numbers(39 * 70, 1), numbers(70 * 300, 2));
+        let panels = Panels::new(Matrix::new(&right, 70, 300));
+        let bits = |threads, rows| -> Vec<u32> {
+            let product = || panels.product(Matrix::new(&left, 39, 70).first_rows(rows));
+            on_threads(threads, product).into_iter().map(f32::to_bits).collect()
+        };
+        let expected = bits(1, 39);
+        for (threads, rows) in [(2, 39), (3, 39), (1, 1), (2, 11), (1, 38)] {
+            assert!(bits(threads, rows) == expected[..rows * 300], "{rows} rows on {threads} threads");
+        }
+    }
+}
