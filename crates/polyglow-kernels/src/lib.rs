@@ -4,7 +4,7 @@
 //! Each operation is one function on Burn's tensors, and decides by their device how it runs:
 //! - **flex with autodiff**: a kernel with a closed-form backward pass. The graph holds one node for the whole operation,
 //!   and only what its gradients need.
-//! - **flex without autodiff**: the same kernel, or one that is made for few rows. It keeps nothing.
+//! - **flex without autodiff**: the same kernel, or one that is made for few rows. It keeps nothing, but for copies of weights in a [`Packed`].
 //! - **GPUs with autodiff**: kernels in CubeCL, or Burn's operations in an order that is fused, with the same closed forms.
 //! - **anything else** (another backend, gradient checkpointing, a build without the feature `flex` or with `plain`): the
 //!   plain version in terms of Burn's operations. If the caller has that version already, the function returns `None`.

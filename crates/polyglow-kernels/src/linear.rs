@@ -5,8 +5,9 @@ mod flex;
 #[cfg(feature = "gpu")]
 mod gpu;
 
+use std::fmt;
 #[cfg(feature = "flex")]
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex};
 
 use burn::tensor::Tensor;
 
@@ -88,11 +89,12 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) 
     widened(factors.rounded(input).matmul(factors.rounded(weight).transpose()))
 }
 
-/// What [`repeated_linear`] and [`activated_linear`](crate::activated_linear) keep of their weight: a copy, in the order that products read it in. It begins empty, and so does a clone.
-#[derive(Debug, Default)]
+/// What [`repeated_linear`] and [`activated_linear`](crate::activated_linear) keep of their weight: a copy, in the order that products read it in.
+/// It begins empty, and so does a clone.
+#[derive(Default)]
 pub struct Packed {
     #[cfg(feature = "flex")]
-    kept: OnceLock<flex::Kept>,
+    weight: Mutex<Option<Arc<flex::PackedWeight>>>,
 }
 
 impl Clone for Packed {
@@ -101,10 +103,16 @@ impl Clone for Packed {
     }
 }
 
-/// [`linear`], or without a bias [`linear_transposed`], for a weight that many products take, one after the other, as those of a search do.
+/// Without the numbers, which are those of the weight.
+impl fmt::Debug for Packed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Packed")
+    }
+}
+
+/// [`linear`], or [`linear_transposed`] with [`Layout::OutIn`], for a weight that many products take, one after the other, as those of a search do.
 ///
-/// On flex without autodiff the first call copies the weight, for all others. A weight that is another one than that of the first call
-/// is multiplied as by those.
+/// On flex without autodiff the first call copies the weight, for all others; so does one with another weight.
 ///
 /// # Shapes
 /// - as [`linear`], and `weight` as `layout` says
@@ -119,6 +127,7 @@ pub fn repeated_linear(
     factors: Factors,
     packed: &Packed,
 ) -> Tensor<2> {
+    assert!(layout == Layout::InOut || bias.is_none(), "a transposed linear map has no bias");
     #[cfg(feature = "flex")]
     if let Some(output) = flex::repeated_linear(&input, &weight, bias.as_ref(), layout, factors, packed) {
         return output;
@@ -126,9 +135,6 @@ pub fn repeated_linear(
     let _ = packed;
     match layout {
         Layout::InOut => linear(input, weight, bias, factors),
-        Layout::OutIn => {
-            assert!(bias.is_none(), "a transposed linear map has no bias");
-            linear_transposed(input, weight, factors)
-        }
+        Layout::OutIn => linear_transposed(input, weight, factors),
     }
 }

@@ -72,8 +72,10 @@ fn infer(
     let sizes = Sizes::new(input, weight, Layout::InOut);
     let [input, weight] = [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
     let bias = Contiguous::of(open_untracked(bias.clone()));
-    let mut output = repeated_product(sizes, &input, &weight, factors, packed)
-        .unwrap_or_else(|| product(sizes.input(&input), sizes.weight(&weight), factors));
+    let mut output = match factors {
+        Factors::F32 => repeated_product(sizes, &input, &weight, packed),
+        Factors::Bf16 | Factors::F16 => product(sizes.input(&input), sizes.weight(&weight), factors),
+    };
     activate(&mut output, &mut [], bias.slice(), activation, None);
     close(from_values(output, [sizes.rows, sizes.d_out]))
 }

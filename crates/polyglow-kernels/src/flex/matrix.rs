@@ -1,7 +1,7 @@
 //! Matrix products on slices, by the crate `gemm`, with which the backend flex multiplies as well; with factors in bf16 by [`bf16`], and
 //! with a factor that is multiplied by often by [`panels`].
 //!
-//! It divides a product among threads by rows and columns of the result and adds the terms of an element in a fixed order,
+//! `gemm` divides a product among threads by rows and columns of the result and adds the terms of an element in a fixed order,
 //! so its bits do not depend on the number of threads, as tests of the operations check. Products inside of a task run on that task's core.
 
 mod bf16;
@@ -181,7 +181,8 @@ unsafe fn multiply(
     parallelism: Parallelism,
 ) {
     let rows = shape.rows;
-    let parts = if left.shape.column_stride == 1 { 1 } else { rows.div_ceil(ROWS_COPIED).max(1) };
+    let is_copied = left.shape.column_stride != 1 && left.shape.columns > 0;
+    let parts = if is_copied { rows.div_ceil(ROWS_COPIED).max(1) } else { 1 };
     // Of about the same size: `gemm` multiplies a single row in a way that reads old values.
     for part in 0..parts {
         let (first, end) = (part * rows / parts, (part + 1) * rows / parts);
@@ -257,6 +258,21 @@ mod tests {
         let mut sums = [1.0; 8];
         add_product(&mut sums, a, b, Factors::F32);
         assert_eq!(sums[..], [9.0, 12.0, 15.0, 18.0, 9.0, 21.0, 33.0, 45.0]);
+        // A transposed left factor in parts, whole and with a rest, and without terms.
+        for (rows, terms) in [(769, 3), (1_537, 3), (1_000, 0)] {
+            let of = |row: usize, term: usize| (row * 5 + term) as f32;
+            let values: Vec<f32> = (0..rows * terms).map(|place| of(place % rows, place / rows)).collect();
+            let left = Matrix::new(&values, terms, rows).transposed();
+            let right = Matrix::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..2 * terms], terms, 2);
+            let element =
+                |row, column| (0..terms).map(|term| of(row, term) * (2 * term + column + 1) as f32).sum::<f32>();
+            let expected: Vec<f32> = (0..2 * rows).map(|place| element(place / 2, place % 2)).collect();
+            let mut sums = vec![1.0; 2 * rows];
+            add_product(&mut sums, left, right, Factors::F32);
+            assert!(sums.iter().zip(&expected).all(|(sum, product)| (sum - product - 1.0).abs() < 1e-2), "{rows}");
+            let found = product(left, right, Factors::F32);
+            assert!(found.iter().zip(&expected).all(|(found, product)| (found - product).abs() < 1e-2), "{rows}");
+        }
         assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2), Factors::F32), [0.0; 4]);
     }
 

@@ -14,8 +14,8 @@ use crate::flex::{Contiguous, close, from_values, open_untracked};
 const PARALLEL: usize = 1 << 20;
 /// From so many rows on, each task has all columns of some of them; with fewer, all rows of some columns.
 const MANY: usize = 24;
-/// Rows in a tile, whose sums with four panels take 24 of AVX-512's 32 registers.
-const ROWS: usize = 6;
+/// A multiple of the rows in a tile of any kernel, which are 6 and 8.
+const ROWS: usize = 24;
 /// The most rows in a task: their bytes stay in the cache while the panels go by.
 const BLOCK: usize = 48;
 /// Panels in a task if there are few rows.

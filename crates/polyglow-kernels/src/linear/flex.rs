@@ -1,12 +1,14 @@
 //! The kernel: products write into memory that was not zeroed first, and gradients need no transposed copies.
 
+use std::sync::{Arc, PoisonError};
+
 use burn::tensor::Tensor;
 
 use super::{Layout, Packed};
 use crate::Factors;
 use crate::flex::matrix::{Matrix, Panels, product};
 use crate::flex::row::{add_to_rows, sum_of_rows};
-use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, read, record};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read, record};
 
 /// Both functions of the module on flex.
 pub(super) fn linear(
@@ -30,13 +32,25 @@ pub(super) fn linear(
 }
 
 /// A weight in the order that products read it in, and the one that it was made of.
-#[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct PackedWeight {
+    /// Held, so that nobody writes to this memory or gives it away.
     of: Contiguous,
+    layout: Layout,
     panels: Panels,
 }
 
-/// [`super::repeated_linear`] on flex without autodiff; `None` elsewhere, and if the weight is another one than before.
+impl PackedWeight {
+    fn new(sizes: Sizes, weight: &Contiguous) -> Self {
+        Self { of: weight.clone(), layout: sizes.layout, panels: Panels::new(sizes.weight(weight)) }
+    }
+
+    fn is_of(&self, sizes: Sizes, weight: &Contiguous) -> bool {
+        let is_same = self.of.slice().as_ptr_range() == weight.slice().as_ptr_range();
+        is_same && (self.layout, self.panels.shape()) == (sizes.layout, [sizes.d_in, sizes.d_out])
+    }
+}
+
+/// [`super::repeated_linear`] on flex without autodiff; `None` elsewhere, or if factors are rounded.
 pub(super) fn repeated_linear(
     input: &Tensor<2>,
     weight: &Tensor<2>,
@@ -45,34 +59,26 @@ pub(super) fn repeated_linear(
     factors: Factors,
     packed: &Packed,
 ) -> Option<Tensor<2>> {
-    if mode(input)? != Mode::Inference {
+    if mode(input)? != Mode::Inference || factors != Factors::F32 {
         return None;
     }
     let sizes = Sizes::new(input, weight, layout);
-    let [input, weight] = [input, weight].map(|tensor| read(tensor.clone()).0);
-    let mut output = repeated_product(sizes, &input, &weight, factors, packed)?;
+    let [input, weight] = [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
+    let mut output = repeated_product(sizes, &input, &weight, packed);
     if let Some(bias) = bias {
-        add_to_rows(&mut output, read(bias.clone()).0.slice());
+        add_to_rows(&mut output, Contiguous::of(open_untracked(bias.clone())).slice());
     }
     Some(close(from_values(output, [sizes.rows, sizes.d_out])))
 }
 
-/// `x W`; `None` if factors are rounded, or if the weight is another one than before.
-pub(crate) fn repeated_product(
-    sizes: Sizes,
-    input: &Contiguous,
-    weight: &Contiguous,
-    factors: Factors,
-    packed: &Packed,
-) -> Option<Vec<f32>> {
-    if factors != Factors::F32 {
-        return None;
-    }
-    let keep = || Kept { panels: Panels::new(sizes.weight(weight)), of: weight.clone() };
-    let kept = packed.kept.get_or_init(keep);
-    // What is kept prevents that this memory is written to, or given away.
-    let is_same = kept.of.slice().as_ptr_range() == weight.slice().as_ptr_range();
-    is_same.then(|| kept.panels.product(sizes.input(input)))
+/// `x W`.
+pub(crate) fn repeated_product(sizes: Sizes, input: &Contiguous, weight: &Contiguous, packed: &Packed) -> Vec<f32> {
+    let packed = {
+        let mut kept = packed.weight.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = kept.take().filter(|kept| kept.is_of(sizes, weight));
+        Arc::clone(kept.insert(same.unwrap_or_else(|| Arc::new(PackedWeight::new(sizes, weight)))))
+    };
+    packed.panels.product(sizes.input(input))
 }
 
 /// The shapes of a linear map.
@@ -182,7 +188,7 @@ mod tests {
             let near = |found: Tensor<2>, expected: Tensor<2>| assert_near(&numbers(found), &numbers(expected), 1e-5);
             near(linear(input.clone(), weight.clone(), None, Factors::F32), expected.clone());
             near(linear_transposed(input.clone(), transposed.clone(), Factors::F32), expected.clone());
-            // The third of another weight than the one that is packed.
+            // The third is another weight than the one that is packed.
             for (weight, layout) in [(&transposed, Layout::OutIn), (&weight, Layout::InOut)] {
                 let (packed, double) = (Packed::default(), weight.clone() * 2.0);
                 let bias = (layout == Layout::InOut).then(|| bias.clone());
@@ -197,6 +203,46 @@ mod tests {
             near(linear(tracked(&input), tracked(&weight), None, Factors::F32), expected.clone());
             near(linear_transposed(tracked(&input), tracked(&transposed), Factors::F32), expected.clone());
             near(linear(input, weight, Some(bias.clone()), Factors::F32), expected + bias.unsqueeze());
+        }
+    }
+
+    #[test]
+    fn what_is_packed_is_of_one_weight_in_one_layout() {
+        let plain = Device::flex();
+        let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain);
+        let (input, weight, packed) = (random([3, 20]), random([20, 20]), Packed::default());
+        let multiply = |weight: Tensor<2>, layout| {
+            numbers(repeated_linear(input.clone(), weight, None, layout, Factors::F32, &packed))
+        };
+        let expected = |weight: Tensor<2>| numbers(input.clone().matmul(weight));
+        let before = expected(weight.clone());
+        assert_near(&multiply(weight.clone(), Layout::InOut), &before, 1e-5);
+        assert_near(&multiply(weight.clone(), Layout::OutIn), &expected(weight.clone().transpose()), 1e-5);
+        // A view in another order, which is copied each time.
+        assert_near(&multiply(weight.clone().transpose(), Layout::OutIn), &before, 1e-5);
+        // What is changed is another weight, and what was packed stays.
+        let changed = weight.clone().slice_fill([0..1, 0..20], 3.0);
+        assert_near(&multiply(changed.clone(), Layout::InOut), &expected(changed), 1e-5);
+        assert_near(&multiply(weight, Layout::InOut), &before, 1e-5);
+    }
+
+    #[test]
+    fn threads_pack_together() {
+        let plain = Device::flex();
+        let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain);
+        let (input, weight) = (random([40, 64]), random([64, 900]));
+        for _ in 0..20 {
+            let packed = Packed::default();
+            // As callers of a search do: in the pool, with products that are shared among its threads.
+            let multiply = || {
+                let output = repeated_linear(input.clone(), weight.clone(), None, Layout::InOut, Factors::F32, &packed);
+                numbers(output)
+            };
+            let (left, right) = std::thread::scope(|scope| {
+                let other = scope.spawn(|| rayon::scope(|_| multiply()));
+                (rayon::scope(|_| multiply()), other.join().expect("it does not panic"))
+            });
+            assert_eq!(left, right);
         }
     }
 

@@ -30,7 +30,7 @@ async fn a_request_that_panics_is_no_matter_of_others() {
 async fn a_server_whose_model_always_panics_ends() {
     // As if its device were lost.
     let mut lost = runner();
-    lost.members.clear();
+    lost.members = [].into();
     let server = server_with(lost, Limits::default());
     let router = server.router();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -51,8 +51,8 @@ const IMAGES_AT_A_TIME: usize = 512;
 /// ```
 #[derive(Clone)]
 pub struct Runner<M = Model> {
-    /// The models; at least one, on a device that does not differentiate.
-    pub members: Vec<Member<M>>,
+    /// The models; at least one, on a device that does not differentiate. Clones share them.
+    pub members: Arc<[Member<M>]>,
     /// The target side's tokenizer, the same for all members.
     pub tgt: Arc<Tokenizer>,
     /// What the models were trained for.
@@ -87,7 +87,7 @@ impl<M> Runner<M> {
     /// One model that reads `longest` tokens at most.
     pub(crate) fn new(model: M, plan: &Plan, tokenizers: &Tokenizers, search: SearchConfig, longest: usize) -> Self {
         Self {
-            members: vec![Member { model, src: Arc::clone(&tokenizers.src) }],
+            members: Arc::new([Member { model, src: Arc::clone(&tokenizers.src) }]),
             tgt: Arc::clone(&tokenizers.tgt),
             task: plan.task,
             search,
@@ -223,7 +223,7 @@ impl<M> Runner<M> {
             return Ok(pixels(texts, images)?.into_iter().map(|ids| vec![ids; self.members.len()]).collect());
         }
         let mut encoded = vec![Vec::with_capacity(self.members.len()); texts.len()];
-        for member in &self.members {
+        for member in &*self.members {
             for (text, ids) in encoded.iter_mut().zip(member.src.encode_batch(texts)?) {
                 text.push(ids);
             }

@@ -99,7 +99,7 @@ fn log_probs(runner: &Runner, images: &[&[u8]]) -> Tensor<2> {
 
 /// Makes sure that the models read images of this many bytes.
 fn check_sizes(runner: &Runner, num_bytes: usize) -> Result<()> {
-    for member in &runner.members {
+    for member in &*runner.members {
         let wanted = member.model.vocabulary().image.map_or(0, |image| image.num_bytes());
         ensure!(
             num_bytes == wanted,

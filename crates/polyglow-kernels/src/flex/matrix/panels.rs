@@ -12,11 +12,12 @@ use crate::flex::vector::LANES;
 
 /// Vectors in a row of a panel.
 const VECTORS: usize = 2;
+/// Rows of the left factor in a task: whole tiles of every kernel, and few enough to stay in a cache while the panels go by.
+const ROWS: usize = 240;
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
 
 /// A right factor, `[terms, columns]`, as panels of `[terms, width]`, one after the other. Columns beyond the last are zeros.
-#[derive(Clone, Debug)]
 pub(crate) struct Panels {
     values: Vec<f32>,
     terms: usize,
@@ -25,57 +26,48 @@ pub(crate) struct Panels {
 }
 
 impl Panels {
+    /// On this core: it is called with a lock held, under which a thread must not take over work of others, which may want the same.
     pub(crate) fn new(right: Matrix<'_>) -> Self {
         let (terms, columns, width) = (right.shape.rows, right.shape.columns, Arch::new().dispatch(Width));
         let mut values = vec![0.0; columns.next_multiple_of(width) * terms];
-        let fill = |(number, panel): (usize, &mut [f32])| {
+        for (number, panel) in values.chunks_exact_mut((width * terms).max(1)).enumerate() {
             for (term, row) in panel.chunks_exact_mut(width).enumerate() {
                 row.iter_mut().zip(number * width..columns).for_each(|(value, column)| *value = right.at(term, column));
             }
-        };
-        values.par_chunks_mut((width * terms).max(1)).enumerate().for_each(fill);
+        }
         Self { values, terms, columns, width }
+    }
+
+    /// Terms and columns.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        [self.terms, self.columns]
     }
 
     /// `left right` in f32, on all cores, for contiguous rows on the left.
     pub(crate) fn product(&self, left: Matrix<'_>) -> Vec<f32> {
-        let Self { terms, columns, width, .. } = *self;
+        let Self { terms, columns, .. } = *self;
+        let found = (left.shape.columns, left.shape.column_stride);
+        assert_eq!(found, (terms, 1), "the left factor of a product by panels");
         let rows = left.shape.rows;
-        let copied = apart(left);
-        let left = copied.as_ref().map_or(left, |(copied, stride)| Matrix::strided(copied, rows, terms, *stride));
-        assert_eq!(
-            (left.shape.columns, left.shape.column_stride),
-            (terms, 1),
-            "the left factor of a product by panels"
-        );
         let count = rows.checked_mul(columns).expect("a product that memory can hold");
         let mut values = Vec::with_capacity(count);
         if terms == 0 {
             values.resize(count, 0.0);
             return values;
         }
+        let copied = apart(left);
+        let left = copied.as_ref().map_or(left, |(copied, stride)| Matrix::strided(copied, rows, terms, *stride));
         let result = Start(values.as_mut_ptr());
-        let multiply = |(number, panel): (usize, &[f32])| {
-            let first = number * width;
-            let start = result.at(first);
-            if first + width <= columns {
-                return Arch::new().dispatch(Multiply { left, panel, result: Output { start, stride: columns } });
-            }
-            // The last panel is wider than what is left.
-            let mut whole = vec![0.0; rows * width];
-            Arch::new().dispatch(Multiply { left, panel, result: Output { start: whole.as_mut_ptr(), stride: width } });
-            for (row, sums) in whole.chunks_exact(width).enumerate() {
-                #[expect(unsafe_code, reason = "columns of a matrix are no slices")]
-                // SAFETY: The vector has room for so many numbers of this row, which no other thread writes to.
-                unsafe {
-                    sums.as_ptr().copy_to_nonoverlapping(start.wrapping_add(row * columns), columns - first);
-                }
-            }
+        let num_panels = self.values.len() / (self.width * terms);
+        let task = |task: usize| {
+            let first = task / num_panels * ROWS;
+            self.multiply(left.some_rows(first, ROWS.min(rows - first)), task % num_panels, result.at(first * columns));
         };
-        if count * terms < PARALLEL {
-            self.values.chunks(width * terms).enumerate().for_each(multiply);
+        let tasks = 0..rows.div_ceil(ROWS) * num_panels;
+        if count.saturating_mul(terms) < PARALLEL {
+            tasks.for_each(task);
         } else {
-            self.values.par_chunks(width * terms).enumerate().for_each(multiply);
+            tasks.into_par_iter().for_each(task);
         }
         #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
         // SAFETY: Every column of every row was written.
@@ -83,6 +75,26 @@ impl Panels {
             values.set_len(count);
         }
         values
+    }
+
+    /// Writes the columns of a panel of the product with some rows, which begins at `result` and has all columns.
+    fn multiply(&self, left: Matrix<'_>, number: usize, result: *mut f32) {
+        let Self { terms, columns, width, .. } = *self;
+        let (first, panel) = (number * width, &self.values[number * width * terms..][..width * terms]);
+        let start = result.wrapping_add(first);
+        if first + width <= columns {
+            return Arch::new().dispatch(Multiply { left, panel, output: Output { start, stride: columns } });
+        }
+        // The last panel is wider than what is left.
+        let mut whole = vec![0.0; left.shape.rows * width];
+        Arch::new().dispatch(Multiply { left, panel, output: Output { start: whole.as_mut_ptr(), stride: width } });
+        for (row, sums) in whole.chunks_exact(width).enumerate() {
+            #[expect(unsafe_code, reason = "columns of a matrix are no slices")]
+            // SAFETY: The result has room for so many numbers of this row, which no other thread writes to.
+            unsafe {
+                sums.as_ptr().copy_to_nonoverlapping(start.wrapping_add(row * columns), columns - first);
+            }
+        }
     }
 }
 
@@ -105,7 +117,7 @@ fn apart(left: Matrix<'_>) -> Option<(Vec<f32>, usize)> {
     Some((copied, wider))
 }
 
-/// Where a matrix begins that several threads write to, each its own columns.
+/// Where a matrix begins that several threads write to, each its own rows and columns.
 struct Start(*mut f32);
 
 impl Start {
@@ -130,7 +142,7 @@ impl WithSimd for Width {
     }
 }
 
-/// As many columns of a product as a panel has, which need not be initialized.
+/// As many columns of a product as a panel has, with room for all rows of the left factor; they need not be initialized.
 #[derive(Clone, Copy)]
 struct Output {
     start: *mut f32,
@@ -142,7 +154,7 @@ struct Output {
 struct Multiply<'a> {
     left: Matrix<'a>,
     panel: &'a [f32],
-    result: Output,
+    output: Output,
 }
 
 impl WithSimd for Multiply<'_> {
@@ -150,6 +162,7 @@ impl WithSimd for Multiply<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
+        assert_eq!(self.panel.len(), self.left.shape.columns * VECTORS * S::F32_LANES, "the width of a panel");
         let mut first = 0;
         // As many rows as there are registers for, with two vectors of sums each: 27 of 32, or 15 of 16, which is also what
         // WebAssembly has on most machines. The rest by fewer and fewer.
@@ -192,7 +205,7 @@ impl Multiply<'_> {
                 }
             }
         }
-        let Output { start, stride } = self.result;
+        let Output { start, stride } = self.output;
         for (row, sums) in sums.into_iter().enumerate() {
             let to = start.wrapping_add((first + row) * stride).cast::<[S::f32s; VECTORS]>();
             #[expect(unsafe_code, reason = "columns of a matrix are no slices")]
@@ -218,7 +231,7 @@ mod tests {
     fn a_factor_in_panels_gives_the_product() {
         // Every number of rows that the loop has, one after the other, and panels that are full and not.
         for (rows, terms, columns) in
-            [(0, 3, 5), (1, 1, 1), (2, 5, 16), (7, 33, 31), (33, 20, 32), (39, 64, 300), (13, 1_024, 20), (3, 0, 4)]
+            [(0, 3, 5), (1, 1, 1), (2, 5, 16), (7, 33, 31), (33, 20, 32), (39, 64, 300), (3, 0, 4), (9, 0, 4)]
         {
             let (left, right) = (numbers(rows * terms, 1), numbers(terms * columns, 2));
             let left = Matrix::new(&left, rows, terms);
@@ -231,15 +244,18 @@ mod tests {
 
     #[test]
     fn neither_threads_nor_other_rows_change_the_bits() {
-        let (left, right) = (numbers(39 * 70, 1), numbers(70 * 300, 2));
-        let panels = Panels::new(Matrix::new(&right, 70, 300));
-        let bits = |threads, rows| -> Vec<u32> {
-            let product = || panels.product(Matrix::new(&left, 39, 70).first_rows(rows));
-            on_threads(threads, product).into_iter().map(f32::to_bits).collect()
-        };
-        let expected = bits(1, 39);
-        for (threads, rows) in [(2, 39), (3, 39), (1, 1), (2, 11), (1, 38)] {
-            assert!(bits(threads, rows) == expected[..rows * 300], "{rows} rows on {threads} threads");
+        // The second begins at distances that are multiples of 4 KiB, where more than eight rows are copied.
+        for (terms, stride) in [(70, 70), (70, 1_024)] {
+            let (left, right) = (numbers(300 * stride, 1), numbers(terms * 300, 2));
+            let panels = Panels::new(Matrix::new(&right, terms, 300));
+            let bits = |threads, rows| -> Vec<u32> {
+                let product = || panels.product(Matrix::strided(&left, rows, terms, stride));
+                on_threads(threads, product).into_iter().map(f32::to_bits).collect()
+            };
+            let expected = bits(1, 300);
+            for (threads, rows) in [(2, 300), (3, 300), (1, 1), (2, 11), (1, 38)] {
+                assert!(bits(threads, rows) == expected[..rows * 300], "{rows} rows on {threads} threads");
+            }
         }
     }
 }

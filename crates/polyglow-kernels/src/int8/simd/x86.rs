@@ -84,11 +84,11 @@ kernel!(
     _mm256_setzero_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32
 );
 
-/// Rows of bytes as `vpmaddwd` multiplies them: of each group the first and the third byte, and the second and the fourth, in 16 bits each.
+/// A group of a row as `vpmaddwd` multiplies it: the first and the third byte, and the second and the fourth, in 16 bits each.
 type Pairs = [i32; 2];
 
 /// Without instructions for sums of products of bytes: that of AVX2 (`vpmaddubsw`) adds two products in 16 bits and saturates. So bytes are
-/// widened to 16 bits first, those of the rows once for all panels.
+/// widened to 16 bits first, those of the rows once for all panels of a task.
 #[target_feature(enable = "avx2,fma")]
 fn avx2_alone(task: Task<'_>) {
     let pair = |lower: u8, upper: u8| i32::from(lower) | i32::from(upper) << 16;
