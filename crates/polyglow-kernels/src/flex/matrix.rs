@@ -180,59 +180,41 @@ unsafe fn multiply(
     old: Old,
     parallelism: Parallelism,
 ) {
+    assert_eq!(left.shape.columns, right.shape.rows, "the factors of a product");
     let rows = shape.rows;
     let is_copied = left.shape.column_stride != 1 && left.shape.columns > 0;
     let parts = if is_copied { rows.div_ceil(ROWS_COPIED).max(1) } else { 1 };
     // Of about the same size: `gemm` multiplies a single row in a way that reads old values.
     for part in 0..parts {
         let (first, end) = (part * rows / parts, (part + 1) * rows / parts);
-        let (left, shape) = (left.some_rows(first, end - first), Shape { rows: end - first, ..shape });
-        // SAFETY: As the caller vouches for; these rows are some of the result.
+        let left = left.some_rows(first, end - first);
+        // SAFETY: The caller vouches for the result, of which these are some rows; the factors were checked against their slices when they
+        // were made.
         unsafe {
-            let result = result.add(first * shape.row_stride);
-            multiply_rows(result, shape, left, right, scale, old, parallelism);
+            gemm::gemm(
+                left.shape.rows,
+                shape.columns,
+                left.shape.columns,
+                result.add(first * shape.row_stride),
+                // `gemm` takes the stride of columns first.
+                shape.column_stride as isize,
+                shape.row_stride as isize,
+                old == Old::Added,
+                left.values.as_ptr(),
+                left.shape.column_stride as isize,
+                left.shape.row_stride as isize,
+                right.values.as_ptr(),
+                right.shape.column_stride as isize,
+                right.shape.row_stride as isize,
+                // result = 1.0 * old + scale * left right, nothing conjugated.
+                1.0,
+                scale,
+                false,
+                false,
+                false,
+                parallelism,
+            );
         }
-    }
-}
-
-/// # Safety
-/// As [`multiply`].
-#[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
-unsafe fn multiply_rows(
-    result: *mut f32,
-    shape: Shape,
-    left: Matrix<'_>,
-    right: Matrix<'_>,
-    scale: f32,
-    old: Old,
-    parallelism: Parallelism,
-) {
-    assert_eq!(left.shape.columns, right.shape.rows, "the factors of a product");
-    // SAFETY: The caller vouches for the result; the factors were checked against their slices when they were made.
-    unsafe {
-        gemm::gemm(
-            shape.rows,
-            shape.columns,
-            left.shape.columns,
-            result,
-            // `gemm` takes the stride of columns first.
-            shape.column_stride as isize,
-            shape.row_stride as isize,
-            old == Old::Added,
-            left.values.as_ptr(),
-            left.shape.column_stride as isize,
-            left.shape.row_stride as isize,
-            right.values.as_ptr(),
-            right.shape.column_stride as isize,
-            right.shape.row_stride as isize,
-            // result = 1.0 * old + scale * left right, nothing conjugated.
-            1.0,
-            scale,
-            false,
-            false,
-            false,
-            parallelism,
-        );
     }
 }
 
