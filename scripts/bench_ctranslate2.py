@@ -9,9 +9,13 @@ weights. Rates are of target tokens of the best hypotheses, without starting the
 cases: ours is timed on the file and on its first line alone, and the difference counts. Both work on one batch for each thread,
 which for small models is faster than all threads on one batch. `--ours-int8 NAME` also times the
 checkpoint of that name, which `polyglow quantize` made of the same weights. Models with a shared vocabulary only.
+
+A model that is hardly trained does not end its translations. `--tokens N` compares rates with one all the same: of the text it takes
+the lines of the most frequent length, and all translations have N tokens, or ours up to ten fewer if the model ends them.
 """
 
 import argparse
+import collections
 import pathlib
 import subprocess
 import tempfile
@@ -23,11 +27,11 @@ from measurement import describe, in_turns, machine, ratio, read_lines, save, sp
 from tokenizers import Tokenizer
 
 
-def theirs(translator, sources, beam_size: int, max_tokens: int):
+def theirs(translator, sources, beam_size: int, max_tokens: int, tokens: int | None):
     started = time.monotonic()
     results = translator.translate_batch(
         sources, beam_size=beam_size, length_penalty=1.0, max_batch_size=max_tokens, batch_type="tokens",
-        max_decoding_length=512,
+        min_decoding_length=tokens or 1, max_decoding_length=tokens or 512,
     )
     return time.monotonic() - started, [result.hypotheses[0] for result in results]
 
@@ -38,14 +42,26 @@ def bleu(hypotheses, reference):
     return sacrebleu.corpus_bleu(hypotheses, [read_lines(reference)], tokenize="none", force=True).score
 
 
+def of_one_length(tokenizer, lines):
+    """The lines of the most frequent length in tokens, and that length."""
+    lengths = [len(tokenizer.encode(line).tokens) for line in lines]
+    length, _ = collections.Counter(lengths).most_common(1)[0]
+    return [line for line, found in zip(lines, lengths, strict=True) if found == length], length
+
+
 def measure(options, tokenizer, translators, beam_size: int) -> dict:
     """Rates and output of each way to translate, in turns, and how ours compares with the others."""
     sources = [tokenizer.encode(line).tokens for line in read_lines(options.text)]
+    lengths = []
+    if options.tokens:
+        # Ours may have ten more than the ratio says.
+        ratio_of_lengths = (options.tokens - 10) / len(sources[0])
+        lengths = [word for end in ("min", "max") for word in ("--set", f"search.{end}_len_ratio={ratio_of_lengths}")]
     max_tokens = tomllib.loads((options.run / "config.toml").read_text())["train"]["max_tokens"]
 
     def peer(translator):
         def run():
-            seconds, hypotheses = theirs(translator, sources, beam_size, max_tokens)
+            seconds, hypotheses = theirs(translator, sources, beam_size, max_tokens, options.tokens)
             ids = [[tokenizer.token_to_id(token) for token in tokens] for tokens in hypotheses]
             return sum(map(len, hypotheses)) / seconds, tokenizer.decode_batch(ids)
 
@@ -54,7 +70,7 @@ def measure(options, tokenizer, translators, beam_size: int) -> dict:
     def ours(checkpoint):
         def run():
             seconds, lines = translation(options.program, options.run, options.text, options.threads, "--beam-size",
-                                         beam_size, "--checkpoint", checkpoint)
+                                         beam_size, "--checkpoint", checkpoint, *lengths)
             return sum(len(tokenizer.encode(line).tokens) for line in lines) / seconds, lines
 
         return run
@@ -82,15 +98,23 @@ def main() -> None:
     parser.add_argument("--checkpoint", default="best")
     parser.add_argument("--ours-int8", metavar="NAME", help="a checkpoint of `polyglow quantize`, as `int8`")
     parser.add_argument("--ref", type=pathlib.Path)
+    parser.add_argument("--tokens", type=int, metavar="N", help="the length of all translations, above 10")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5])
     parser.add_argument("--json", metavar="FILE", help="write the figures here, too")
     options = parser.parse_args()
+    if options.tokens and (options.tokens <= 10 or options.ref):
+        parser.error("--tokens takes more than 10, and translations of one length are not compared with --ref")
     tokenizer = Tokenizer.from_file(str(options.run / "tokenizer.json"))
     result = machine(options.threads) | {"versions": versions("ctranslate2", "tokenizers"), "beams": {}}
     print(describe(result))
     with tempfile.TemporaryDirectory() as directory:
+        if options.tokens:
+            lines, length = of_one_length(tokenizer, read_lines(options.text))
+            options.text = pathlib.Path(directory) / "text"
+            options.text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            print(f"{len(lines)} lines of {length} tokens")
         model = pathlib.Path(directory) / "model"
         subprocess.run([options.program, "export", options.run, "--to", "ctranslate2", "--checkpoint", options.checkpoint,
                         "--verify", "0", "--out", model], check=True)

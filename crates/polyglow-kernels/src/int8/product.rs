@@ -14,7 +14,7 @@ use crate::flex::{Contiguous, close, from_values, open_untracked};
 const PARALLEL: usize = 1 << 20;
 /// From so many rows on, each task has all columns of some of them; with fewer, all rows of some columns.
 const MANY: usize = 24;
-/// A multiple of the rows in a tile of any kernel, which are 6 and 8.
+/// A multiple of the rows in a tile of any kernel, which are 6 and 4.
 const ROWS: usize = 24;
 /// The most rows in a task: their bytes stay in the cache while the panels go by.
 const BLOCK: usize = 48;
@@ -45,26 +45,31 @@ pub(super) fn linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<
 
 /// Rows as unsigned bytes: `value = scale * (byte - 128)`, with `|byte - 128| <= 127`.
 pub(super) struct Rows {
-    /// In groups, as an instruction multiplies them; a row is filled up with 128, which stands for zero.
-    pub(super) bytes: Vec<[u8; GROUP]>,
+    /// A row is filled up to whole groups with 128, which stands for zero.
+    pub(super) bytes: Vec<u8>,
     pub(super) scales: Vec<f32>,
 }
 
 impl Rows {
     /// Each row with the scale that takes its largest number to 127.
     pub(super) fn quantize(input: &[f32], d_in: usize) -> Self {
-        let (rows, groups) = (input.len() / d_in.max(1), d_in.div_ceil(GROUP));
-        let (mut bytes, mut scales) = (vec![[128; GROUP]; rows * groups], vec![0.0; rows]);
-        vectorized(Quantize { input, d_in, bytes: bytes.as_flattened_mut(), scales: &mut scales });
-        Self { bytes, scales }
+        let rows = input.len() / d_in.max(1);
+        let mut quantized =
+            Self { bytes: Vec::with_capacity(rows * d_in.next_multiple_of(GROUP)), scales: Vec::with_capacity(rows) };
+        vectorized(Quantize { input, d_in, rows: &mut quantized });
+        quantized
+    }
+
+    /// The bytes as an instruction multiplies them.
+    fn groups(&self) -> &[[u8; GROUP]] {
+        self.bytes.as_chunks().0
     }
 }
 
 struct Quantize<'a> {
     input: &'a [f32],
     d_in: usize,
-    bytes: &'a mut [u8],
-    scales: &'a mut [f32],
+    rows: &'a mut Rows,
 }
 
 impl Kernel for Quantize<'_> {
@@ -76,15 +81,13 @@ impl Kernel for Quantize<'_> {
         const ROUND: f32 = 12_582_912.0;
         /// A row without a larger value counts as zero: 127 over it might be infinite.
         const LEAST: f32 = 1e-30;
-        let width = self.d_in.next_multiple_of(GROUP).max(GROUP);
-        let rows = self.input.chunks_exact(self.d_in.max(1)).zip(self.bytes.chunks_exact_mut(width));
-        for ((input, bytes), scale) in rows.zip(self.scales) {
+        let Rows { bytes, scales } = self.rows;
+        for input in self.input.chunks_exact(self.d_in.max(1)) {
             let largest = largest(input);
-            *scale = largest / 127.0;
+            scales.push(largest / 127.0);
             let inverse = if largest > LEAST { 127.0 / largest } else { 0.0 };
-            for (byte, value) in bytes.iter_mut().zip(input) {
-                *byte = ((value * inverse + ROUND).to_bits() as u8).wrapping_add(128);
-            }
+            bytes.extend(input.iter().map(|value| ((value * inverse + ROUND).to_bits() as u8).wrapping_add(128)));
+            bytes.resize(bytes.len().next_multiple_of(GROUP), 128);
         }
     }
 }
@@ -181,7 +184,7 @@ fn run(
     output: &mut [MaybeUninit<f32>],
 ) {
     let groups = matrix.groups();
-    let (scales, input) = (&input.scales[rows.clone()], &input.bytes[rows.start * groups..rows.end * groups]);
+    let (scales, input) = (&input.scales[rows.clone()], &input.groups()[rows.start * groups..rows.end * groups]);
     simd::run(Task { input, scales, matrix, panels, finish, output });
 }
 
@@ -210,9 +213,9 @@ mod tests {
         for (count, d_in, d_out) in [(1, 1, 1), (2, 3, 5), (6, 4, 16), (7, 33, 17), (13, 130, 65), (5, 512, 81)] {
             let ((weights, matrix), rows) = (matrix(d_in, d_out), rows(count, d_in));
             let mut expected = Vec::new();
-            for row in rows.bytes.chunks(d_in.div_ceil(GROUP)) {
+            for row in rows.bytes.chunks(d_in.next_multiple_of(GROUP)) {
                 for column in 0..d_out {
-                    let values = row.as_flattened().iter().zip(weights.values[column..].iter().step_by(d_out));
+                    let values = row.iter().zip(weights.values[column..].iter().step_by(d_out));
                     let sum: i32 = values.map(|(value, weight)| (i32::from(*value) - 128) * i32::from(*weight)).sum();
                     assert!(sum.abs() < 1 << 24, "a sum that `f32` holds exactly");
                     expected.push(sum as f32);
@@ -221,7 +224,7 @@ mod tests {
             for (place, run) in simd::all().into_iter().enumerate() {
                 let mut output = vec![MaybeUninit::new(f32::NAN); count * d_out];
                 let finish = Finish { bias: None, negative: Negative::Kept };
-                let (input, scales, panels) = (&*rows.bytes, &*rows.scales, 0..matrix.scales.len());
+                let (input, scales, panels) = (rows.groups(), &*rows.scales, 0..matrix.scales.len());
                 run(Task { input, scales, matrix: &matrix, panels, finish, output: &mut output });
                 #[expect(unsafe_code, reason = "what is written is to be read")]
                 // SAFETY: All of it was initialized above.

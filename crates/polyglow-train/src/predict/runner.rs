@@ -22,9 +22,12 @@ use crate::plan::{Plan, TaskPlan};
 /// encodes, so longer lines are cut first.
 pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
 
-/// Padded positions in a batch, times the beam, at most where the CPU searches: then keys, values and scores stay near the cores, and no
-/// core waits long for the last batch of another.
+/// Padded positions in a batch, times the beam, where the CPU searches, and one row more: keys, values and scores stay near the cores.
 const MOST_ON_HOST: usize = 1024;
+/// The number of batches is a multiple of this, so that two or four cores have as many of them each ...
+const MULTIPLE: usize = 4;
+/// ... unless batches would be smaller than this: the fewer rows there are, the longer each takes.
+const LEAST_ON_HOST: usize = 256;
 
 /// Images whose bytes are held as ids.
 #[cfg(feature = "training")]
@@ -61,7 +64,7 @@ pub struct Runner<M = Model> {
     pub search: SearchConfig,
     /// Where the models are.
     pub device: Device,
-    /// Padded positions in a batch, times the beam, at most; a search on the CPU has 1,024 at most in any case.
+    /// Padded positions in a batch, times the beam, at most; a search on the CPU has about 1,024 at most in any case.
     pub max_tokens: usize,
     /// Whether a few rows become a batch for each core, where the CPU searches. Their numbers then depend in their last digits on
     /// how many cores there are.
@@ -129,8 +132,8 @@ impl<M> Runner<M> {
         let side_by_side = self.group.is_alone() && on_host;
         let threads = if side_by_side { rayon::current_num_threads() } else { 1 };
         let most = if self.spread { rows.len().div_ceil(threads) } else { rows.len() };
-        // Several processes have the batches of one.
-        let limit = if on_host { self.max_tokens.min(MOST_ON_HOST) } else { self.max_tokens };
+        // However many threads or processes there are, the batches are the same.
+        let limit = if on_host { limit_on_host(&order, cost).min(self.max_tokens) } else { self.max_tokens };
         let batches = batches(rows, &order, most, limit, cost);
         let found = if side_by_side {
             let mut found = Vec::with_capacity(batches.len());
@@ -232,6 +235,15 @@ impl<M> Runner<M> {
     }
 }
 
+/// What a batch costs at most where the CPU searches, for rows that begin with the longest.
+fn limit_on_host(order: &[usize], cost: impl Fn(&[usize]) -> usize) -> usize {
+    let costs = order.iter().map(|&row| cost(&[row]));
+    let (longest, total) = (costs.clone().next().unwrap_or(0), costs.sum::<usize>());
+    let parts = total.div_ceil(MOST_ON_HOST).next_multiple_of(MULTIPLE).min(total / LEAST_ON_HOST).max(1);
+    // With one row more than its share in each batch, the last one has no more than the others.
+    total.div_ceil(parts) + longest
+}
+
 /// Rows in this order, at a time as many as cost no more than the limit, and `most` of them at most.
 fn batches<'a, R>(
     rows: &'a [R],
@@ -276,6 +288,23 @@ mod tests {
     use super::*;
 
     fn shared<T: Send + Sync>() {}
+
+    #[test]
+    fn batches_on_the_host_are_of_one_size_and_as_many_for_each_core() {
+        let sizes = |widths: &[usize]| -> Vec<usize> {
+            let order: Vec<usize> = (0..widths.len()).collect();
+            let cost = |batch: &[usize]| batch.len() * widths[batch[0]];
+            let limit = limit_on_host(&order, cost);
+            batches(widths, &order, widths.len(), limit, cost).iter().map(Vec::len).collect()
+        };
+        assert_eq!(sizes(&[]), []);
+        assert_eq!(sizes(&[12; 20]), [20]);
+        assert_eq!(sizes(&[12; 50]), [26, 24]);
+        assert_eq!(sizes(&[12; 265]), [67, 67, 67, 64]);
+        assert_eq!(sizes(&[2000, 20, 20, 20]), [1, 3]);
+        let many = sizes(&[17; 1000]);
+        assert!(many.len() == 20 && many.iter().all(|rows| rows * 17 <= MOST_ON_HOST + 17), "{many:?}");
+    }
 
     #[test]
     fn a_runner_can_be_shared_between_threads() {

@@ -157,20 +157,34 @@ impl Kernel for Attend<'_> {
 /// Adds the values of a head times their weights, position by position.
 #[inline(always)]
 fn add_values(output: &mut [f32], weights: &[f32], values: &[f32]) {
+    /// Sums that registers hold: as much of a head as there is is read from one end to the other.
+    const WIDE: usize = 4 * LANES;
     let head_dim = output.len();
-    let (chunks, rest) = output.as_chunks_mut::<LANES>();
-    let rest_start = LANES * chunks.len();
-    for (chunk, start) in chunks.iter_mut().zip((0..).step_by(LANES)) {
-        // Of its own, so that sums stay in a register: one that waits for its memory at each position takes far longer.
-        let mut sums = *chunk;
-        for (weight, values) in weights.iter().zip(values.chunks_exact(head_dim)) {
-            sums.iter_mut().zip(&values[start..start + LANES]).for_each(|(sum, value)| *sum += weight * value);
-        }
-        *chunk = sums;
+    let (wide, rest) = output.as_chunks_mut::<WIDE>();
+    let (chunks, last) = rest.as_chunks_mut::<LANES>();
+    let mut start = 0;
+    for sums in wide {
+        add_columns(sums, weights, &values[start..], head_dim);
+        start += WIDE;
+    }
+    for sums in chunks {
+        add_columns(sums, weights, &values[start..], head_dim);
+        start += LANES;
     }
     for (weight, values) in weights.iter().zip(values.chunks_exact(head_dim)) {
-        rest.iter_mut().zip(&values[rest_start..]).for_each(|(sum, value)| *sum += weight * value);
+        last.iter_mut().zip(&values[start..]).for_each(|(sum, value)| *sum += weight * value);
     }
+}
+
+/// Adds `N` columns of values, which begin `head_dim` apart, times their weights.
+#[inline(always)]
+fn add_columns<const N: usize>(output: &mut [f32; N], weights: &[f32], values: &[f32], head_dim: usize) {
+    // Of its own, so that sums stay in registers: one that waits for its memory at each position takes far longer.
+    let mut sums = *output;
+    for (weight, values) in weights.iter().zip(values.chunks(head_dim)) {
+        sums.iter_mut().zip(&values[..N]).for_each(|(sum, value)| *sum += weight * value);
+    }
+    *output = sums;
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::arch::x86_64::{
 
 use pulp::cast;
 
-use super::super::Group;
 use super::super::product::Task;
 use super::{Sums, in_tiles};
 
@@ -95,36 +94,33 @@ fn avx2_alone(task: Task<'_>) {
     let Task { input, scales, matrix, panels, finish, output } = task;
     let input: Vec<Pairs> = input.iter().map(|group| [pair(group[0], group[2]), pair(group[1], group[3])]).collect();
     let task = Task { input: &input, scales, matrix, panels, finish, output };
-    // 8 sums, 2 of weights and a row's pairs take 12 of 16 registers.
-    in_tiles!(task, tile_avx2, [1 2 3 4 5 6 7 8], 1);
+    // 4 x 1 sums in two halves, 4 of weights and a row's pairs take 14 of 16 registers.
+    in_tiles!(task, tile_avx2, [1 2 3 4], 1);
 }
 
 #[inline]
 #[target_feature(enable = "avx2,fma")]
 fn tile_avx2<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_, Pairs>, row: usize, panel: usize) {
-    let (rows, [weights]) = (task.rows::<ROWS>(row), task.columns::<1>(panel));
-    let (left, right) = (half::<ROWS, 0>(rows, weights), half::<ROWS, 1>(rows, weights));
-    for row_in_tile in 0..ROWS {
-        let numbers: Sums = cast([left[row_in_tile], right[row_in_tile]]);
-        task.write(row + row_in_tile, panel, &[numbers]);
-    }
-}
-
-/// The sums of some rows and half of a panel's columns.
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-fn half<const ROWS: usize, const PART: usize>(rows: [&[Pairs]; ROWS], weights: &[Group]) -> [__m256i; ROWS] {
-    let mut sums = [_mm256_setzero_si256(); ROWS];
-    for group in 0..weights.len() {
-        let weights: __m256i = cast::<_, [__m256i; 2]>(weights[group].0)[PART];
-        // Of signed bytes, so with their sign.
-        let (even, odd) = (_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(weights)), _mm256_srai_epi16::<8>(weights));
+    let (rows, [panel_weights]) = (task.rows::<ROWS>(row), task.columns::<1>(panel));
+    let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
+    for group in 0..panel_weights.len() {
+        let (mut even, mut odd) = ([_mm256_setzero_si256(); 2], cast::<_, [__m256i; 2]>(panel_weights[group].0));
+        for half in 0..2 {
+            // Of signed bytes, so with their sign.
+            even[half] = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(odd[half]));
+            odd[half] = _mm256_srai_epi16::<8>(odd[half]);
+        }
         for row in 0..ROWS {
             let [of_even, of_odd] = rows[row][group];
-            let even = _mm256_madd_epi16(_mm256_set1_epi32(of_even), even);
-            let odd = _mm256_madd_epi16(_mm256_set1_epi32(of_odd), odd);
-            sums[row] = _mm256_add_epi32(sums[row], _mm256_add_epi32(even, odd));
+            let (of_even, of_odd) = (_mm256_set1_epi32(of_even), _mm256_set1_epi32(of_odd));
+            for half in 0..2 {
+                let sum = _mm256_add_epi32(sums[row][half], _mm256_madd_epi16(of_even, even[half]));
+                sums[row][half] = _mm256_add_epi32(sum, _mm256_madd_epi16(of_odd, odd[half]));
+            }
         }
     }
-    sums
+    for row_in_tile in 0..ROWS {
+        let numbers: Sums = cast(sums[row_in_tile]);
+        task.write(row + row_in_tile, panel, &[numbers]);
+    }
 }
