@@ -171,8 +171,10 @@ impl WithSimd for Multiply<'_> {
             first = self.all_of::<S, 8>(simd, first);
         } else {
             first = self.all_of::<S, 6>(simd, first);
+            first = self.all_of::<S, 5>(simd, first);
         }
         first = self.all_of::<S, 4>(simd, first);
+        first = self.all_of::<S, 3>(simd, first);
         first = self.all_of::<S, 2>(simd, first);
         self.all_of::<S, 1>(simd, first);
     }
@@ -230,9 +232,17 @@ mod tests {
     #[test]
     fn a_factor_in_panels_gives_the_product() {
         // Every number of rows that the loop has, one after the other, and panels that are full and not.
-        for (rows, terms, columns) in
-            [(0, 3, 5), (1, 1, 1), (2, 5, 16), (7, 33, 31), (33, 20, 32), (39, 64, 300), (3, 0, 4), (9, 0, 4)]
-        {
+        for (rows, terms, columns) in [
+            (0, 3, 5),
+            (1, 1, 1),
+            (2, 5, 16),
+            (7, 33, 31),
+            (10, 7, 40),
+            (11, 20, 33),
+            (33, 20, 32),
+            (39, 64, 300),
+            (3, 0, 4),
+        ] {
             let (left, right) = (numbers(rows * terms, 1), numbers(terms * columns, 2));
             let left = Matrix::new(&left, rows, terms);
             for right in [Matrix::new(&right, terms, columns), Matrix::new(&right, columns, terms).transposed()] {

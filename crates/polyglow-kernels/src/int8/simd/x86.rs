@@ -44,6 +44,8 @@ macro_rules! kernel {
             let mut sums = [[[$zero(); $width]; PANELS]; ROWS];
             // Loops, and no iterators with closures: those would not be compiled for the same features.
             let groups = rows[0].len();
+            // Without a group the zeros would be the result, and would have to be written to memory.
+            assert!(groups > 0, "the inputs of a product");
             for row in &mut rows {
                 *row = &row[..groups];
             }
