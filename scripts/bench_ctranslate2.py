@@ -54,24 +54,27 @@ def measure(options, tokenizer, translators, beam_size: int) -> dict:
     sources = [tokenizer.encode(line).tokens for line in read_lines(options.text)]
     lengths = []
     if options.tokens:
-        # Ours may have ten more than the ratio says.
-        ratio_of_lengths = (options.tokens - 10) / len(sources[0])
+        # Ours may have ten more than the ratio says, which is rounded up.
+        ratio_of_lengths = (options.tokens - 10.5) / len(sources[0])
         lengths = [word for end in ("min", "max") for word in ("--set", f"search.{end}_len_ratio={ratio_of_lengths}")]
     max_tokens = tomllib.loads((options.run / "config.toml").read_text())["train"]["max_tokens"]
+
+    def rate(seconds, lines):
+        """Of both programs from their text, which may have other tokens than those that a hardly trained model wrote it with."""
+        return sum(len(tokenizer.encode(line).tokens) for line in lines) / seconds, lines
 
     def peer(translator):
         def run():
             seconds, hypotheses = theirs(translator, sources, beam_size, max_tokens, options.tokens)
             ids = [[tokenizer.token_to_id(token) for token in tokens] for tokens in hypotheses]
-            return sum(map(len, hypotheses)) / seconds, tokenizer.decode_batch(ids)
+            return rate(seconds, tokenizer.decode_batch(ids))
 
         return run
 
     def ours(checkpoint):
         def run():
-            seconds, lines = translation(options.program, options.run, options.text, options.threads, "--beam-size",
-                                         beam_size, "--checkpoint", checkpoint, *lengths)
-            return sum(len(tokenizer.encode(line).tokens) for line in lines) / seconds, lines
+            return rate(*translation(options.program, options.run, options.text, options.threads, "--beam-size",
+                                     beam_size, "--checkpoint", checkpoint, *lengths))
 
         return run
 

@@ -14,7 +14,7 @@ use crate::flex::{Contiguous, close, from_values, open_untracked};
 const PARALLEL: usize = 1 << 20;
 /// From so many rows on, each task has all columns of some of them; with fewer, all rows of some columns.
 const MANY: usize = 24;
-/// A multiple of the rows in a tile of any kernel, which are 6 and 4.
+/// A multiple of the rows in a tile of any kernel, which are 6, 4, 2 and 1.
 const ROWS: usize = 24;
 /// The most rows in a task: their bytes stay in the cache while the panels go by.
 const BLOCK: usize = 48;

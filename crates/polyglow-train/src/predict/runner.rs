@@ -22,12 +22,10 @@ use crate::plan::{Plan, TaskPlan};
 /// encodes, so longer lines are cut first.
 pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
 
-/// Padded positions in a batch, times the beam, where the CPU searches, and one row more: keys, values and scores stay near the cores.
+/// Padded positions in a batch, times the beam, at most where the CPU searches: then keys, values and scores stay near the cores.
 const MOST_ON_HOST: usize = 1024;
-/// The number of batches is a multiple of this, so that two or four cores have as many of them each ...
+/// Where the CPU needs several batches, their number is a multiple of this: two cores or four have as many of them each.
 const MULTIPLE: usize = 4;
-/// ... unless batches would be smaller than this: the fewer rows there are, the longer each takes.
-const LEAST_ON_HOST: usize = 256;
 
 /// Images whose bytes are held as ids.
 #[cfg(feature = "training")]
@@ -64,7 +62,7 @@ pub struct Runner<M = Model> {
     pub search: SearchConfig,
     /// Where the models are.
     pub device: Device,
-    /// Padded positions in a batch, times the beam, at most; a search on the CPU has about 1,024 at most in any case.
+    /// Padded positions in a batch, times the beam, at most; a search on the CPU has 1,024 at most in any case.
     pub max_tokens: usize,
     /// Whether a few rows become a batch for each core, where the CPU searches. Their numbers then depend in their last digits on
     /// how many cores there are.
@@ -132,9 +130,12 @@ impl<M> Runner<M> {
         let side_by_side = self.group.is_alone() && on_host;
         let threads = if side_by_side { rayon::current_num_threads() } else { 1 };
         let most = if self.spread { rows.len().div_ceil(threads) } else { rows.len() };
-        // However many threads or processes there are, the batches are the same.
-        let limit = if on_host { limit_on_host(&order, cost).min(self.max_tokens) } else { self.max_tokens };
-        let batches = batches(rows, &order, most, limit, cost);
+        let batches = |limit| batches(rows, &order, most, limit, cost);
+        // Several processes have the batches of one.
+        let batches = batches(match on_host {
+            true => even_limit(self.max_tokens.min(MOST_ON_HOST), |limit| batches(limit).len()),
+            false => self.max_tokens,
+        });
         let found = if side_by_side {
             let mut found = Vec::with_capacity(batches.len());
             let take = |place: usize, batch: Vec<T>| {
@@ -235,13 +236,22 @@ impl<M> Runner<M> {
     }
 }
 
-/// What a batch costs at most where the CPU searches, for rows that begin with the longest.
-fn limit_on_host(order: &[usize], cost: impl Fn(&[usize]) -> usize) -> usize {
-    let costs = order.iter().map(|&row| cost(&[row]));
-    let (longest, total) = (costs.clone().next().unwrap_or(0), costs.sum::<usize>());
-    let parts = total.div_ceil(MOST_ON_HOST).next_multiple_of(MULTIPLE).min(total / LEAST_ON_HOST).max(1);
-    // With one row more than its share in each batch, the last one has no more than the others.
-    total.div_ceil(parts) + longest
+/// The lowest limit that gives as few batches as `most` does, their number rounded up for the cores: then all of them have about the same
+/// size. `count` is how many a limit gives, which a higher one never makes more.
+fn even_limit(most: usize, count: impl Fn(usize) -> usize) -> usize {
+    let fewest = count(most);
+    // What is more than half a batch keeps two cores busy.
+    let wanted = if fewest > 1 { fewest.next_multiple_of(MULTIPLE) } else { count(most / 2).min(2) };
+    let (mut too_low, mut enough) = (0, most);
+    while enough - too_low > 1 {
+        let middle = too_low.midpoint(enough);
+        if count(middle) > wanted {
+            too_low = middle;
+        } else {
+            enough = middle;
+        }
+    }
+    enough
 }
 
 /// Rows in this order, at a time as many as cost no more than the limit, and `most` of them at most.
@@ -290,20 +300,24 @@ mod tests {
     fn shared<T: Send + Sync>() {}
 
     #[test]
-    fn batches_on_the_host_are_of_one_size_and_as_many_for_each_core() {
-        let sizes = |widths: &[usize]| -> Vec<usize> {
+    fn batches_on_the_host_have_one_size_and_come_in_fours() {
+        let costs = |widths: &[usize]| -> Vec<usize> {
             let order: Vec<usize> = (0..widths.len()).collect();
             let cost = |batch: &[usize]| batch.len() * widths[batch[0]];
-            let limit = limit_on_host(&order, cost);
-            batches(widths, &order, widths.len(), limit, cost).iter().map(Vec::len).collect()
+            let batches = |limit| batches(widths, &order, widths.len(), limit, cost);
+            let batches = batches(even_limit(MOST_ON_HOST, |limit| batches(limit).len()));
+            assert_eq!(batches.iter().map(Vec::len).sum::<usize>(), widths.len());
+            batches.iter().map(|batch| batch.len() * *batch[0]).collect()
         };
-        assert_eq!(sizes(&[]), []);
-        assert_eq!(sizes(&[12; 20]), [20]);
-        assert_eq!(sizes(&[12; 50]), [26, 24]);
-        assert_eq!(sizes(&[12; 265]), [67, 67, 67, 64]);
-        assert_eq!(sizes(&[2000, 20, 20, 20]), [1, 3]);
-        let many = sizes(&[17; 1000]);
-        assert!(many.len() == 20 && many.iter().all(|rows| rows * 17 <= MOST_ON_HOST + 17), "{many:?}");
+        assert_eq!(costs(&[]), []);
+        assert_eq!(costs(&[12; 20]), [240]);
+        assert_eq!(costs(&[12; 50]), [300, 300]);
+        assert_eq!(costs(&[12; 90]), [276, 276, 276, 252]);
+        // One row alone costs more than a batch may.
+        assert_eq!(costs(&[2000, 20, 20, 20]), [2000, 20, 20, 20]);
+        // Of all widths, each of which is padded to the longest of its batch.
+        let mixed = costs(&(1..=50).rev().flat_map(|width| [width; 6]).collect::<Vec<_>>());
+        assert!(mixed.len() == 12 && mixed.iter().all(|cost| (600..=720).contains(cost)), "{mixed:?}");
     }
 
     #[test]
