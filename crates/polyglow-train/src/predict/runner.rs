@@ -132,10 +132,8 @@ impl<M> Runner<M> {
         let most = if self.spread { rows.len().div_ceil(threads) } else { rows.len() };
         let batches = |limit| batches(rows, &order, most, limit, cost);
         // Several processes have the batches of one.
-        let batches = batches(match on_host {
-            true => even_limit(self.max_tokens.min(MOST_ON_HOST), |limit| batches(limit).len()),
-            false => self.max_tokens,
-        });
+        let even = || even_limit(self.max_tokens.min(MOST_ON_HOST), |limit| batches(limit).len());
+        let batches = batches(if on_host { even() } else { self.max_tokens });
         let found = if side_by_side {
             let mut found = Vec::with_capacity(batches.len());
             let take = |place: usize, batch: Vec<T>| {

@@ -121,8 +121,8 @@ fn tile_avx2<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_, Pairs>,
             }
         }
     }
-    for row_in_tile in 0..ROWS {
-        let numbers: Sums = cast(sums[row_in_tile]);
-        task.write(row + row_in_tile, panel, &[numbers]);
+    for (row, sums) in (row..).zip(&sums) {
+        let numbers: Sums = cast(*sums);
+        task.write(row, panel, &[numbers]);
     }
 }
