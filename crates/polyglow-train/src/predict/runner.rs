@@ -24,7 +24,7 @@ pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
 
 /// Padded positions in a batch, times the beam, at most where the CPU searches: then keys, values and scores stay near the cores.
 const MOST_ON_HOST: usize = 1024;
-/// Where the CPU needs several batches, their number is a multiple of this: two cores or four have as many of them each.
+/// Where one batch is not enough for the CPU, their number is rounded up to a multiple of this: two cores or four have as many each.
 const MULTIPLE: usize = 4;
 
 /// Images whose bytes are held as ids.
