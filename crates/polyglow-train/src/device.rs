@@ -8,11 +8,13 @@ use burn::tensor::DeviceKind;
 use burn::tensor::DeviceType;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::padded::Padded;
+use polyglow_kernels::instruction_set;
 use polyglow_model::{Targets, computes_on_host};
 use serde::Serialize;
 
 use crate::error::{ErrorKind, Result, TrainError, failed, usage, with_hint};
 use crate::suggestion::nearest;
+use crate::wording::counted;
 
 /// Every backend that can be built in: its name, which is also its Cargo feature; whether this build has it; and what
 /// a machine must have for it.
@@ -37,6 +39,11 @@ pub struct DeviceInfo {
     pub adapter: String,
     /// `cpu`, `discrete gpu`, `integrated gpu`, `virtual gpu` or `gpu`.
     pub kind: &'static str,
+}
+
+/// What a step on the CPU computes with: its widest instructions, unless this build has no kernels, and the number of threads.
+pub fn cpu() -> (Option<&'static str>, usize) {
+    (instruction_set(), rayon::current_num_threads())
 }
 
 /// A device that was found but not opened.
@@ -79,7 +86,7 @@ pub fn open(name: &str) -> Result<Device> {
         return Err(with_hint(error, "`polyglow devices` lists what this build finds on this machine"));
     };
     let device = devices.swap_remove(index).device;
-    adapter(&device).map_err(|error| error.context(format!("device `{name}`: cannot be opened")))?;
+    start(&device).map_err(|error| error.context(format!("device `{name}`: cannot be opened")))?;
     Ok(device)
 }
 
@@ -166,15 +173,21 @@ fn find(backend: &str) -> Result<Vec<Found>> {
     })
 }
 
-/// What the hardware behind a device calls itself. Opens a GPU, which is how a driver that fails is found out.
+/// Opens a GPU, which is how a driver that fails is found out.
+fn start(device: &Device) -> Result<()> {
+    Ok(guard(|| device.sync())??)
+}
+
+/// What the hardware behind a device calls itself.
 fn adapter(device: &Device) -> Result<String> {
-    guard(|| device.sync())??;
+    start(device)?;
     #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
     if let Some(identity) = guard(|| device.identity())? {
         return Ok(identity.name);
     }
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(format!("{}, {threads} threads", std::env::consts::ARCH))
+    let (instructions, threads) = cpu();
+    let instructions = instructions.map(|name| format!(", {name}")).unwrap_or_default();
+    Ok(format!("{}{instructions}, {}", std::env::consts::ARCH, counted(threads, "thread")))
 }
 
 /// Burn has no errors of its own: a driver that fails, or a device without memory, is a panic, which becomes an error here.

@@ -33,6 +33,7 @@ pub mod suggestion;
 pub mod tasks;
 #[cfg(feature = "training")]
 pub mod train;
+pub mod wording;
 #[cfg(feature = "training")]
 pub mod workload;
 

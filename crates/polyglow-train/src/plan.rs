@@ -227,8 +227,13 @@ impl Plan {
         };
         if !train.precision.is_supported(&self.device) {
             let name = &self.config.device;
-            let reason =
-                if self.on_host { " here: this CPU, or this build, has neither AMX-BF16 nor AVX512-BF16" } else { "" };
+            let reason = if !self.on_host {
+                ""
+            } else if cfg!(feature = "avx512") {
+                ": this CPU has neither AMX-BF16 nor AVX512-BF16"
+            } else {
+                ": this build, without the feature `avx512`, uses neither AMX-BF16 nor AVX512-BF16"
+            };
             let error =
                 failed!("`train.precision = \"{format}\"`: the device `{name}` does not compute in {format}{reason}");
             let advice = if train.precision == Precision::F16 {

@@ -8,6 +8,7 @@ use std::fmt::Display;
 
 use polyglow_model::{ModelConfig, Preset};
 use polyglow_train::config::Config;
+use polyglow_train::wording::counted;
 use serde::Serialize;
 
 use crate::inspection::duration;
@@ -258,7 +259,7 @@ fn of_training(course: &Course, budget: Budget) -> Vec<Key> {
     let &Course { measured: Measured { size, step_seconds, validation_seconds, .. }, steps, validations, .. } = course;
     let every = (steps / validations).ceil();
     let warm_up = (WARM_UP * steps).min(LONGEST_WARM_UP).ceil().max(1.0);
-    let each = format!("{validations} validations of {}", duration(validation_seconds));
+    let each = format!("{} of {}", counted(validations, "validation"), duration(validation_seconds));
     vec![
         key("train", "max_tokens", &max_tokens(budget.seconds), "small batches: many steps in the time"),
         key("train", "max_steps", &steps, format!("{step_seconds:.3} s each, measured")),

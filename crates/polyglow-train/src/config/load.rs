@@ -7,7 +7,7 @@ use polyglow_data::config::{Content, DataConfig};
 use polyglow_model::{Precision, Task};
 
 use super::{BestMetric, Config, overrides};
-use crate::error::{Context, Result, ensure, usage};
+use crate::error::{Context, Result, ensure, usage, with_hint};
 
 impl Config {
     /// Reads a config file, applies overrides (`train.lr=3e-4`), and checks every value. What it leaves open stays open, until
@@ -30,7 +30,12 @@ impl Config {
     fn load_checked(path: &Path, overrides: &[String], check: fn(&Self) -> Result<()>) -> Result<Self> {
         let file = path.display();
         let text = fs::read_to_string(path).with_context(|| format!("cannot read the config `{file}`"));
-        let text = text.map_err(usage)?;
+        let text = text.map_err(|error| match path.join("config.toml") {
+            copy if copy.is_file() => {
+                with_hint(usage(error), format!("the config of this run is `{}`", copy.display()))
+            }
+            _ => usage(error),
+        })?;
         let config = Self::parse(&text).with_context(|| format!("in the config `{file}`"))?;
         let config = if overrides.is_empty() { config } else { overrides::apply(&text, overrides)? };
         // A value that is out of range may come from an override.

@@ -154,8 +154,8 @@ impl<M: Generate> Runner<M> {
             [first, .., last] => {
                 let count = too_long.len();
                 tracing::warn!(
-                    "{count} lines, from {first} to {last}, have more than the model's {longest} tokens: they are \
-                     translated in pieces"
+                    "{count} lines, the first of them {first} and the last {last}, have more than the model's {longest} \
+                     tokens: they are translated in pieces"
                 );
             }
         }

@@ -57,6 +57,9 @@ pub struct TrainState {
     /// What it was trained on; the first checkpoints did not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<TextHashes>,
+    /// The CPU's instructions that its newest steps were computed with; `None` on a GPU, and in the first checkpoints.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
 }
 
 /// SHA-256 of the content of what decides a run beside its config, in hexadecimal digits.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_kernels::instruction_set;
 
 use crate::config::TrainConfig;
 use crate::config::{Config, Difference};
@@ -12,6 +13,7 @@ use crate::error::{Result, failed, usage, with_hint};
 use crate::run::TextHashes;
 use crate::run::hexadecimal;
 use crate::run::{RunDirectory, hash};
+use crate::wording::counted;
 
 /// A run is resumed only with the config it started with, except for what cannot change its result.
 pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<()> {
@@ -44,6 +46,19 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
         usage(error),
         if end { format!("{}; {advice}", why_no_other_end(&config.train)) } else { advice.to_owned() },
     ))
+}
+
+/// The instructions that the steps to come are computed with on a CPU. A warning says it if those before had others.
+pub(super) fn instructions(old: Option<&str>, on_host: bool) -> Option<String> {
+    let new = instruction_set().filter(|_| on_host);
+    if let (Some(old), Some(new)) = (old, new)
+        && old != new
+    {
+        tracing::warn!(
+            "the steps so far were computed with {old}, those to come are with {new}, which round differently"
+        );
+    }
+    new.map(str::to_owned)
 }
 
 /// Why the end of a training could not be moved.
@@ -141,8 +156,7 @@ fn words(age: Duration) -> String {
     let seconds = age.as_secs();
     let units = [(86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second")];
     let (size, unit) = units.into_iter().find(|(size, _)| seconds >= *size).unwrap_or((1, "second"));
-    let count = seconds / size;
-    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+    counted(seconds / size, unit)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::monitor::Monitor;
 use super::optimizer::{Optimizer, freeze};
+use super::resume::instructions;
 use super::schedule::Schedule;
 use super::step::{StepConfig, step_across};
 use super::sums::{SumAcross, alone, among};
@@ -76,6 +77,7 @@ impl<'a, T: Task> Session<'a, T> {
             None => (TrainState::default(), None),
         };
         state.text = Some(training.hashes.clone());
+        state.instructions = instructions(state.instructions.as_deref(), training.plan.on_host);
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
         let last_step = last_step(&config.train, epoch_len);
         let schedule = Schedule::new(&config.train, last_step, training.plan.d_model());

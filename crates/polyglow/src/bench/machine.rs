@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
-use polyglow_kernels::instruction_set;
+use polyglow_train::device::cpu;
 use serde::Serialize;
 
 /// Rows and columns of the matrices whose product shows the peak.
@@ -18,12 +18,14 @@ pub(crate) struct Machine {
     pub(crate) device: String,
     /// The widest instructions that kernels use on the CPU; `None` in a build without kernels.
     pub(crate) instructions: Option<&'static str>,
-    /// Threads that the CPU runs at once.
+    /// Threads that a step on the CPU computes with.
     pub(crate) threads: usize,
     /// Floating-point operations per second in a product of two `f32` matrices of 2048 x 2048, the best of several.
     pub(crate) matmul_peak: f64,
-    /// Which part of the CPU's time the host of a virtual machine gave to others, until [`Machine::ended`]; `None` if the system does
-    /// not report it.
+    /// Which part of the CPU's time other programs of this machine had, until [`Machine::ended`]; `None` if the system does not
+    /// report it.
+    pub(crate) others: Option<f64>,
+    /// The same of what the host of a virtual machine gave to others.
     pub(crate) stolen: Option<f64>,
     #[serde(skip)]
     began: Option<CpuTime>,
@@ -49,43 +51,74 @@ impl Machine {
             best = best.min(started.elapsed().as_secs_f64());
             drop(product);
         }
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let (instructions, threads) = cpu();
         let matmul_peak = 2.0 * (size as f64).powi(3) / best;
-        let instructions = instruction_set();
-        Ok(Self { device: name.to_owned(), instructions, threads, matmul_peak, stolen: None, began })
+        Ok(Self { device: name.to_owned(), instructions, threads, matmul_peak, others: None, stolen: None, began })
     }
 
     /// The same machine when all is measured.
     pub(crate) fn ended(self) -> Self {
-        let stolen = self.began.zip(CpuTime::now()).map(|(began, now)| now.stolen_since(began));
-        Self { stolen, ..self }
+        let passed = self.began.zip(CpuTime::now()).map(|(began, now)| now.since(began));
+        Self { others: passed.map(CpuTime::others), stolen: passed.map(CpuTime::stolen), ..self }
     }
 }
 
-/// What this machine's CPU did since it started, in ticks of all its threads.
+/// What this machine's CPU did, in ticks of all its threads.
 #[derive(Clone, Copy, Debug)]
 struct CpuTime {
-    total: u64,
+    all: u64,
+    /// With nothing to do, or waiting for a disk.
+    idle: u64,
     stolen: u64,
+    /// For this process.
+    own: u64,
 }
 
 impl CpuTime {
-    /// `None` if the system does not report it.
+    /// Since it started; `None` if the system does not report it.
     fn now() -> Option<Self> {
-        Self::read(&fs_err::read_to_string("/proc/stat").ok()?)
+        let [machine, process] = ["/proc/stat", "/proc/self/stat"].map(fs_err::read_to_string);
+        Self::read(&machine.ok()?, &process.ok()?)
     }
 
-    /// From the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and two that are part of the first two.
-    fn read(stat: &str) -> Option<Self> {
-        let ticks = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(8);
-        let ticks: Vec<u64> = ticks.map(|ticks| ticks.parse().ok()).collect::<Option<_>>()?;
-        Some(Self { total: ticks.iter().sum(), stolen: *ticks.get(7)? })
+    /// From the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and two that are part of the first
+    /// two. And from `/proc/self/stat`, where user and system are the 12th and the 13th number after the program's name in brackets.
+    fn read(machine: &str, process: &str) -> Option<Self> {
+        let numbers = |text: &str, skipped: usize, count: usize| -> Option<Vec<u64>> {
+            let numbers = text.split_whitespace().skip(skipped).take(count);
+            numbers
+                .map(|number| number.parse().ok())
+                .collect::<Option<Vec<_>>>()
+                .filter(|numbers| numbers.len() == count)
+        };
+        let machine = numbers(machine.lines().next()?.strip_prefix("cpu ")?, 0, 8)?;
+        let process = numbers(process.rsplit_once(')')?.1, 11, 2)?;
+        let sum = |ticks: &[u64]| ticks.iter().sum();
+        Some(Self { all: sum(&machine), idle: sum(&machine[3..5]), stolen: machine[7], own: sum(&process) })
+    }
+
+    fn since(self, began: Self) -> Self {
+        let passed = |of: fn(Self) -> u64| of(self).saturating_sub(of(began));
+        Self {
+            all: passed(|time| time.all),
+            idle: passed(|time| time.idle),
+            stolen: passed(|time| time.stolen),
+            own: passed(|time| time.own),
+        }
+    }
+
+    /// Time of other programs, and of the system for them, as a share of all.
+    fn others(self) -> f64 {
+        self.share(self.all.saturating_sub(self.idle + self.stolen + self.own))
     }
 
     /// As a share of all time.
-    fn stolen_since(self, began: Self) -> f64 {
-        let passed = self.total.saturating_sub(began.total).max(1);
-        self.stolen.saturating_sub(began.stolen) as f64 / passed as f64
+    fn stolen(self) -> f64 {
+        self.share(self.stolen)
+    }
+
+    fn share(self, ticks: u64) -> f64 {
+        ticks as f64 / self.all.max(1) as f64
     }
 }
 
@@ -94,12 +127,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stolen_time_is_a_share_of_all() {
-        let at = |line: &str| CpuTime::read(&format!("{line}\ncpu0 1 2 3\n"));
-        let began = at("cpu  100 10 40 800 20 0 5 25 7 0").expect("it is whole");
-        let ended = at("cpu  150 10 50 820 20 0 5 45 9 0").expect("it is whole");
-        assert!((ended.stolen_since(began) - 0.2).abs() < 1e-12);
-        assert!(began.stolen_since(began).abs() < 1e-12);
-        assert!(at("cpu  1 2 3").is_none() && at("intr 1 2 3 4 5 6 7 8").is_none());
+    fn time_of_others_and_stolen_time_are_shares_of_all() {
+        let process = |ticks: &str| format!("7 (a ) b) R 1 7 7 0 -1 4194304 9 0 0 0 {ticks} 0 0 20 0 2 0 5 6 7\n");
+        let at = |line: &str, ticks: &str| CpuTime::read(&format!("{line}\ncpu0 1 2 3\n"), &process(ticks));
+        let began = at("cpu  100 10 40 800 20 0 5 25 7 0", "50 10").expect("it is whole");
+        let ended = at("cpu  150 10 50 820 20 0 5 45 9 0", "70 15").expect("it is whole");
+        // Of 100 ticks 20 were idle and 20 stolen, and 25 were this process's.
+        let passed = ended.since(began);
+        assert!((passed.stolen() - 0.2).abs() < 1e-12 && (passed.others() - 0.35).abs() < 1e-12, "{passed:?}");
+        let nothing = began.since(began);
+        assert!(nothing.stolen().abs() < 1e-12 && nothing.others().abs() < 1e-12);
+        assert!(at("cpu  1 2 3", "1 2").is_none() && at("intr 1 2 3 4 5 6 7 8", "1 2").is_none());
+        assert!(CpuTime::read("cpu  100 10 40 800 20 0 5 25 7 0", "7 (a) R 1").is_none());
     }
 }

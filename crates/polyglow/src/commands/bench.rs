@@ -62,10 +62,11 @@ pub(crate) struct BenchArgs {
     /// Device to run on, as `polyglow devices` lists it [default: the config's]
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// A batch of random sentences, as rows x source tokens x target tokens; may be repeated, but for `launches`
+    /// With `step`, `launches` and `ranks`: a batch of random sentences, as rows x source tokens x target tokens; may be repeated,
+    /// but for `launches`
     #[arg(long = "shape", value_name = "ROWSxSRCxTGT", value_parser = shape)]
     shapes: Vec<BatchShape>,
-    /// Vocabulary size of the random sentences [default: 9708]
+    /// Vocabulary size of random sentences [default: 9708]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(5..1 << 24))]
     vocab_size: Option<usize>,
     /// Measured repetitions, after a warm-up
@@ -75,19 +76,19 @@ pub(crate) struct BenchArgs {
     /// With `search`: also measure 8-bit matrices, as `polyglow quantize` makes them
     #[arg(long)]
     int8: bool,
-    /// With `launches` and `ranks`: a shape of the model, as `model.preset` has it
+    /// A shape of the model, as `model.preset` has it
     #[arg(long, value_name = "PRESET", conflicts_with = "config")]
     model: Option<String>,
-    /// With `ranks`: bits a second between two machines
-    #[arg(long, value_name = "RATE", default_value = "10G", value_parser = bits)]
-    network: f64,
-    /// With `ranks`: microseconds that a message takes besides its bytes
-    #[arg(long, value_name = "N", default_value = "20", value_parser = positive)]
-    latency: f64,
-    /// With `ranks`: gigabytes a second that a rank copies, sends and adds; 0.75 was measured with TCP on one core of a
-    /// virtual machine
-    #[arg(long, value_name = "RATE", default_value = "0.75", value_parser = positive)]
-    host: f64,
+    /// With `ranks`: bits a second between two machines [default: 10G]
+    #[arg(long, value_name = "RATE", value_parser = bits)]
+    network: Option<f64>,
+    /// With `ranks`: microseconds that a message takes besides its bytes [default: 20]
+    #[arg(long, value_name = "N", value_parser = positive)]
+    latency: Option<f64>,
+    /// With `ranks`: gigabytes a second that a rank copies, sends and adds [default: 0.75, which was measured with TCP on one core
+    /// of a virtual machine]
+    #[arg(long, value_name = "RATE", value_parser = positive)]
+    host: Option<f64>,
     /// With `ranks`: milliseconds of a micro-batch, forward and backward, on another machine [default: measured on this one]
     #[arg(long, value_name = "N", value_parser = positive)]
     micro_batch: Option<f64>,
@@ -106,6 +107,22 @@ enum Part {
     Data,
     Launches,
     Ranks,
+}
+
+/// The first option that was given and that this part does not have.
+fn unused(args: &BenchArgs) -> Option<&'static str> {
+    use Part::{Launches, Ranks, Search, Step};
+    let of_ranks: &[Part] = &[Ranks];
+    let options = [
+        ("--shape", !args.shapes.is_empty(), &[Step, Launches, Ranks][..]),
+        ("--vocab-size", args.vocab_size.is_some(), &[Step, Search, Launches, Ranks]),
+        ("--int8", args.int8, &[Search]),
+        ("--network", args.network.is_some(), of_ranks),
+        ("--latency", args.latency.is_some(), of_ranks),
+        ("--host", args.host.is_some(), of_ranks),
+        ("--micro-batch", args.micro_batch.is_some(), of_ranks),
+    ];
+    options.into_iter().find(|(_, given, parts)| *given && !parts.contains(&args.part)).map(|(name, ..)| name)
 }
 
 /// Reads `128x16x16`.
@@ -146,6 +163,10 @@ fn positive(text: &str) -> Result<f64, String> {
 /// # Errors
 /// The config is wrong (exit code 2); the device does not exist or fails; text cannot be read.
 pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
+    if let Some(option) = unused(args) {
+        let error = usage(anyhow!("`{option}` changes nothing in this part of `bench`"));
+        return Err(with_hint(error, "leave it out; `polyglow bench --help` says which part each option is of"));
+    }
     let random = !args.shapes.is_empty() || args.vocab_size.is_some();
     if random && args.config.is_some() && args.part != Part::Launches {
         let error =
@@ -178,7 +199,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
         let error = usage(anyhow!("`bench data` measures how text becomes batches, and this model reads images"));
         return Err(with_hint(error, "`polyglow bench step CONFIG` measures its training"));
     }
-    if args.int8 && (args.part != Part::Search || config.model.arch != Arch::Transformer) {
+    if args.int8 && config.model.arch != Arch::Transformer {
         let error = anyhow!("`--int8` is for `bench search` with `model.arch = \"transformer\"`");
         return Err(with_hint(usage(error), "leave `--int8` out: 8-bit matrices are measured for translation alone"));
     }
@@ -238,8 +259,11 @@ fn bench_step(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Resul
 
 /// What several processes gain, each with a step as it takes here, or as long as somebody says.
 fn bench_ranks(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Result<RanksReport> {
-    let network =
-        Network { bits_per_second: args.network, latency: args.latency * 1e-6, host_bytes_per_second: args.host * 1e9 };
+    let network = Network {
+        bits_per_second: args.network.unwrap_or(10e9),
+        latency: args.latency.unwrap_or(20.0) * 1e-6,
+        host_bytes_per_second: args.host.unwrap_or(0.75) * 1e9,
+    };
     let bytes_per_value = if plan.config.train.exchange_precision == Precision::Bf16 { 2 } else { 4 };
     let work = if let Some(milliseconds) = args.micro_batch {
         let shape = match &args.config {

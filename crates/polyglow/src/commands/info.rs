@@ -11,6 +11,7 @@ use polyglow_model::ModelConfig;
 use polyglow_train::config::{BestMetric, Config};
 use polyglow_train::predict::measures::recorded;
 use polyglow_train::run::{Best, Checkpoint, RunDirectory, TrainState, records};
+use polyglow_train::wording::counted;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -213,7 +214,7 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
         return Ok(());
     };
     let StateReport { step, epoch, tokens, best, best_metric, stale_validations } = state;
-    writeln!(out, "state        step {step}, {epoch} epochs done, {tokens} target tokens")?;
+    writeln!(out, "state        step {step}, {} done, {tokens} target tokens", counted(*epoch, "epoch"))?;
     if let Some(best) = best {
         let (metric, Best { step, score, .. }) = (best_metric.map_or("score", BestMetric::name), best);
         writeln!(out, "best         step {step}, {metric} {score:.2}; validations since: {stale_validations}")?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use clap::Args;
 use polyglow_train::group::Group;
 use polyglow_train::train::{Ending, Start, Training};
+use polyglow_train::wording::counted;
 use polyglow_train::{Observer, Silent};
 
 use super::config::{ConfigArgs, default_run};
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
         }
         Ending::OutOfPatience => {
             let patience = training.plan.config.train.patience;
-            tracing::info!("ended after step {}: no improvement in {patience} validations", state.step);
+            tracing::info!("ended after step {}: no improvement in {}", state.step, counted(patience, "validation"));
         }
         Ending::Done => tracing::info!("trained {} steps on {} target tokens", state.step, state.tokens),
     }

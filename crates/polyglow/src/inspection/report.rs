@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use polyglow_train::train::Bytes;
+use polyglow_train::wording::counted;
 
 use super::warning::percent;
 use super::{Finding, Inspection, PlanReport, SplitReport, TimeEstimate, VocabularyReport, duration};
@@ -164,7 +165,7 @@ fn write_machine(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Resul
     let TimeEstimate { timed_steps, step_seconds, target_tokens_per_second, steps, total_seconds, .. } = time;
     let validations = match time.validations {
         0 => String::new(),
-        count => format!(", and {count} validations of {}", duration(time.validation_seconds)),
+        count => format!(", and {} of {}", counted(count, "validation"), duration(time.validation_seconds)),
     };
     writeln!(
         out,

@@ -110,6 +110,26 @@ fn a_changed_text_is_refused_by_naming_the_file_and_when_it_was_written() {
 }
 
 #[test]
+fn a_run_that_goes_on_with_other_instructions_says_that_they_round_differently() {
+    let place = place();
+    let state = |run: &Path| run.join("checkpoints/step-10/state.json");
+    let run = train(&place, &["train.max_steps=10", "train.save_every=10"]);
+    let text = fs::read_to_string(state(&run)).expect("it was written");
+    let mut json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let here = polyglow_kernels::instruction_set().expect("flex has kernels");
+    assert_eq!(json["instructions"], here);
+    json["instructions"] = "those of another CPU".into();
+    json.as_object_mut().expect("an object").remove("checksum");
+    fs::write(state(&run), json.to_string()).expect("it can be written");
+    let message = place.succeed(&["train", "tiny.toml", "--run", "run"]).1;
+    let words = format!("computed with those of another CPU, those to come are with {here}, which round differently");
+    assert!(message.contains(&words), "{message}");
+    let newest = fs::read_to_string(run.join("checkpoints/step-20/state.json")).expect("it was written");
+    let newest: serde_json::Value = serde_json::from_str(&newest).expect("JSON");
+    assert_eq!(newest["instructions"], here);
+}
+
+#[test]
 fn a_finished_run_goes_on_to_a_later_end_as_if_that_had_been_its_end() {
     let straight = &TRAINED.path().join("run");
     let short = place();

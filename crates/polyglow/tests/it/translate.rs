@@ -231,7 +231,10 @@ fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
     assert_eq!(lines[0], lines[1..].join(" "));
     write("longer.en", &format!("{0}\naaa\n{0}\n", whole.join(" ")));
     let message = PLACE.succeed(&["translate", "run", "longer.en"]).1;
-    assert!(message.contains("2 lines, from 1 to 3, have more than the model's 20 tokens"), "{message}");
+    assert!(
+        message.contains("2 lines, the first of them 1 and the last 3, have more than the model's 20 tokens"),
+        "{message}"
+    );
 }
 
 #[test]

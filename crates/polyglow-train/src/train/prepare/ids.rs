@@ -111,7 +111,7 @@ pub(super) fn encode(
 
 fn tell(observer: &mut dyn Observer, stage: Stage, count: u64) {
     if stage == Stage::LearningVocabulary {
-        tracing::info!("learning a vocabulary of {count} tokens");
+        tracing::info!("learning a vocabulary of at most {count} tokens");
     }
     observer.activity(&match stage {
         Stage::CountingWords => format!("counting words: {count} lines"),

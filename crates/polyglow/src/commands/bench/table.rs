@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use polyglow_train::wording::counted;
 use polyglow_train::workload::BatchShape;
 
 use crate::bench::{
@@ -12,7 +13,8 @@ use crate::bench::{Counts, LaunchesReport};
 
 pub(super) fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
     print_machine(out, &report.machine)?;
-    writeln!(out, "{} parameters; times in milliseconds: median (least to most)\n", report.parameters)?;
+    writeln!(out, "{} parameters; times in milliseconds: median (least to most)", report.parameters)?;
+    writeln!(out, "the parts are of steps that wait for each of them, and may be more or less than STEP together\n")?;
     writeln!(
         out,
         "{:>14} {:>22} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>8} {:>6}",
@@ -47,7 +49,7 @@ pub(super) fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Resul
             milliseconds(&stream.data_wait)
         )?;
     }
-    print_stolen(out, &report.machine)?;
+    print_others(out, &report.machine)?;
     print_memory(out, report.peak_memory)
 }
 
@@ -59,13 +61,13 @@ pub(super) fn print_searches(out: &mut dyn Write, report: &SearchReport) -> io::
         let (time, rate) = (milliseconds(&times.time), times.target_tokens_per_second);
         writeln!(out, "{:>9} {:>5} {:>5} {time:>26} {rate:>9.0}", times.batch, times.beam_size, times.bits)?;
     }
-    print_stolen(out, &report.machine)?;
+    print_others(out, &report.machine)?;
     print_memory(out, report.peak_memory)
 }
 
 pub(super) fn print_data(out: &mut dyn Write, report: &DataReport) -> io::Result<()> {
     let DataReport { threads, pairs, bytes, batches, .. } = report;
-    writeln!(out, "{pairs} pairs, {bytes} bytes, {threads} threads")?;
+    writeln!(out, "{pairs} pairs, {bytes} bytes, {}", counted(*threads, "thread"))?;
     writeln!(out, "read        {:>10.0} pairs/s", report.read_pairs_per_second)?;
     writeln!(out, "vocabulary  {:>10.2} s", report.vocabulary_seconds)?;
     writeln!(out, "encode      {:>10.0} pairs/s", report.encode_pairs_per_second)?;
@@ -74,8 +76,8 @@ pub(super) fn print_data(out: &mut dyn Write, report: &DataReport) -> io::Result
     let (rate, tokens) = (report.batched_pairs_per_second, report.target_tokens_per_second);
     writeln!(out, "batches     {rate:>10.0} pairs/s, {tokens:.0} target tokens/s")?;
     let Operations { useful, done } = report.operations;
-    let share = 1e2 * useful / done;
-    writeln!(out, "operations  {:>10.0} billion an epoch, {share:.1} % of them without padding", done / 1e9)?;
+    let share = 1e2 * (1.0 - useful / done);
+    writeln!(out, "operations  {:>10.0} billion an epoch, {share:.1} % of them on padding", done / 1e9)?;
     print_memory(out, report.peak_memory)
 }
 
@@ -131,12 +133,17 @@ pub(super) fn print_ranks(out: &mut dyn Write, report: &RanksReport) -> io::Resu
 fn print_machine(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
     let Machine { device, instructions, threads, matmul_peak, .. } = machine;
     let instructions = instructions.map(|name| format!(", {name}")).unwrap_or_default();
-    writeln!(out, "{device}, {threads} threads{instructions}; matrix products reach {:.1} GFLOP/s", matmul_peak / 1e9)
+    let (threads, peak) = (counted(*threads, "thread"), matmul_peak / 1e9);
+    writeln!(out, "{device}, {threads}{instructions}; matrix products reach {peak:.1} GFLOP/s")
 }
 
-fn print_stolen(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
-    let line = |stolen: f64| format!("{:.1} % of the CPU's time went to other machines of its host", stolen * 1e2);
-    machine.stolen.map_or(Ok(()), |stolen| writeln!(out, "{}", line(stolen)))
+fn print_others(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
+    let Some((others, stolen)) = machine.others.zip(machine.stolen) else { return Ok(()) };
+    let [others, stolen] = [others, stolen].map(|share| share * 1e2);
+    writeln!(
+        out,
+        "of the CPU's time {others:.1} % went to other programs, and {stolen:.1} % to other machines of its host"
+    )
 }
 
 fn print_memory(out: &mut dyn Write, peak_memory: Option<u64>) -> io::Result<()> {
