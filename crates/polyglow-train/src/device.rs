@@ -9,6 +9,7 @@ use burn::tensor::DeviceType;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::padded::Padded;
 use polyglow_kernels::instruction_set;
+use polyglow_model::quantization::has_int8_kernels;
 use polyglow_model::{Targets, computes_on_host};
 use serde::Serialize;
 
@@ -41,9 +42,14 @@ pub struct DeviceInfo {
     pub kind: &'static str,
 }
 
-/// What a step on the CPU computes with: its widest instructions, unless this build has no kernels, and the number of threads.
-pub fn cpu() -> (Option<&'static str>, usize) {
-    (instruction_set(), rayon::current_num_threads())
+/// The widest instructions that kernels use on this device: those of `flex`, which is the CPU, unless this build has no kernels.
+pub fn instructions(device: &Device) -> Option<&'static str> {
+    instruction_set().filter(|_| has_int8_kernels(device))
+}
+
+/// How many threads a step on the CPU computes with.
+pub fn threads() -> usize {
+    rayon::current_num_threads()
 }
 
 /// A device that was found but not opened.
@@ -185,9 +191,8 @@ fn adapter(device: &Device) -> Result<String> {
     if let Some(identity) = guard(|| device.identity())? {
         return Ok(identity.name);
     }
-    let (instructions, threads) = cpu();
-    let instructions = instructions.map(|name| format!(", {name}")).unwrap_or_default();
-    Ok(format!("{}{instructions}, {}", std::env::consts::ARCH, counted(threads, "thread")))
+    let instructions = instructions(device).map(|name| format!(", {name}")).unwrap_or_default();
+    Ok(format!("{}{instructions}, {}", std::env::consts::ARCH, counted(threads(), "thread")))
 }
 
 /// Burn has no errors of its own: a driver that fails, or a device without memory, is a panic, which becomes an error here.

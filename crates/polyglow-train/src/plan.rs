@@ -227,7 +227,7 @@ impl Plan {
         };
         if !train.precision.is_supported(&self.device) {
             let name = &self.config.device;
-            let reason = if !self.on_host {
+            let reason = if self.config.device != "flex" {
                 ""
             } else if cfg!(feature = "avx512") {
                 ": this CPU has neither AMX-BF16 nor AVX512-BF16"

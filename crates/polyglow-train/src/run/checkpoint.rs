@@ -57,7 +57,8 @@ pub struct TrainState {
     /// What it was trained on; the first checkpoints did not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<TextHashes>,
-    /// The CPU's instructions that its newest steps were computed with; `None` on a GPU, and in the first checkpoints.
+    /// The CPU's instructions with which kernels computed its newest steps; `None` where they computed none on a CPU, and in the
+    /// first checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
 }

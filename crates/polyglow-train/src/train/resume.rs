@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_kernels::instruction_set;
 
 use crate::config::TrainConfig;
 use crate::config::{Config, Difference};
@@ -48,17 +47,13 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
     ))
 }
 
-/// The instructions that the steps to come are computed with on a CPU. A warning says it if those before had others.
-pub(super) fn instructions(old: Option<&str>, on_host: bool) -> Option<String> {
-    let new = instruction_set().filter(|_| on_host);
+/// What the steps so far were computed with, and what those to come are.
+pub(super) fn warn_of_other_instructions(old: Option<&str>, new: Option<&str>) {
     if let (Some(old), Some(new)) = (old, new)
         && old != new
     {
-        tracing::warn!(
-            "the steps so far were computed with {old}, those to come are with {new}, which round differently"
-        );
+        tracing::warn!("the steps so far were computed with {old}, those to come with {new}: they round differently");
     }
-    new.map(str::to_owned)
 }
 
 /// Why the end of a training could not be moved.

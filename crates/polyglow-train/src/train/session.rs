@@ -16,12 +16,13 @@ use serde_json::json;
 
 use super::monitor::Monitor;
 use super::optimizer::{Optimizer, freeze};
-use super::resume::instructions;
+use super::resume::warn_of_other_instructions;
 use super::schedule::Schedule;
 use super::step::{StepConfig, step_across};
 use super::sums::{SumAcross, alone, among};
 use super::{Ending, TrainReport, Training, last_step};
 use crate::config::BestMetric;
+use crate::device::instructions;
 use crate::error::{Context, Result, ensure, failed, with_hint};
 use crate::observer::Observer;
 use crate::predict::evaluation::Scores;
@@ -77,7 +78,6 @@ impl<'a, T: Task> Session<'a, T> {
             None => (TrainState::default(), None),
         };
         state.text = Some(training.hashes.clone());
-        state.instructions = instructions(state.instructions.as_deref(), training.plan.on_host);
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
         let last_step = last_step(&config.train, epoch_len);
         let schedule = Schedule::new(&config.train, last_step, training.plan.d_model());
@@ -108,6 +108,11 @@ impl<'a, T: Task> Session<'a, T> {
         };
         if !group.is_alone() {
             session.take_from_first()?;
+        }
+        if !session.is_last() {
+            let instructions = instructions(&training.plan.device);
+            warn_of_other_instructions(session.state.instructions.as_deref(), instructions);
+            session.state.instructions = instructions.map(str::to_owned);
         }
         Ok(session)
     }

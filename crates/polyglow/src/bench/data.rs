@@ -13,7 +13,7 @@ use polyglow_data::sources::BatchSource;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Model, ModelShape};
-use polyglow_train::device::cpu;
+use polyglow_train::device::threads;
 use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Setting, Task, TrainingData, Visitor, with_task};
 use polyglow_train::train::peak_memory;
@@ -107,7 +107,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
         with_task(setting, &TrainingData::Text(Arc::new(cache)), visitor)?;
     let count = pairs as f64;
     Ok(DataReport {
-        threads: cpu().1,
+        threads: threads(),
         pairs,
         bytes,
         read_pairs_per_second: count / read,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
-use polyglow_train::device::cpu;
+use polyglow_train::device::{instructions, threads};
 use serde::Serialize;
 
 /// Rows and columns of the matrices whose product shows the peak.
@@ -16,7 +16,7 @@ const ROUNDS: usize = 6;
 pub(crate) struct Machine {
     /// Name of the device.
     pub(crate) device: String,
-    /// The widest instructions that kernels use on the CPU; `None` in a build without kernels.
+    /// The widest instructions that kernels use, on the CPU; `None` on a device without them.
     pub(crate) instructions: Option<&'static str>,
     /// Threads that a step on the CPU computes with.
     pub(crate) threads: usize,
@@ -51,14 +51,21 @@ impl Machine {
             best = best.min(started.elapsed().as_secs_f64());
             drop(product);
         }
-        let (instructions, threads) = cpu();
-        let matmul_peak = 2.0 * (size as f64).powi(3) / best;
-        Ok(Self { device: name.to_owned(), instructions, threads, matmul_peak, others: None, stolen: None, began })
+        Ok(Self {
+            device: name.to_owned(),
+            instructions: instructions(device),
+            threads: threads(),
+            matmul_peak: 2.0 * (size as f64).powi(3) / best,
+            others: None,
+            stolen: None,
+            began,
+        })
     }
 
     /// The same machine when all is measured.
     pub(crate) fn ended(self) -> Self {
-        let passed = self.began.zip(CpuTime::now()).map(|(began, now)| now.since(began));
+        let passed =
+            self.began.zip(CpuTime::now()).map(|(began, now)| now.since(began)).filter(|passed| passed.all > 0);
         Self { others: passed.map(CpuTime::others), stolen: passed.map(CpuTime::stolen), ..self }
     }
 }

@@ -66,13 +66,12 @@ pub(crate) struct BenchArgs {
     /// but for `launches`
     #[arg(long = "shape", value_name = "ROWSxSRCxTGT", value_parser = shape)]
     shapes: Vec<BatchShape>,
-    /// Vocabulary size of random sentences [default: 9708]
+    /// With all parts but `data`: vocabulary size of random sentences [default: 9708]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(5..1 << 24))]
     vocab_size: Option<usize>,
-    /// Measured repetitions, after a warm-up
-    #[arg(long, value_name = "N", default_value = "10",
-          value_parser = RangedU64ValueParser::<u64>::new().range(1..1_000_000))]
-    repetitions: u64,
+    /// With `step`, `search` and `ranks`: measured repetitions, after a warm-up [default: 10]
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::new().range(1..1_000_000))]
+    repetitions: Option<u64>,
     /// With `search`: also measure 8-bit matrices, as `polyglow quantize` makes them
     #[arg(long)]
     int8: bool,
@@ -116,6 +115,7 @@ fn unused(args: &BenchArgs) -> Option<&'static str> {
     let options = [
         ("--shape", !args.shapes.is_empty(), &[Step, Launches, Ranks][..]),
         ("--vocab-size", args.vocab_size.is_some(), &[Step, Search, Launches, Ranks]),
+        ("--repetitions", args.repetitions.is_some(), &[Step, Search, Ranks]),
         ("--int8", args.int8, &[Search]),
         ("--network", args.network.is_some(), of_ranks),
         ("--latency", args.latency.is_some(), of_ranks),
@@ -221,7 +221,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
                 return Err(with_hint(usage(error), "leave `--int8` out, or give `--device flex`"));
             }
             let bits: &[usize] = if args.int8 { &[32, 8] } else { &[32] };
-            print(args, &bench_search(&plan, &shape, bits, args.repetitions, &mut trace)?, print_searches)?;
+            print(args, &bench_search(&plan, &shape, bits, repetitions(args), &mut trace)?, print_searches)?;
         }
         Part::Ranks => print(args, &bench_ranks(args, &plan, &mut trace)?, print_ranks)?,
         Part::Data => print(args, &bench_data(&plan, &mut trace)?, print_data)?,
@@ -245,7 +245,7 @@ fn count_launches(_: &BenchArgs, _: &Plan) -> anyhow::Result<()> {
 
 /// Steps on the training text that the config names, or on random sentences.
 fn bench_step(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Result<StepReport> {
-    let (steps, with_stream) = (args.repetitions, args.config.is_some());
+    let (steps, with_stream) = (repetitions(args), args.config.is_some());
     if !with_stream {
         let (task, shape) = RandomPairs::new(plan, shapes(args), args.vocab_size.unwrap_or(VOCAB_SIZE))?;
         return Ok(StepBench { plan, shape: &shape, with_stream, steps, trace }.visit(task)?);
@@ -286,6 +286,10 @@ fn bench_ranks(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Resu
 fn prepare<R>(plan: &Plan, work: impl FnOnce(&Training) -> anyhow::Result<R>) -> anyhow::Result<R> {
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
     work(&Training::prepare(plan.config.clone(), directory.path(), &mut Silent)?)
+}
+
+fn repetitions(args: &BenchArgs) -> u64 {
+    args.repetitions.unwrap_or(10)
 }
 
 fn shapes(args: &BenchArgs) -> &[BatchShape] {

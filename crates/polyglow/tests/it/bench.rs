@@ -44,7 +44,9 @@ fn the_parts_of_a_step_and_its_rates_fit_together() {
     assert!(close(number("target_tokens_per_second"), 24.0 / median));
     assert!(report["machine"]["instructions"].is_string());
     for share in ["others", "stolen"] {
-        assert!(report["machine"][share].as_f64().is_none_or(|share| (0.0..=1.0).contains(&share)), "{report}");
+        // Only Linux tells.
+        let share = report["machine"][share].as_f64().or((!cfg!(target_os = "linux")).then_some(0.0));
+        assert!(share.is_some_and(|share| (0.0..=1.0).contains(&share)), "{report}");
     }
     let peak = report["machine"]["matmul_peak"].as_f64().expect("a number");
     assert!(close(number("share_of_peak"), number("flops_per_second") / peak));

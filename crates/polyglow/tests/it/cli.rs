@@ -188,7 +188,12 @@ fn devices_are_listed_as_a_table_and_as_json() {
         }
         assert!(json["backends"].as_array().expect("a list").contains(&device["backend"]));
     }
-    assert_eq!(devices.iter().any(|device| device["name"] == "flex"), cfg!(feature = "flex"));
+    let cpu = devices.iter().find(|device| device["name"] == "flex");
+    assert_eq!(cpu.is_some(), cfg!(feature = "flex"));
+    if let Some(cpu) = cpu {
+        let words = cpu["adapter"].as_str().expect("a text");
+        assert!(words.contains(polyglow_kernels::instruction_set().expect("flex has kernels")), "{words}");
+    }
 }
 
 /// A directory with a valid `good.toml` and a `bad.toml` whose third line has a misspelt key.

@@ -122,7 +122,7 @@ fn a_run_that_goes_on_with_other_instructions_says_that_they_round_differently()
     json.as_object_mut().expect("an object").remove("checksum");
     fs::write(state(&run), json.to_string()).expect("it can be written");
     let message = place.succeed(&["train", "tiny.toml", "--run", "run"]).1;
-    let words = format!("computed with those of another CPU, those to come are with {here}, which round differently");
+    let words = format!("computed with those of another CPU, those to come with {here}: they round differently");
     assert!(message.contains(&words), "{message}");
     let newest = fs::read_to_string(run.join("checkpoints/step-20/state.json")).expect("it was written");
     let newest: serde_json::Value = serde_json::from_str(&newest).expect("JSON");

@@ -134,7 +134,7 @@ fn print_machine(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
     let Machine { device, instructions, threads, matmul_peak, .. } = machine;
     let instructions = instructions.map(|name| format!(", {name}")).unwrap_or_default();
     let (threads, peak) = (counted(*threads, "thread"), matmul_peak / 1e9);
-    writeln!(out, "{device}, {threads}{instructions}; matrix products reach {peak:.1} GFLOP/s")
+    writeln!(out, "{device}{instructions}, {threads}; matrix products reach {peak:.1} GFLOP/s")
 }
 
 fn print_others(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
@@ -142,7 +142,7 @@ fn print_others(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
     let [others, stolen] = [others, stolen].map(|share| share * 1e2);
     writeln!(
         out,
-        "of the CPU's time {others:.1} % went to other programs, and {stolen:.1} % to other machines of its host"
+        "of this machine's CPU time {others:.1} % went to other programs, and {stolen:.1} % to other machines of its host"
     )
 }
 
