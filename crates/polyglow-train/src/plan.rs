@@ -220,11 +220,7 @@ impl Plan {
     /// turns off.
     pub fn training_device(&self) -> Result<Device> {
         let train = &self.config.train;
-        let format = match train.precision {
-            Precision::F32 => "f32",
-            Precision::Bf16 => "bf16",
-            Precision::F16 => "f16",
-        };
+        let format = train.precision.name();
         if !train.precision.is_supported(&self.device) {
             let name = &self.config.device;
             let reason = if self.config.device != "flex" {

@@ -29,6 +29,15 @@ pub enum Precision {
 }
 
 impl Precision {
+    /// As configs name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+        }
+    }
+
     /// Whether a device computes in it: in bf16 flex where the CPU has instructions for it, in f16 flex always, by imitation.
     pub fn is_supported(self, device: &Device) -> bool {
         match self {

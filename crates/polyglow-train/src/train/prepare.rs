@@ -11,7 +11,7 @@ use burn::tensor::Device;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
-use polyglow_model::Model;
+use polyglow_model::{Model, Precision};
 
 use super::fork::{self, Origin, Start};
 use super::optimizer::{MakeRule, UpdateRule, rule};
@@ -153,6 +153,9 @@ impl Training {
         let device = device::open_for(&config.device, group.local_rank())?;
         let plan = Plan::on(config.clone(), device.clone(), None);
         plan.training_device()?;
+        if plan.on_host && plan.config.train.precision == Precision::F16 {
+            tracing::warn!("`train.precision = \"f16\"`: a CPU imitates it, and computes faster in f32");
+        }
         let text = text(&plan)?;
         let (mut lock, mut from) = (None, None);
         let before = group.share(|| {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use burn::tensor::{Device, Transaction};
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::sources::Sharded;
-use polyglow_model::{Model, ModelShape, computes_on_host, parameter};
+use polyglow_model::{Model, ModelShape, Precision, computes_on_host, parameter};
 use polyglow_train::tasks::{BatchSize, MicroBatch, Task, Visitor};
 use polyglow_train::train::{Observe, Optimizer, Phase, StepConfig, StepRecord, observed_step, peak_memory};
 use polyglow_train::workload::BatchShape;
@@ -30,6 +30,8 @@ pub(crate) struct StepReport {
     pub(crate) machine: Machine,
     /// Trained values.
     pub(crate) parameters: usize,
+    /// What factors of matrix products are rounded to.
+    pub(crate) precision: Precision,
     /// Each length, the shortest first.
     pub(crate) buckets: Vec<BucketReport>,
     /// Steps over the corpus in its order, with the batches prepared in the background; `None` without a corpus.
@@ -112,7 +114,8 @@ impl Visitor for StepBench<'_> {
             stream = Some(subject.stream(batches, steps)?);
         }
         let parameters = subject.model.as_ref().map_or(0, parameter::count);
-        Ok(StepReport { machine: machine.ended(), parameters, buckets, stream, peak_memory: peak_memory() })
+        let precision = plan.config.train.precision;
+        Ok(StepReport { machine: machine.ended(), parameters, precision, buckets, stream, peak_memory: peak_memory() })
     }
 }
 

@@ -270,7 +270,8 @@ fn bf16_is_for_cpus_that_have_instructions_for_it() {
 #[test]
 fn f16_is_imitated_on_a_cpu() {
     let place = Workplace::new();
-    place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "train.precision=f16"]);
+    let (_, message) = place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "train.precision=f16"]);
+    assert!(message.contains("a CPU imitates it"), "{message}");
     assert!(place.succeed(&["evaluate", "run"]).0.contains("BLEU"));
     let sums = ["train", "tiny.toml", "--run", "other", "--set", "train.exchange_precision=f16"];
     let message = place.fail(2, &sums);

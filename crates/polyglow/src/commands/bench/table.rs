@@ -13,7 +13,8 @@ use crate::bench::{Counts, LaunchesReport};
 
 pub(super) fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
     print_machine(out, &report.machine)?;
-    writeln!(out, "{} parameters; times in milliseconds: median (least to most)", report.parameters)?;
+    let (parameters, precision) = (report.parameters, report.precision.name());
+    writeln!(out, "{parameters} parameters, products in {precision}; times in milliseconds: median (least to most)")?;
     writeln!(out, "the parts are of steps that wait for each of them, and may be more or less than STEP together\n")?;
     writeln!(
         out,
