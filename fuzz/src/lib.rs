@@ -60,7 +60,7 @@ pub fn runner() -> Runner {
     let model = shape.init(1, &plan.device);
     Runner {
         longest: model.vocabulary().max_len - 1,
-        members: vec![Member { model, src: tokenizers.src }],
+        members: vec![Member { model, src: tokenizers.src }].into(),
         tgt: tokenizers.tgt,
         task: plan.task,
         search: plan.config.search.clone(),
