@@ -5,9 +5,14 @@ use std::sync::Arc;
 use super::BatchSource;
 use crate::batching::EpochPlan;
 
-/// Positions that a shard has at least: with fewer, products of matrices and whatever is done once for each shard take longer than
-/// another core saves.
+/// Shards that most machines have cores for.
+const FEW: usize = 4;
+/// Positions that each of a few shards has at least: with fewer, products of matrices and whatever is done once for each shard take
+/// longer than another core saves.
 const FEWEST_POSITIONS: usize = 512;
+/// Positions that each of more shards has at least: only from there on do they gain more, on machines that have more cores, than the
+/// gradients cost that every shard adds; the products of few shards are divided among such cores, too.
+const FEWEST_POSITIONS_OF_MANY: usize = 1024;
 
 /// A source whose batches come in shards: a CPU works on several of them side by side, each on a core.
 ///
@@ -53,7 +58,8 @@ impl<S: BatchSource> BatchSource for Sharded<S> {
 
 /// Shards of a batch with so many padded positions, of both sides: a power of two, and `most` at most.
 pub fn num_shards(positions: usize, most: usize) -> usize {
-    (1 << (positions / FEWEST_POSITIONS).max(1).ilog2()).min(most)
+    let of = |fewest: usize| 1 << (positions / fewest).max(1).ilog2();
+    of(FEWEST_POSITIONS).min(FEW).max(of(FEWEST_POSITIONS_OF_MANY)).min(most)
 }
 
 /// `items` in `count` runs of neighbors, which are as many as possible and differ by one at most. None is empty.
@@ -68,8 +74,8 @@ mod tests {
 
     #[test]
     fn a_batch_has_as_many_shards_as_keep_cores_busy() {
-        let shards = [0, 1023, 1024, 2047, 2048, 4096, 1 << 20].map(|positions| num_shards(positions, 8));
-        assert_eq!(shards, [1, 1, 2, 2, 4, 8, 8]);
+        let shards = [0, 1023, 1024, 2047, 2048, 8191, 8192, 1 << 20].map(|positions| num_shards(positions, 8));
+        assert_eq!(shards, [1, 1, 2, 2, 4, 4, 8, 8]);
         assert_eq!(num_shards(1 << 20, 1), 1);
     }
 
