@@ -10,7 +10,7 @@ use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
 pub(super) use cached::{append, cached_attention, has_kernel};
-use heads::{Back, Forbidden, Side, Sizes, row_of};
+use heads::{Back, Forbidden, Side, Sizes, Slopes, row_of};
 
 use crate::Dropped;
 use crate::dropout::mask::Mask;
@@ -106,11 +106,7 @@ impl BackwardPass<1> for SelfAttention {
         let Sizes { batch, query: Side { len, width, .. }, .. } = sizes;
         let mut of_qkv = vec![0.0; batch * len * width];
         of_qkv.par_chunks_mut((len * width).max(1)).enumerate().for_each(|(row, of_qkv)| {
-            // The parts of queries, keys and values interleave, so each is made on its own first.
-            let [of_query, of_key, of_value] = sizes.back(heads.row(row, &qkv, &qkv, &gradient));
-            sizes.interleave(of_qkv, &of_query, sizes.query);
-            sizes.interleave(of_qkv, &of_key, sizes.key);
-            sizes.interleave(of_qkv, &of_value, sizes.value);
+            sizes.back(heads.row(row, &qkv, &qkv, &gradient), Slopes::Together(of_qkv));
         });
         [Some(from_values(of_qkv, [batch, len, width]))]
     }
@@ -134,11 +130,9 @@ impl BackwardPass<2> for CrossAttention {
             .par_chunks_mut((of_own.len * of_own.width).max(1))
             .zip(other_gradient.par_chunks_mut((of_other.len * of_other.width).max(1)))
             .enumerate();
-        rows.for_each(|(row, (query_gradient, other_gradient))| {
-            let [of_query, of_key, of_value] = sizes.back(heads.row(row, &query, &key_value, &gradient));
-            sizes.interleave(query_gradient, &of_query, sizes.query);
-            sizes.interleave(other_gradient, &of_key, sizes.key);
-            sizes.interleave(other_gradient, &of_value, sizes.value);
+        rows.for_each(|(row, (of_query, of_key_value))| {
+            let slopes = Slopes::Apart { query: of_query, key_value: of_key_value };
+            sizes.back(heads.row(row, &query, &key_value, &gradient), slopes);
         });
         [
             Some(from_values(query_gradient, [batch, of_own.len, of_own.width])),

@@ -56,6 +56,30 @@ pub(super) struct Back<'a> {
     pub(super) mask: Option<Mask>,
 }
 
+/// Where the gradients of a batch row go: to all positions of the projections that queries, and keys and values, were read from.
+pub(super) enum Slopes<'a> {
+    /// Of a sequence that attends to itself.
+    Together(&'a mut [f32]),
+    Apart {
+        query: &'a mut [f32],
+        key_value: &'a mut [f32],
+    },
+}
+
+impl Slopes<'_> {
+    pub(super) fn of_query(&mut self) -> &mut [f32] {
+        match self {
+            Self::Together(query) | Self::Apart { query, .. } => query,
+        }
+    }
+
+    pub(super) fn of_key_value(&mut self) -> &mut [f32] {
+        match self {
+            Self::Together(key_value) | Self::Apart { key_value, .. } => key_value,
+        }
+    }
+}
+
 impl Sizes {
     /// Of a sequence that attends to itself, from `[batch, len, 3 * d_model]`.
     pub(super) fn of_self([batch, len, width]: [usize; 3], num_heads: usize) -> Self {
@@ -115,6 +139,11 @@ impl Sizes {
         Matrix::strided(&row[side.start + head * self.head_dim..], side.len, self.head_dim, side.width)
     }
 
+    /// The same, to write to.
+    pub(super) fn head_mut<'a>(&self, row: &'a mut [f32], side: Side, head: usize) -> MatrixMut<'a> {
+        MatrixMut::strided(&mut row[side.start + head * self.head_dim..], side.len, self.head_dim, side.width)
+    }
+
     /// A head of an array with the positions of `side` and `d_model` elements at each.
     pub(super) fn joined_head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
         Matrix::strided(&row[head * self.head_dim..], side.len, self.head_dim, self.d_model())
@@ -122,14 +151,6 @@ impl Sizes {
 
     pub(super) fn joined_head_mut<'a>(&self, row: &'a mut [f32], side: Side, head: usize) -> MatrixMut<'a> {
         MatrixMut::strided(&mut row[head * self.head_dim..], side.len, self.head_dim, self.d_model())
-    }
-
-    /// Copies an array with `d_model` elements at each position to where `side` lies.
-    pub(super) fn interleave(&self, row: &mut [f32], part: &[f32], side: Side) {
-        let d_model = self.d_model();
-        for (to, from) in row.chunks_exact_mut(side.width).zip(part.chunks_exact(d_model)) {
-            to[side.start..side.start + d_model].copy_from_slice(from);
-        }
     }
 
     /// Whether the weights of a head are too many to be kept.
@@ -227,15 +248,12 @@ impl Sizes {
         product_into(self.joined_head_mut(output, self.query, head), weights, values, 1.0, Old::Replaced);
     }
 
-    /// The gradients of a batch row's queries, keys and values, `[len, d_model]` each, by the formulas of
-    /// [`crate::attention`].
-    pub(super) fn back(&self, state: Back<'_>) -> [Vec<f32>; 3] {
+    /// The gradients of a batch row's queries, keys and values, by the formulas of [`crate::attention`]; `slopes` are zeros before.
+    pub(super) fn back(&self, state: Back<'_>, mut slopes: Slopes<'_>) {
         if self.is_long() {
-            return self.back_long(state);
+            return self.back_long(state, slopes);
         }
         let Back { query, key_value, weights, gradient, forbidden, mask } = state;
-        let zeros = |side: Side| vec![0.0; side.len * self.d_model()];
-        let [mut of_query, mut of_key, mut of_value] = [zeros(self.query), zeros(self.key), zeros(self.value)];
         let (rows, columns) = (self.query.len, self.key.len);
         // One score matrix for all heads, which stays in the cache.
         let mut of_weights = vec![0.0; self.num_scores()];
@@ -251,20 +269,20 @@ impl Sizes {
                 }
             };
             let used = Matrix::new(used, rows, columns).transposed();
-            product_into(self.joined_head_mut(&mut of_value, self.value, head), used, gradient, 1.0, Old::Replaced);
+            let of_values = self.head_mut(slopes.of_key_value(), self.value, head);
+            product_into(of_values, used, gradient, 1.0, Old::Replaced);
             let values = self.head(key_value, self.value, head).transposed();
-            let slopes = MatrixMut::strided(&mut of_weights, rows, columns, columns);
-            product_into(slopes, gradient, values, 1.0, Old::Replaced);
+            let of_used = MatrixMut::strided(&mut of_weights, rows, columns, columns);
+            product_into(of_used, gradient, values, 1.0, Old::Replaced);
             // From here on `of_weights` has the gradient of the scores.
             vectorized(SoftmaxBack { slopes: &mut of_weights, weights, len: columns, forbidden, mask, first: 0 });
-            let slopes = Matrix::new(&of_weights, rows, columns);
+            let of_scores = Matrix::new(&of_weights, rows, columns);
             let (queries, keys) = (self.head(query, self.query, head), self.head(key_value, self.key, head));
-            let scale = self.scale();
-            product_into(self.joined_head_mut(&mut of_query, self.query, head), slopes, keys, scale, Old::Replaced);
-            let slopes = slopes.transposed();
-            product_into(self.joined_head_mut(&mut of_key, self.key, head), slopes, queries, scale, Old::Replaced);
+            let of_queries = self.head_mut(slopes.of_query(), self.query, head);
+            product_into(of_queries, of_scores, keys, self.scale(), Old::Replaced);
+            let of_keys = self.head_mut(slopes.of_key_value(), self.key, head);
+            product_into(of_keys, of_scores.transposed(), queries, self.scale(), Old::Replaced);
         }
-        [of_query, of_key, of_value]
     }
 }
 

@@ -2,7 +2,7 @@
 //! computes the weights again. Memory grows with the length and not with its square, and what a causal mask forbids costs nothing.
 
 use super::dropping::Dropping;
-use super::heads::{Back, Row, Sizes};
+use super::heads::{Back, Row, Sizes, Slopes};
 use crate::dropout::mask::Mask;
 use crate::flex::matrix::{Matrix, MatrixMut, Old, product_into};
 use crate::flex::softmax::{Softmax, SoftmaxBack};
@@ -48,25 +48,23 @@ impl Sizes {
     }
 
     /// As [`Self::back`].
-    pub(super) fn back_long(&self, state: Back<'_>) -> [Vec<f32>; 3] {
+    pub(super) fn back_long(&self, state: Back<'_>, mut slopes: Slopes<'_>) {
         let Back { query, key_value, gradient, forbidden, mask, .. } = state;
         let d_model = self.d_model();
-        let [mut of_query, mut of_key, mut of_value] =
-            [self.query, self.key, self.value].map(|side| vec![0.0; side.len * d_model]);
         let mut room = self.room(mask);
-        let mut slopes = vec![0.0; BLOCK * self.key.len];
+        let mut of_weights = vec![0.0; BLOCK * self.key.len];
         for block in self.blocks(forbidden, mask) {
             let Block { head, first, queries, keys, .. } = block;
             self.weigh_block(query, key_value, block, &mut room);
-            let (own, other) = (self.query.with_len(queries), self.key.with_len(keys));
+            let own = self.query.with_len(queries);
             let gradient = self.joined_head(&gradient[first * d_model..], own, head);
-            let of_values = self.joined_head_mut(&mut of_value, other, head);
+            let of_values = self.head_mut(slopes.of_key_value(), self.value.with_len(keys), head);
             product_into(of_values, room.used(block).transposed(), gradient, 1.0, Old::Added);
-            let slopes = &mut slopes[..queries * keys];
+            let of_weights = &mut of_weights[..queries * keys];
             let values = self.head(key_value, self.value, head).first_rows(keys);
-            let of_weights = MatrixMut::strided(slopes, queries, keys, keys);
-            product_into(of_weights, gradient, values.transposed(), 1.0, Old::Replaced);
-            let rows = slopes.chunks_exact_mut(keys).zip(room.weights.chunks_exact(keys));
+            let of_used = MatrixMut::strided(of_weights, queries, keys, keys);
+            product_into(of_used, gradient, values.transposed(), 1.0, Old::Replaced);
+            let rows = of_weights.chunks_exact_mut(keys).zip(room.weights.chunks_exact(keys));
             for (place, (slopes, weights)) in rows.enumerate() {
                 let forbidden = block.forbidden(place);
                 vectorized(SoftmaxBack {
@@ -78,15 +76,15 @@ impl Sizes {
                     first: block.draw(place),
                 });
             }
-            let slopes = Matrix::new(slopes, queries, keys);
-            let queries = self.head(&query[first * self.query.width..], own, head);
+            let of_scores = Matrix::new(of_weights, queries, keys);
+            let queries = self.head(&query[first * own.width..], own, head);
+            let of_queries = self.head_mut(&mut slopes.of_query()[first * own.width..], own, head);
+            let of_keys = self.key.with_len(keys);
             let keys = self.head(key_value, self.key, head).first_rows(keys);
-            let of_queries = self.joined_head_mut(&mut of_query[first * d_model..], own, head);
-            product_into(of_queries, slopes, keys, self.scale(), Old::Replaced);
-            let of_keys = self.joined_head_mut(&mut of_key, other, head);
-            product_into(of_keys, slopes.transposed(), queries, self.scale(), Old::Added);
+            product_into(of_queries, of_scores, keys, self.scale(), Old::Replaced);
+            let of_keys = self.head_mut(slopes.of_key_value(), of_keys, head);
+            product_into(of_keys, of_scores.transposed(), queries, self.scale(), Old::Added);
         }
-        [of_query, of_key, of_value]
     }
 
     fn room(&self, mask: Option<Mask>) -> Room {
@@ -203,10 +201,10 @@ mod tests {
                 assert_near(&output, &expected, 1e-5);
                 let (gradient, forbidden) = (&*gradient, forbidden.row(0));
                 let state = Back { query: &qkv, key_value: &qkv, weights: &weights, gradient, forbidden, mask };
-                let found = sizes.back_long(Back { weights: &[], ..state });
-                for (found, expected) in found.iter().zip(&sizes.back(state)) {
-                    assert_near(found, expected, 1e-5);
-                }
+                let [mut found, mut expected] = [(); 2].map(|()| vec![0.0; qkv.len()]);
+                sizes.back_long(Back { weights: &[], ..state }, Slopes::Together(&mut found));
+                sizes.back(state, Slopes::Together(&mut expected));
+                assert_near(&found, &expected, 1e-5);
             }
         }
     }
