@@ -23,9 +23,8 @@ pub(super) const FLOAT: u64 = 4;
 ///
 /// To these come the activations that the forward pass keeps for the backward pass (`ModelShape::activations`), 4 bytes
 /// each, of the shards that are worked on: on a CPU with few cores these are not all. On one core the sum is within a third of the
-/// truth for a Transformer; on several, less is taken where the peaks of shards miss each other (0.6 to 1.06 of the estimate, on
-/// two). A GPU adds what its allocator needs, keeps no weights of attention, and takes less with `train.precision` of 16 bits, of which
-/// this knows nothing.
+/// truth for a Transformer; on several, less is taken where the peaks of shards miss each other. A GPU adds what its allocator needs,
+/// keeps no weights of attention, and takes less with `train.precision` of 16 bits, of which this knows nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryEstimate {
     /// The weights.
@@ -36,7 +35,7 @@ pub struct MemoryEstimate {
     pub optimizer: u64,
     /// The exponential moving average of the weights.
     pub ema: u64,
-    /// What the forward pass keeps of the largest batch for the backward pass.
+    /// What the forward passes that run at once keep of the largest batch for the backward pass.
     pub activations: u64,
     /// All of it.
     pub total: u64,
@@ -46,21 +45,35 @@ impl MemoryEstimate {
     /// The estimate for `model`, which is of this shape, and this largest batch.
     pub fn new(plan: &Plan, shape: &ModelShape, model: &impl Module, largest: BatchShape) -> Self {
         let (train, weights) = (&plan.config.train, FLOAT * parameter::count(model) as u64);
-        let shards = num_shards(largest.positions(), plan.most_shards());
-        let at_once = shards.min(rayon::current_num_threads()) as u64;
+        let Shards { all: shards, at_once } = Shards::new(plan, largest);
         let sums = u64::from(shards > 1) + u64::from(train.accumulate_steps > 1);
         let gradients = (at_once + sums) * weights;
         let optimizer = FLOAT * state_len(&*rule(train), model) as u64;
         let ema = if train.ema_decay > 0.0 { weights } else { 0 };
-        let activations = activations(shape, largest, plan.has_kernels) * at_once / shards as u64;
+        let activations = activations(plan, shape, largest);
         let total = weights + gradients + optimizer + ema + activations;
         Self { weights, gradients, optimizer, ema, activations, total }
     }
 }
 
-/// Bytes that the forward pass keeps for the backward pass.
-pub fn activations(model: &ModelShape, batch: BatchShape, kernels: bool) -> u64 {
-    FLOAT * model.activations([batch.rows, batch.src_len, batch.tgt_len], kernels)
+/// Bytes that the forward passes which run at once keep of a batch for the backward pass. With a few more positions a batch may have more
+/// shards, so that a smaller part of it is worked on at once.
+pub fn activations(plan: &Plan, model: &ModelShape, batch: BatchShape) -> u64 {
+    let Shards { all, at_once } = Shards::new(plan, batch);
+    FLOAT * model.activations([batch.rows, batch.src_len, batch.tgt_len], plan.has_kernels) * at_once / all
+}
+
+/// The shards of a batch.
+struct Shards {
+    all: u64,
+    at_once: u64,
+}
+
+impl Shards {
+    fn new(plan: &Plan, batch: BatchShape) -> Self {
+        let all = num_shards(batch.positions(), plan.most_shards());
+        Self { all: all as u64, at_once: all.min(rayon::current_num_threads()) as u64 }
+    }
 }
 
 /// Peak memory of this process, in bytes; `None` if the system does not report it.

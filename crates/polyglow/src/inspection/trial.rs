@@ -122,7 +122,7 @@ fn plan_batches<S: BatchSource>(
         flops.push((model.forward_flops(size), place));
         positions += shape.positions();
         real += real_positions;
-        let bytes = activations(model, shape, plan.has_kernels);
+        let bytes = activations(plan, model, shape);
         if largest.is_none_or(|(most, ..)| bytes > most) {
             largest = Some((bytes, place, shape));
         }

@@ -65,10 +65,10 @@ impl Sizes {
             let of_used = MatrixMut::strided(of_weights, queries, keys, keys);
             product_into(of_used, gradient, values.transposed(), 1.0, Old::Replaced);
             let rows = of_weights.chunks_exact_mut(keys).zip(room.weights.chunks_exact(keys));
-            for (place, (slopes, weights)) in rows.enumerate() {
+            for (place, (of_weights, weights)) in rows.enumerate() {
                 let forbidden = block.forbidden(place);
                 vectorized(SoftmaxBack {
-                    slopes,
+                    slopes: of_weights,
                     weights,
                     len: keys,
                     forbidden,
@@ -79,10 +79,10 @@ impl Sizes {
             let of_scores = Matrix::new(of_weights, queries, keys);
             let queries = self.head(&query[first * own.width..], own, head);
             let of_queries = self.head_mut(&mut slopes.of_query()[first * own.width..], own, head);
-            let of_keys = self.key.with_len(keys);
+            let other = self.key.with_len(keys);
             let keys = self.head(key_value, self.key, head).first_rows(keys);
             product_into(of_queries, of_scores, keys, self.scale(), Old::Replaced);
-            let of_keys = self.head_mut(slopes.of_key_value(), of_keys, head);
+            let of_keys = self.head_mut(slopes.of_key_value(), other, head);
             product_into(of_keys, of_scores.transposed(), queries, self.scale(), Old::Added);
         }
     }
