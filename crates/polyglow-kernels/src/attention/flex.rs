@@ -5,12 +5,14 @@ mod cached;
 mod dropping;
 mod heads;
 mod long;
+mod slopes;
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
 pub(super) use cached::{append, cached_attention, has_kernel};
-use heads::{Back, Forbidden, Side, Sizes, Slopes, row_of};
+use heads::{Forbidden, Side, Sizes, row_of};
+use slopes::{Back, Slopes};
 
 use crate::Dropped;
 use crate::dropout::mask::Mask;

@@ -81,7 +81,11 @@ impl Visitor for Search<'_> {
             let fresh = shape.init(plan.config.seed, &plan.device);
             let room = available_memory().map_or(u64::MAX, |free| free / 2 / plan.group.local_size() as u64);
             let size = |tokens: usize| BatchShape::from(source.size(0, &batch(tokens)).0);
-            return Ok(halved(least, start, |tokens| estimate(plan, shape, &fresh, size(tokens)) <= room));
+            // With a row less a batch may have fewer shards, of each of which more is held at once.
+            let fits = |tokens: usize| {
+                [tokens, tokens - least].iter().all(|&tokens| estimate(plan, shape, &fresh, size(tokens)) <= room)
+            };
+            return Ok(halved(least, start, fits));
         }
         let device = plan.training_device()?;
         let fresh = shape.init(plan.config.seed, &device);

@@ -10,8 +10,8 @@ const FEW: usize = 4;
 /// Positions that each of a few shards has at least: with fewer, products of matrices and whatever is done once for each shard take
 /// longer than another core saves.
 const FEWEST_POSITIONS: usize = 512;
-/// Positions that each of more shards has at least: only from there on do they gain more, on machines that have more cores, than the
-/// gradients cost that every shard adds; the products of few shards are divided among such cores, too.
+/// Positions that each of more shards has at least: with fewer, the gradients that every shard adds cost 1 to 8 % of a step. More
+/// cores than shards divide the products of a shard among them.
 const FEWEST_POSITIONS_OF_MANY: usize = 1024;
 
 /// A source whose batches come in shards: a CPU works on several of them side by side, each on a core.

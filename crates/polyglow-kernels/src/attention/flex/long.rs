@@ -2,7 +2,8 @@
 //! computes the weights again. Memory grows with the length and not with its square, and what a causal mask forbids costs nothing.
 
 use super::dropping::Dropping;
-use super::heads::{Back, Row, Sizes, Slopes};
+use super::heads::{Row, Sizes};
+use super::slopes::{Back, Slopes};
 use crate::dropout::mask::Mask;
 use crate::flex::matrix::{Matrix, MatrixMut, Old, product_into};
 use crate::flex::softmax::{Softmax, SoftmaxBack};
