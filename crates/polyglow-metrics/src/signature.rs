@@ -58,6 +58,15 @@ impl Signature {
         self
     }
 
+    /// Adds that hypotheses and references were normalized before they were compared, such as `nfc`: `norm` before the version.
+    /// sacreBLEU itself has no such key, because it compares text as it stands.
+    #[must_use]
+    pub fn with_normalization(mut self, normalization: &str) -> Self {
+        let before_version = self.entries.len() - 1;
+        self.entries.insert(before_version, Entry::new(("norm", "norm", normalization.to_owned())));
+        self
+    }
+
     /// The keys and values in order, the version last.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries.iter().map(|entry| (entry.key, entry.value.as_str()))

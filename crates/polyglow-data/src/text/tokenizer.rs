@@ -11,6 +11,7 @@ use crate::error::DataError;
 use crate::file;
 use crate::special::SpecialIds;
 
+mod clean_text;
 mod config;
 mod guard;
 #[cfg(feature = "training")]
@@ -34,6 +35,7 @@ use shown::Spelling;
 pub use sides::Tokenizers;
 #[cfg(feature = "training")]
 pub use train::{Progress, Stage};
+use written::TextNormalization;
 
 /// How many ids without a token a vocabulary may have, beyond its number of tokens.
 const MOST_UNUSED_IDS: usize = 1024;
@@ -63,6 +65,7 @@ pub struct Tokenizer {
     special: SpecialIds,
     vocab_size: usize,
     spelling: Spelling,
+    text_normalization: TextNormalization,
 }
 
 impl Tokenizer {
@@ -118,8 +121,11 @@ impl Tokenizer {
             let problem = format!("its ids go up to {}, but it has only {} tokens", vocab_size - 1, vocab.len());
             return Err(failed(name)(problem.into()));
         }
-        let decoder = serde_json::to_value(inner.get_decoder()).map_err(|error| failed(name)(error.into()))?;
-        Ok(Self { inner, name: name.to_owned(), special, vocab_size, spelling: Spelling::new(&decoder) })
+        let unreadable = |error: serde_json::Error| failed(name)(error.into());
+        let spelling = Spelling::new(&serde_json::to_value(inner.get_decoder()).map_err(unreadable)?);
+        let normalizer = serde_json::to_value(inner.get_normalizer()).map_err(unreadable)?;
+        let text_normalization = TextNormalization::new(&normalizer).map_err(unreadable)?;
+        Ok(Self { inner, name: name.to_owned(), special, vocab_size, spelling, text_normalization })
     }
 
     /// Writes the `tokenizer.json` to `path`.

@@ -87,7 +87,8 @@ fn nasty() -> Vec<String> {
 
 #[test]
 fn byte_level_bpe_gives_every_string_back() {
-    let tokenizer = train(&TokenizerConfig { normalization: Normalization::None, ..config(Kind::Bpe) });
+    let unchanged = TokenizerConfig { clean_text: false, normalization: Normalization::None, ..config(Kind::Bpe) };
+    let tokenizer = train(&unchanged);
     for text in nasty() {
         let ids = tokenizer.encode(&text).unwrap();
         assert_eq!(tokenizer.decode(&ids).unwrap(), text);
@@ -106,9 +107,80 @@ fn byte_level_bpe_gives_the_normalized_string_back() {
     let compatible = normalized(&TokenizerConfig { normalization: Normalization::Nfkc, ..config(Kind::Bpe) });
     assert_eq!(compatible("Leuchtturmwa\u{308}rter ﬁg ①"), "Leuchtturmwärter fig 1");
     let lower = normalized(&TokenizerConfig { lowercase: true, ..config(Kind::Bpe) });
-    assert_eq!(lower("  ÄPFEL und <S> "), "  äpfel und <s> ");
+    assert_eq!(lower("  ÄPFEL und <S> "), "äpfel und <s>");
+    let uncleaned = normalized(&TokenizerConfig { clean_text: false, ..config(Kind::Bpe) });
+    assert_eq!(uncleaned("  A\u{308}pfel\u{a0}und <S> "), "  Äpfel\u{a0}und <S> ");
     for text in nasty() {
         assert_eq!(nfc(&nfc(&text)), nfc(&text), "normalizing twice must change nothing");
+    }
+}
+
+/// What is written differently and reads the same has the same ids. The values follow from the lists of SentencePiece's rule
+/// `nmt_nfkc` (spaces and control characters) and from Unicode's data on joiners and variation selectors.
+#[test]
+fn text_is_cleaned_before_every_kind_of_tokenizer() {
+    let same = [
+        ("no-break spaces", "12\u{a0}000\u{202f}km", "12 000 km"),
+        ("other spaces", "a\u{3000}b\u{2009}c\u{2028}d\u{2029}e\u{85}f\u{b}g\u{c}h\u{1e}i", "a b c d e f g h i"),
+        ("runs of spaces and edges", "  a \t b\u{a0}\u{200b} c ", "a b c"),
+        ("a lost space", "the\0train", "the train"),
+        ("soft hyphens", "Leucht\u{ad}turm", "Leuchtturm"),
+        ("no width", "Leucht\u{200b}tu\u{2060}rm\u{feff}", "Leuchtturm"),
+        (
+            "a byte-order mark and marks of direction",
+            "\u{feff}\u{200f}a\u{200e} \u{202b}b\u{202c} \u{2067}c\u{2069}",
+            "a b c",
+        ),
+        ("control characters", "\u{1}a\u{7}b\u{1b}\u{7f}\u{9f}", "ab"),
+        ("a joiner that no letter needs", "Auf\u{200c}lage\u{200d}", "Auflage"),
+        ("a variation selector that no character has", "a.\u{fe0f}", "a."),
+        ("tags without a flag", "a\u{e0041}\u{e0042}", "a"),
+        ("accents across a soft hyphen", "Wa\u{ad}\u{308}rter", "Wärter"),
+    ];
+    let kept = [
+        ("Persian", "می\u{200c}خواهم"),
+        ("Hindi", "क\u{94d}\u{200d}ष"),
+        ("Sinhala", "ශ\u{dca}\u{200d}රී"),
+        ("Bengali", "র\u{200d}\u{9cd}য"),
+        ("Mongolian", "ᠮᠣᠩᠭᠣᠯ\u{180b}"),
+        ("a family", "👨\u{200d}👩\u{200d}👧"),
+        ("a heart on fire", "❤\u{fe0f}\u{200d}🔥"),
+        ("a key", "1\u{fe0f}\u{20e3}"),
+        ("a variant of an ideograph", "葛\u{e0100}"),
+        ("the flag of Scotland", "🏴\u{e0067}\u{e0062}\u{e0073}\u{e0063}\u{e0074}\u{e007f}"),
+        ("quotes and dashes", "« a » – “b” …"),
+    ];
+    for kind in TRAINED {
+        let tokenizer = train(&TokenizerConfig { vocab_size: 4000, ..config(kind) });
+        for (name, odd, plain) in same {
+            assert_eq!(tokenizer.encode(odd).unwrap(), tokenizer.encode(plain).unwrap(), "{}: {name}", kind.name());
+            assert_eq!(tokenizer.normalized(odd).unwrap(), plain, "{}: {name}", kind.name());
+        }
+        for (name, text) in kept {
+            assert_eq!(tokenizer.normalized(text).unwrap(), text, "{}: {name}", kind.name());
+        }
+        assert_eq!(tokenizer.normalization(), Some("clean+nfc"));
+        let as_it_stands = TokenizerConfig { clean_text: false, normalization: Normalization::None, ..config(kind) };
+        let tokenizer = train(&as_it_stands);
+        assert_eq!(tokenizer.normalization(), None);
+        for (name, odd, _) in same {
+            assert_eq!(tokenizer.normalized(odd).unwrap(), odd, "{}: {name}", kind.name());
+        }
+    }
+    let bytes = train(&TokenizerConfig { normalization: Normalization::None, ..config(Kind::Bpe) });
+    for (name, text) in kept {
+        assert_eq!(bytes.decode(&bytes.encode(text).unwrap()).unwrap(), text, "{name}");
+    }
+}
+
+#[test]
+fn words_keep_their_numbers_when_text_is_cleaned() {
+    for kind in [Kind::Bpe, Kind::WordBpe, Kind::Unigram, Kind::Word] {
+        let tokenizer = train(&TokenizerConfig { vocab_size: 4000, ..config(kind) });
+        let (ids, words) = tokenizer.encode_words(" the\u{200b} \u{ad}train ta\u{ad}kes ").unwrap();
+        assert_eq!(ids, tokenizer.encode("the train takes").unwrap(), "{}", kind.name());
+        let (_, expected) = tokenizer.encode_words("the train takes").unwrap();
+        assert_eq!(words, expected, "{}", kind.name());
     }
 }
 
@@ -286,8 +358,9 @@ fn tiny_texts_train_or_say_why_not() {
     for kind in TRAINED {
         let train = |line: &str| Tokenizer::train(&config(kind), [Ok(line.to_owned())].into_iter(), &mut |_, _| {});
         assert!(train("a").is_ok(), "{}", kind.name());
-        assert!(train("\u{0}").is_ok(), "{}", kind.name());
-        assert!(matches!(train(""), Err(DataError::Tokenizer { .. })), "{}", kind.name());
+        for blank in ["", "\u{0}", " \u{200b}"] {
+            assert!(matches!(train(blank), Err(DataError::Tokenizer { .. })), "{}: {blank:?}", kind.name());
+        }
     }
     let small = TokenizerConfig { vocab_size: 20, ..config(Kind::Unigram) };
     let error = Tokenizer::train(&small, text().into_iter().map(Ok), &mut |_, _| {}).map(|_| ()).unwrap_err();

@@ -1,4 +1,4 @@
-//! How translations are compared with references, so that the scores are those that sacreBLEU gives for the same text.
+//! How translations are compared with references: like with like, and scored as sacreBLEU scores the text that is compared.
 
 use std::borrow::Cow;
 use std::fmt::{self, Debug, Formatter};
@@ -8,6 +8,7 @@ use polyglow_data::tokenizer::Tokenizer;
 use polyglow_metrics::{
     BleuOptions, ChrfOptions, Metric, Signature, Tokenizer as BleuTokenizer, corpus_score, exact_match,
 };
+use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::error::Result;
@@ -15,8 +16,9 @@ use crate::error::Result;
 /// What follows from a model's target tokenizer for comparing its output with references.
 ///
 /// - Ready-made subwords are joined to words on both sides: BLEU of subwords is no BLEU.
+/// - Output is in the tokenizer's normal form, such as cleaned text in NFC, so references are brought into it as well: a reference
+///   in NFD would otherwise differ in every accent. The signatures name the form: `norm:clean+nfc`.
 /// - If it lower-cases, no output has capitals, and both sides are compared without: `case:lc` in the signatures.
-/// - Any other loss in the tokenizer, such as that of compatibility forms under `nfkc`, is a loss in the output, and counts.
 pub struct Scoring {
     tgt: Arc<Tokenizer>,
     tokenize: BleuTokenizer,
@@ -43,9 +45,27 @@ impl Scoring {
         ChrfOptions { lowercase: self.lowercase, ..ChrfOptions::default() }
     }
 
-    /// Lines of either side as they are scored: in words.
-    pub fn lines<'t, S: AsRef<str>>(&self, lines: &'t [S]) -> Vec<Cow<'t, str>> {
-        lines.iter().map(|line| self.tgt.in_words(line.as_ref())).collect()
+    /// Lines of either side as they are scored: normalized, and in words.
+    ///
+    /// # Errors
+    /// A foreign tokenizer fails.
+    pub fn lines<'t, S: AsRef<str> + Sync>(&self, lines: &'t [S]) -> Result<Vec<Cow<'t, str>>> {
+        lines.par_iter().map(|line| self.line(line.as_ref())).collect()
+    }
+
+    fn line<'t>(&self, line: &'t str) -> Result<Cow<'t, str>> {
+        Ok(match self.tgt.normalized(line)? {
+            Cow::Borrowed(line) => self.tgt.in_words(line),
+            Cow::Owned(line) => Cow::Owned(self.tgt.in_words(&line).into_owned()),
+        })
+    }
+
+    /// The signature of a metric that was computed of [`Self::lines`].
+    fn signature(&self, metric: Signature) -> Signature {
+        match self.tgt.normalization() {
+            Some(name) => metric.with_normalization(name),
+            None => metric,
+        }
     }
 
     /// A line as exact match compares it. Case is folded character by character, as tokenizers do.
@@ -91,10 +111,11 @@ impl TranslationScores {
     /// Of hypotheses, each against its references, of which it has at least one.
     ///
     /// # Errors
-    /// There are none.
+    /// There are none; a foreign tokenizer fails.
     pub(crate) fn of(hypotheses: &[String], references: &[Vec<&str>], scoring: &Scoring) -> Result<Self> {
-        let hypotheses = scoring.lines(hypotheses);
-        let references: Vec<Vec<Cow<str>>> = references.iter().map(|references| scoring.lines(references)).collect();
+        let hypotheses = scoring.lines(hypotheses)?;
+        let references: Vec<Vec<Cow<str>>> =
+            references.iter().map(|references| scoring.lines(references)).collect::<Result<_>>()?;
         let folded = |line: &Cow<str>| scoring.folded(line).trim().to_owned();
         let nearest = |(hypothesis, references): (&Cow<str>, &Vec<Cow<str>>)| {
             let equal = references.iter().find(|reference| folded(reference) == folded(hypothesis));
@@ -110,8 +131,10 @@ impl TranslationScores {
             references.iter().map(of_line).collect::<Vec<_>>()
         };
         let streams: Vec<Vec<String>> = (0..most).map(stream).collect();
-        let signature =
-            |metric: Signature| if fewest == most { metric } else { metric.with_varying_references() }.to_string();
+        let signature = |metric: Signature| {
+            let metric = scoring.signature(metric);
+            if fewest == most { metric } else { metric.with_varying_references() }.to_string()
+        };
         let (bleu, chrf) = (scoring.bleu(), scoring.chrf());
         Ok(Self {
             bleu: corpus_score(&bleu, &hypotheses, &streams)?.score,

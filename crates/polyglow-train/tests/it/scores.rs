@@ -83,17 +83,43 @@ fn a_tokenizer_that_lower_cases_is_scored_without_case_and_says_so() {
 }
 
 #[test]
-fn what_a_normalization_changes_counts_as_what_it_is() {
+fn output_and_references_are_compared_in_the_tokenizers_normal_form_and_the_signature_names_it() {
+    // The same text twice: in NFD with other spaces and a soft hyphen, in Bengali typed with U+09DF, in full width.
+    let pairs = [
+        ("one", "der scho\u{308}ne\u{a0}Ba\u{308}r schla\u{308}ft im Wa\u{ad}ld"),
+        ("two", "মেয়ে\u{9df}ে গান গা\u{9df} আজ ভোরে"),
+        ("three", "Ａ b c d e"),
+    ];
+    for (normalization, name, last) in [("nfc", "clean+nfc", "Ａ b c d e"), ("nfkc", "clean+nfkc", "A b c d e")] {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let table = format!("[tokenizer]\nkind = 'word'\nnormalization = '{normalization}'");
+        let (_, Evaluation { scores, hypotheses, .. }) = learn(place.path(), &pairs, &table);
+        assert_eq!((&*hypotheses[0], &*hypotheses[2]), ("der schöne Bär schläft im Wald", last));
+        let found = scores.translations.expect("they are translations");
+        assert!((found.bleu - 100.0).abs() < 1e-9 && (found.chrf - 100.0).abs() < 1e-9, "{found:?}");
+        assert!((found.exact_match - 1.0).abs() < 1e-9, "{found:?}");
+        let expected = format!("nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|norm:{name}|version:");
+        assert!(found.signatures.bleu.starts_with(&expected), "{found:?}");
+        assert!(found.signatures.chrf.contains(&format!("|norm:{name}|version:")), "{found:?}");
+    }
+}
+
+#[test]
+fn without_normalization_what_differs_in_characters_counts() {
     let place = tempfile::tempdir().expect("a temporary directory");
-    let pairs = [("one", "Ａ b c d e"), ("two", "f g h i j")];
-    let (_, Evaluation { scores, hypotheses, .. }) =
-        learn(place.path(), &pairs, "[tokenizer]\nkind = 'word'\nnormalization = 'nfkc'");
-    assert_eq!(hypotheses, ["A b c d e", "f g h i j"]);
-    let found = scores.translations.expect("they are translations");
-    let references = [pairs.map(|(_, tgt)| tgt).to_vec()];
-    let chrf = corpus_score(&ChrfOptions::default(), &hypotheses, &references).expect("it can be scored").score;
-    assert!((found.chrf - chrf).abs() < 1e-9 && chrf < 100.0, "{found:?}");
-    assert!((found.exact_match - 0.5).abs() < 1e-9 && found.signatures.bleu.contains("|case:mixed|"), "{found:?}");
+    let pairs = [("one", "der Ba\u{308}r schla\u{308}ft im Wald"), ("two", "f g h i j")];
+    let table = "[tokenizer]\nkind = 'word'\nnormalization = 'none'\nclean_text = false";
+    let (runner, Evaluation { scores, hypotheses, .. }) = learn(place.path(), &pairs, table);
+    assert_eq!(hypotheses[0], pairs[0].1);
+    let signature = scores.translations.expect("they are translations").signatures.bleu;
+    assert!(!signature.contains("norm:"), "{signature}");
+    let composed = [Pair { src: "one".to_owned(), tgt: "der Bär schläft im Wald".to_owned() }];
+    let found = evaluate(&runner, &HeldOut::Text(composed.to_vec()), &BleuTokenizer::None).expect("it can be scored");
+    let options = BleuOptions { tokenizer: BleuTokenizer::None, ..BleuOptions::default() };
+    let references = [vec![&*composed[0].tgt]];
+    let expected = corpus_score(&options, &[pairs[0].1], &references).expect("it can be scored").score;
+    let bleu = found.scores.translations.expect("they are translations").bleu;
+    assert!((bleu - expected).abs() < 1e-9 && bleu < 60.0, "{bleu} is not {expected}");
 }
 
 #[test]

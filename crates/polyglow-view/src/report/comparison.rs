@@ -43,7 +43,7 @@ fn compare_by(measure: Measure, metric: &impl Metric, runs: &[&RunSummary]) -> R
     for run in runs {
         let (Some(hypotheses), Some(scoring)) = (run.best_output(), &run.scoring) else { continue };
         let references: Vec<&str> = run.valid.iter().map(|pair| pair.tgt.as_str()).collect();
-        let statistics = segment_statistics(metric, &scoring.lines(hypotheses), &[scoring.lines(&references)])?;
+        let statistics = segment_statistics(metric, &scoring.lines(hypotheses)?, &[scoring.lines(&references)?])?;
         let (confidence, p_value) = match &baseline {
             None => (baseline_confidence(metric, &statistics, DEFAULT_BOOTSTRAP_SAMPLES, DEFAULT_SEED)?, None),
             Some(baseline) => {

@@ -24,7 +24,11 @@ pub struct TokenizerConfig {
     pub vocab_size: usize,
     /// Whether source and target share one vocabulary.
     pub shared: bool,
-    /// Unicode normalization, applied first.
+    /// Whether text is cleaned before anything else: white space of every kind becomes single plain spaces, none at the ends,
+    /// and characters that nobody sees are removed, such as soft hyphens, marks of direction and control characters. Joiners
+    /// stay where a script or an emoji needs them.
+    pub clean_text: bool,
+    /// Unicode normalization, applied to the text that was cleaned.
     pub normalization: Normalization,
     /// Whether text is lower-cased.
     pub lowercase: bool,
@@ -36,7 +40,8 @@ pub struct TokenizerConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Byte-level byte pair encoding: encodes any Unicode text, and decoding restores it exactly.
+    /// Byte-level byte pair encoding: encodes any Unicode text, and decoding restores it as it was after cleaning and
+    /// normalization.
     Bpe,
     /// Byte pair encoding of the characters of whitespace-separated words, with a mark on the last character of a word
     /// (Sennrich et al., 2016): for text that is already tokenized.
@@ -109,6 +114,7 @@ impl Default for TokenizerConfig {
             vocab: None,
             vocab_size: 8000,
             shared: true,
+            clean_text: true,
             normalization: Normalization::Nfc,
             lowercase: false,
             dropout: 0.0,

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
-use tokenizers::{NormalizedString, Normalizer};
+use serde_json::{Value as Json, json};
+use tokenizers::{NormalizedString, Normalizer, NormalizerWrapper};
 
 use super::Tokenizer;
+use super::clean_text;
 use super::guard::guarded;
 use crate::error::DataError;
 
@@ -13,7 +15,80 @@ const SPACE: char = '▁';
 /// Marks a piece that goes on in the next one, in those of `subword-nmt`.
 const GOES_ON: &str = "@@";
 
+/// The normalization steps of a tokenizer after which a text still reads as a text. Left out are lower-casing, which
+/// [`Tokenizer::lower_cases`] tells, and what only prepares the cutting, such as a space that is put in front.
+pub(super) struct TextNormalization {
+    normalizer: Option<NormalizerWrapper>,
+    name: String,
+}
+
+impl TextNormalization {
+    /// Picks the steps out of the normalizer of a `tokenizer.json`.
+    ///
+    /// # Errors
+    /// The library does not read them again.
+    pub(super) fn new(normalizer: &Json) -> serde_json::Result<Self> {
+        let all = match &normalizer["normalizers"] {
+            Json::Array(steps) => &steps[..],
+            _ => std::slice::from_ref(normalizer),
+        };
+        let cleaning = clean_text::steps();
+        let mut steps = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
+        for step in all {
+            let name = if cleaning.contains(step) {
+                "clean"
+            } else if let Some(name) = step_name(step) {
+                name
+            } else {
+                continue;
+            };
+            steps.push(step);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let sequence = json!({"type": "Sequence", "normalizers": steps});
+        let normalizer = if steps.is_empty() { None } else { Some(serde_json::from_value(sequence)?) };
+        Ok(Self { normalizer, name: names.join("+") })
+    }
+}
+
+/// The name in signatures of a step that changes characters.
+fn step_name(step: &Json) -> Option<&'static str> {
+    Some(match step["type"].as_str()? {
+        "NFC" => "nfc",
+        "NFD" => "nfd",
+        "NFKC" => "nfkc",
+        "NFKD" => "nfkd",
+        "StripAccents" => "strip-accents",
+        "Nmt" => "nmt",
+        // The table of a SentencePiece model.
+        "Precompiled" => "charsmap",
+        _ => return None,
+    })
+}
+
 impl Tokenizer {
+    /// The text as the tokenizer's normalization leaves it, apart from its case: cleaned, and in a normal form of Unicode.
+    /// Whatever is encoded and decoded again is in this form, so two texts are compared fairly after this.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenizer`] if a foreign normalizer fails.
+    pub fn normalized<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, DataError> {
+        let Some(normalizer) = &self.text_normalization.normalizer else { return Ok(Cow::Borrowed(text)) };
+        let mut normalized = NormalizedString::from(text);
+        guarded(&self.name, || normalizer.normalize(&mut normalized))?;
+        let normalized = normalized.get();
+        Ok(if normalized == text { Cow::Borrowed(text) } else { Cow::Owned(normalized.to_owned()) })
+    }
+
+    /// What [`Self::normalized`] does, as signatures name it, such as `clean+nfc`; `None` if it changes no text.
+    pub fn normalization(&self) -> Option<&str> {
+        let name = &*self.text_normalization.name;
+        (!name.is_empty()).then_some(name)
+    }
+
     /// Whether text is lower-cased, so that none that is decoded has capitals.
     ///
     /// # Errors

@@ -4,7 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use prost::Message;
 use serde_json::Value as Json;
+use yada::builder::DoubleArrayBuilder;
 
+use super::super::clean_text;
 use super::SPACE;
 use super::proto::{Model, ModelKind, Normalizer, Piece, PieceKind, Trainer};
 use super::read::single_spaces;
@@ -55,6 +57,7 @@ fn normalization(normalizer: &Json) -> Result<Normalization, String> {
         "Sequence" => normalizer["normalizers"].as_array().map_or(&[][..], Vec::as_slice),
         _ => std::slice::from_ref(normalizer),
     };
+    let cleaning = clean_text::steps();
     let mut found = Normalization::default();
     for step in steps {
         match name(step) {
@@ -66,6 +69,10 @@ fn normalization(normalizer: &Json) -> Result<Normalization, String> {
             }
             // Both are there where one is, in tokenizers that were SentencePiece models.
             _ if single_spaces().contains(step) => found.remove_spaces = true,
+            _ if cleaning.contains(step) => {
+                found.charsmap = charsmap(clean_text::without_context())?;
+                found.remove_spaces = true;
+            }
             other => {
                 return Err(format!(
                     "it normalizes text by `{other}`, which only SentencePiece itself can put into a model"
@@ -74,6 +81,31 @@ fn normalization(normalizer: &Json) -> Result<Normalization, String> {
         }
     }
     Ok(found)
+}
+
+/// SentencePiece's table of characters that become other text: the length of a double-array trie in bytes, the trie, whose values
+/// are places in the rest, and there the new texts, each with a NUL behind it.
+///
+/// # Errors
+/// The trie cannot be built.
+fn charsmap(rules: impl Iterator<Item = (char, &'static str)>) -> Result<Vec<u8>, String> {
+    let mut keys: Vec<(String, u32)> = Vec::new();
+    let mut texts = String::new();
+    for (character, text) in rules {
+        let known = texts.find(&format!("{text}\0"));
+        let place = known.unwrap_or(texts.len());
+        if known.is_none() {
+            texts.push_str(text);
+            texts.push('\0');
+        }
+        keys.push((character.to_string(), place as u32));
+    }
+    // The builder wants its keys sorted; a NUL would end a key.
+    keys.retain(|(key, _)| key != "\0");
+    keys.sort_unstable();
+    let trie = DoubleArrayBuilder::build(&keys).map_err(|error| format!("its table of characters: {error:?}"))?;
+    let len = u32::try_from(trie.len()).map_err(|error| format!("its table of characters: {error}"))?;
+    Ok([&len.to_le_bytes(), &trie[..], texts.as_bytes()].concat())
 }
 
 /// The pieces of a unigram model.

@@ -15,6 +15,7 @@ use tokenizers::{
     Tokenizer as HuggingFaceTokenizer,
 };
 
+use super::super::clean_text;
 use super::super::config::{Kind, Normalization, TokenizerConfig};
 use crate::special;
 
@@ -24,7 +25,7 @@ pub(super) const END_OF_WORD: &str = "</w>";
 /// Combines `model` with the normalizer, pre-tokenizer and decoder of the configured kind.
 pub(super) fn assemble(config: &TokenizerConfig, model: ModelWrapper) -> tokenizers::Result<HuggingFaceTokenizer> {
     let mut tokenizer = HuggingFaceTokenizer::new(model);
-    tokenizer.with_normalizer(normalizer(config))?;
+    tokenizer.with_normalizer(normalizer(config)?)?;
     tokenizer.with_pre_tokenizer(Some(pre_tokenizer(config.kind)?));
     tokenizer.with_decoder(decoder(config.kind));
     tokenizer.add_special_tokens(special_tokens())?;
@@ -50,8 +51,13 @@ pub(super) fn words(tokenizer: &HuggingFaceTokenizer, text: &str) -> tokenizers:
     Ok(splits.into_iter().map(|(word, _, _)| word.to_owned()).filter(|word| !word.is_empty()).collect())
 }
 
-fn normalizer(config: &TokenizerConfig) -> Option<NormalizerWrapper> {
+fn normalizer(config: &TokenizerConfig) -> tokenizers::Result<Option<NormalizerWrapper>> {
     let mut steps: Vec<NormalizerWrapper> = Vec::new();
+    if config.clean_text {
+        for step in clean_text::steps() {
+            steps.push(serde_json::from_value(step)?);
+        }
+    }
     match config.normalization {
         Normalization::Nfc => steps.push(NFC.into()),
         Normalization::Nfkc => steps.push(NFKC.into()),
@@ -62,10 +68,10 @@ fn normalizer(config: &TokenizerConfig) -> Option<NormalizerWrapper> {
     }
     if config.kind == Kind::Bpe {
         // The first word gets a space in front, as all others have one. It is added even if there is a space already,
-        // so that the decoder can remove exactly one and leading spaces survive.
+        // so that the decoder can remove exactly one, and leading spaces survive where text is not cleaned.
         steps.push(Prepend::new(" ".to_owned()).into());
     }
-    (!steps.is_empty()).then(|| NormalizerSequence::new(steps).into())
+    Ok((!steps.is_empty()).then(|| NormalizerSequence::new(steps).into()))
 }
 
 fn pre_tokenizer(kind: Kind) -> tokenizers::Result<PreTokenizerWrapper> {

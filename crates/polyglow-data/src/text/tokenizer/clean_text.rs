@@ -1,0 +1,131 @@
+//! Cleaning of text before anything else: white space of every kind becomes single plain spaces, and characters that nobody
+//! sees are removed.
+//!
+//! This is what SentencePiece's rule `nmt_nfkc` (Kudo and Richardson, 2018) does to white space and control characters, without
+//! its NFKC; beyond it, what has no width is removed and not turned into a space, so that a word stays one word. The steps stand
+//! in `tokenizer.json`, where Python's `tokenizers` applies them, too; so a run keeps the steps that it was trained with, and an
+//! imported tokenizer keeps its own.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Value as Json, json};
+
+type Ranges = &'static [RangeInclusive<char>];
+
+/// White space as Unicode defines it; the separators U+001C to U+001F; NUL, which stands where a space was lost; and U+FFFD,
+/// which SentencePiece replaces as well.
+const SPACES: Ranges = &[
+    '\0'..='\0',
+    '\t'..='\r',
+    '\u{1c}'..='\u{20}',
+    '\u{85}'..='\u{85}',
+    '\u{a0}'..='\u{a0}',
+    '\u{1680}'..='\u{1680}',
+    '\u{2000}'..='\u{200a}',
+    '\u{2028}'..='\u{2029}',
+    '\u{202f}'..='\u{202f}',
+    '\u{205f}'..='\u{205f}',
+    '\u{3000}'..='\u{3000}',
+    '\u{fffd}'..='\u{fffd}',
+];
+
+/// Control characters, soft hyphens, characters without width, marks of direction, byte-order marks and annotation marks.
+const INVISIBLE: Ranges = &[
+    '\u{1}'..='\u{8}',
+    '\u{e}'..='\u{1b}',
+    '\u{7f}'..='\u{84}',
+    '\u{86}'..='\u{9f}',
+    '\u{ad}'..='\u{ad}',
+    '\u{34f}'..='\u{34f}',
+    '\u{61c}'..='\u{61c}',
+    '\u{200b}'..='\u{200b}',
+    '\u{200e}'..='\u{200f}',
+    '\u{202a}'..='\u{202e}',
+    '\u{2060}'..='\u{2064}',
+    '\u{2066}'..='\u{206f}',
+    '\u{feff}'..='\u{feff}',
+    '\u{fff9}'..='\u{fffb}',
+];
+
+/// The zero-width joiner and non-joiner.
+const JOINERS: Ranges = &['\u{200c}'..='\u{200d}'];
+
+/// Scripts whose letters take another shape beside a joiner: Arabic to Samaritan, those of India, Tibet, Myanmar and Cambodia,
+/// Mongolian, and the historic ones of both families.
+const JOINING_SCRIPTS: Ranges = &[
+    '\u{600}'..='\u{dff}',
+    '\u{f00}'..='\u{109f}',
+    '\u{1700}'..='\u{1cff}',
+    '\u{a800}'..='\u{a95f}',
+    '\u{a980}'..='\u{aaff}',
+    '\u{abc0}'..='\u{abff}',
+    '\u{fb50}'..='\u{fdff}',
+    '\u{fe70}'..='\u{fefc}',
+    '\u{10a00}'..='\u{11fff}',
+    '\u{1e900}'..='\u{1e95f}',
+];
+
+/// Arrows, symbols and pictures, which a joiner may connect to one picture, and which come in two presentations.
+const PICTURES: Ranges = &[
+    '\u{a9}'..='\u{a9}',
+    '\u{ae}'..='\u{ae}',
+    '\u{203c}'..='\u{203c}',
+    '\u{2049}'..='\u{2049}',
+    '\u{2100}'..='\u{23ff}',
+    '\u{2460}'..='\u{27bf}',
+    '\u{2900}'..='\u{2bff}',
+    '\u{fe0f}'..='\u{fe0f}',
+    '\u{1f000}'..='\u{1faff}',
+];
+
+/// Variation selectors, which choose a presentation of the character before them.
+const SELECTORS: Ranges = &['\u{fe00}'..='\u{fe0f}', '\u{e0100}'..='\u{e01ef}'];
+
+/// Ideographs and their punctuation, which have variants.
+const IDEOGRAPHS: Ranges =
+    &['\u{3000}'..='\u{303f}', '\u{3400}'..='\u{9fff}', '\u{f900}'..='\u{faff}', '\u{20000}'..='\u{3ffff}'];
+
+/// The combining frame of keys, such as `1️⃣`, whose digit has a variation selector.
+const KEY_FRAME: char = '\u{20e3}';
+
+/// Letters that cannot be seen, which spell the region of a flag.
+const TAGS: Ranges = &['\u{e0000}'..='\u{e007f}'];
+/// The flag that they follow.
+const FLAG: Ranges = &['\u{1f3f4}'..='\u{1f3f4}'];
+
+/// The normalization steps of a `tokenizer.json` that clean text, in their order.
+pub(super) fn steps() -> [Json; 3] {
+    [
+        json!({"type": "Replace", "pattern": {"Regex": removed()}, "content": ""}),
+        json!({"type": "Replace", "pattern": {"Regex": format!("{}+", class(&[SPACES]))}, "content": " "}),
+        json!({"type": "Strip", "strip_left": true, "strip_right": true}),
+    ]
+}
+
+/// What becomes of single characters whatever stands around them, for a format that knows no context: joiners and variation
+/// selectors stay.
+pub(super) fn without_context() -> impl Iterator<Item = (char, &'static str)> {
+    let spaces = SPACES.iter().cloned().flatten().filter(|&space| space != ' ').map(|space| (space, " "));
+    spaces.chain(INVISIBLE.iter().cloned().flatten().map(|character| (character, "")))
+}
+
+/// The regular expression of all that is removed.
+fn removed() -> String {
+    let joined = class(&[JOINING_SCRIPTS, PICTURES]);
+    let with_variants = class(&[PICTURES, IDEOGRAPHS, JOINING_SCRIPTS]);
+    [
+        format!("{}+", class(&[INVISIBLE])),
+        format!("(?<!{joined}){}+(?!{joined})", class(&[JOINERS])),
+        format!("(?<!{with_variants}){}+(?!{KEY_FRAME})", class(&[SELECTORS])),
+        format!("(?<!{}){}+", class(&[FLAG, TAGS]), class(&[TAGS])),
+    ]
+    .join("|")
+}
+
+/// A character class of a regular expression. The characters stand for themselves, because engines spell escapes in different
+/// ways; none of them has a meaning within a class.
+fn class(sets: &[Ranges]) -> String {
+    let range = |range: &RangeInclusive<char>| format!("{}-{}", range.start(), range.end());
+    let ranges: String = sets.iter().copied().flatten().map(range).collect();
+    format!("[{ranges}]")
+}
