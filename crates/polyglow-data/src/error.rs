@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+pub use crate::text::encoding::Encoding;
+
 /// An error of this crate. Each names its file, line or configuration key.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -39,6 +41,42 @@ pub enum DataError {
         line: u64,
         /// First bad byte of the line, counted from 1.
         byte: usize,
+        /// What the text is in instead, as far as its bytes tell.
+        encoding: Encoding,
+    },
+    /// A text is not in UTF-8.
+    #[error("`{path}` {problem}", path = .path.display(), problem = .encoding.problem())]
+    Encoding {
+        /// File concerned.
+        path: PathBuf,
+        /// What it is in.
+        encoding: Encoding,
+    },
+    /// A text has no line feeds.
+    #[error("`{path}` has no line feed: its lines end in carriage returns alone", path = .path.display())]
+    CarriageReturns {
+        /// File concerned.
+        path: PathBuf,
+    },
+    /// A line is longer than any text.
+    #[error("`{path}` line {line}: longer than {limit} MiB", path = .path.display(), limit = .limit >> 20)]
+    LongLine {
+        /// File concerned.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: u64,
+        /// The longest line that is read, in bytes.
+        limit: usize,
+    },
+    /// What a corpus names is there, and is no file.
+    #[error("`{key}`: `{path}` is {what}, not a file", path = .path.display())]
+    NoFile {
+        /// The configuration key that names it.
+        key: String,
+        /// The path.
+        path: PathBuf,
+        /// What it is, such as `a pipe`.
+        what: &'static str,
     },
     /// The two sides of a corpus do not have the same number of lines.
     #[error(
@@ -97,6 +135,8 @@ pub enum DataError {
         line: u64,
         /// Number of columns on that line.
         found: usize,
+        /// The two columns that look like text, counted from 1, if there are two.
+        texts: Option<[usize; 2]>,
     },
     /// A line of a labeled file is not a label and a text, separated by one tab.
     #[error("`{path}` line {line}: {problem}", path = .path.display())]
@@ -177,15 +217,18 @@ pub enum DataError {
         /// The spellings that were tried.
         tried: String,
     },
-    /// A vocabulary that has no room for every character of the text, each of which unigram needs.
+    /// A vocabulary that has no room for every character of the text: unigram needs a token for each, and word-bpe two.
     #[error(
-        "`tokenizer.vocab_size = {vocab_size}` has no room for the {characters} characters of the text and 4 marks"
+        "`tokenizer.vocab_size = {vocab_size}` has no room for the {characters} characters of the text and the special tokens, \
+         which take {needed} tokens"
     )]
     VocabularyTooSmall {
         /// The tokens that were asked for.
         vocab_size: usize,
         /// Different characters of the text.
         characters: usize,
+        /// Tokens that they and the special tokens take.
+        needed: usize,
     },
     /// BPE dropout is not possible: it needs a BPE tokenizer all of whose tokens are made by merges, and suitable rows.
     #[error("BPE dropout is not possible with this tokenizer: {problem}")]
@@ -221,6 +264,21 @@ pub enum DataError {
     },
 }
 
+/// The path of a corpus without the language at its end, as a configuration names it.
+fn path_without_language(path: &Path) -> PathBuf {
+    path.with_extension("")
+}
+
+/// Whether the path of a missing side without its language is a file whose first line has a tab, such as `all.txt` where
+/// `all.txt.en` is missing.
+fn has_tab(path: &Path) -> bool {
+    let Ok(mut file) = std::fs::File::open(path_without_language(path)) else { return false };
+    let mut start = [0; 4096];
+    let read = std::io::Read::read(&mut file, &mut start).unwrap_or(0);
+    let first = start[..read].split(|byte| *byte == b'\n').next();
+    first.is_some_and(|line| line.contains(&b'\t'))
+}
+
 /// The place of a line, for messages that name the file before.
 fn at_line(line: u64) -> String {
     if line == 0 { String::new() } else { format!(" line {line}:") }
@@ -228,19 +286,44 @@ fn at_line(line: u64) -> String {
 
 impl DataError {
     /// What the user can do about the error, if the message does not already say so.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::InvalidUtf8 { encoding, .. } | Self::Encoding { encoding, .. } => encoding.advice(),
+            Self::Columns { found: 1, .. } => {
+                "a TSV corpus has `source<TAB>target` on each line; this one has no tab".to_owned()
+            }
+            Self::Columns { texts: Some([src, tgt]), .. } => format!(
+                "a TSV corpus has `source<TAB>target` on each line; `cut -f{src},{tgt} OLD > NEW` keeps the two columns that look \
+                 like text"
+            ),
+            Self::MissingFile { path, .. } if has_tab(path) => format!(
+                "`{}` is there, and its first line has a tab: a file with both sides is read if its name ends in `.tsv`",
+                path_without_language(path).display()
+            ),
+            _ => self.fixed_hint()?.to_owned(),
+        })
+    }
+
+    /// The advice that is the same for every error of a kind.
+    fn fixed_hint(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::CarriageReturns { .. } => "give each line a line feed: `tr '\\r' '\\n' < OLD > NEW`",
+            Self::LongLine { .. } => {
+                "has the file lost its line ends? A text goes into lines of at most 2,000 characters with `fold -s -w 2000 OLD > NEW`"
+            }
+            Self::NoFile { what: "a pipe", .. } => {
+                "a corpus is read several times, and a pipe only once: write its content to a file first"
+            }
             Self::MissingFile { .. } => {
                 "relative paths start at the current directory; a corpus is named by the part before the language: \
                  `train = \"data/train\"` with `src = \"en\"` reads `data/train.en`"
             }
             Self::Occupied { .. } => "give another directory, or remove the file",
-            Self::InvalidUtf8 { .. } => "convert the file to UTF-8, for example with `iconv -f LATIN1 -t UTF-8`",
             Self::LineCount { .. } => {
                 "line n of one side must translate line n of the other; look for lines that were split, joined or dropped"
             }
             Self::Columns { .. } => {
-                "a TSV corpus has `source<TAB>target` on each line; `cut -f1,2` drops further columns"
+                "a TSV corpus has `source<TAB>target` on each line; `cut -f1,2 OLD > NEW` keeps the first two columns"
             }
             Self::Captions { .. } => "`docs/captions.md` has the layouts that are read",
             Self::Label { .. } => "each line has `label<TAB>text`, with the labels of the training text",

@@ -3,6 +3,7 @@
 pub mod alignment;
 #[cfg(feature = "training")]
 pub mod corpus;
+pub(crate) mod encoding;
 #[cfg(feature = "training")]
 pub mod labeled;
 #[cfg(feature = "training")]

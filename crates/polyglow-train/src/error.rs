@@ -86,7 +86,7 @@ impl TrainError {
 
     /// What can be done about it, if there is something.
     pub fn hint(&self) -> Option<String> {
-        let of_data = |cause: &(dyn Error + 'static)| cause.downcast_ref().and_then(DataError::hint).map(str::to_owned);
+        let of_data = |cause: &(dyn Error + 'static)| cause.downcast_ref().and_then(DataError::hint);
         let of_system =
             |cause: &(dyn Error + 'static)| cause.downcast_ref().map(|error| hint_of_system(error).to_owned());
         let given = self.0.hint.clone();

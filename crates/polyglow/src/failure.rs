@@ -150,7 +150,7 @@ fn advice(error: &anyhow::Error) -> Advice {
             }
         }
         if let Some(cause) = cause.downcast_ref::<DataError>() {
-            advice.hint = advice.hint.or_else(|| cause.hint().map(str::to_owned));
+            advice.hint = advice.hint.or_else(|| cause.hint());
             if matches!(cause, DataError::Config { .. }) {
                 advice.exit_code = USAGE;
             }
@@ -212,9 +212,9 @@ mod tests {
     fn a_library_error_keeps_its_hint_and_its_exit_code() {
         let missing = || DataError::MissingFile { key: "data.train".to_owned(), path: "a.en".into() };
         let Advice { exit_code, hint } = advice(&anyhow::Error::from(missing()).context("reading"));
-        assert_eq!((exit_code, hint.as_deref()), (FAILED, missing().hint()));
+        assert_eq!((exit_code, hint.as_deref()), (FAILED, missing().hint().as_deref()));
         let Advice { exit_code, hint } = advice(&usage(missing()));
-        assert_eq!((exit_code, hint.as_deref()), (USAGE, missing().hint()));
+        assert_eq!((exit_code, hint.as_deref()), (USAGE, missing().hint().as_deref()));
         let wrong = DataError::Config { key: "data.src", problem: "is missing".to_owned() };
         assert_eq!(advice(&wrong.into()).exit_code, USAGE);
     }

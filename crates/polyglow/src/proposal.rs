@@ -6,6 +6,7 @@ mod measuring;
 
 use std::fmt::Display;
 
+use polyglow_data::tokenizer::Kind;
 use polyglow_model::{ModelConfig, Preset};
 use polyglow_train::config::Config;
 use polyglow_train::wording::counted;
@@ -102,6 +103,8 @@ pub(crate) struct Corpus {
     pub(crate) longest: usize,
     /// Sentences of all test sets, for each sentence of the validation set.
     pub(crate) tests: f64,
+    /// What its tokens are.
+    pub(crate) kind: Kind,
 }
 
 /// A size on this machine.
@@ -232,12 +235,20 @@ fn quoted(text: &str) -> String {
     format!("\"{text}\"")
 }
 
+/// Why a kind of tokens is proposed.
+fn why_tokens(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Unigram => "SentencePiece's kind, for programs that read its models",
+        _ => "down to bytes: no text is unknown",
+    }
+}
+
 fn of_text(corpus: &Corpus) -> Vec<Key> {
     let max_len = corpus.longest.next_multiple_of(16).max(32);
     let size = vocab_size(corpus.pairs);
     vec![
         key("data", "max_len", &max_len, "tokens; 99.9 % of the pairs are shorter"),
-        key("tokenizer", "kind", &quoted("bpe"), "down to bytes: no text is unknown"),
+        key("tokenizer", "kind", &quoted(corpus.kind.name()), why_tokens(corpus.kind)),
         key("tokenizer", "vocab_size", &size, format!("for {} pairs", corpus.pairs)),
     ]
 }
@@ -277,7 +288,7 @@ mod tests {
     use super::*;
 
     fn corpus() -> Corpus {
-        Corpus { pairs: 30_000, tgt_tokens: 400_000, longest: 45, tests: 1.0 }
+        Corpus { pairs: 30_000, tgt_tokens: 400_000, longest: 45, tests: 1.0, kind: Kind::Bpe }
     }
 
     fn measured(size: Size, tokens_per_second: f64) -> Measured {

@@ -100,10 +100,7 @@ impl Corpus {
         }
         let (src, tgt) = config.languages()?;
         let key = config.key(split);
-        let existing = |path: &Path| {
-            let missing = || DataError::MissingFile { key: key.clone(), path: path.to_owned() };
-            plain_or_compressed(path).ok_or_else(missing)
-        };
+        let existing = |path: &Path| existing(&key, path);
         let parts = config.files(split)?.into_iter().map(|WeightedPath { path, weight, alignments }| {
             let source = if is_tsv(&path) {
                 Source::Tsv(existing(&path)?)
@@ -210,6 +207,23 @@ fn split_name(split: Split<'_>) -> &str {
 pub(crate) fn is_tsv(path: &Path) -> bool {
     let name = path.to_string_lossy();
     Path::new(name.strip_suffix(".gz").unwrap_or(&name)).extension().is_some_and(|ending| ending == "tsv")
+}
+
+/// The file of that name, or the compressed one.
+///
+/// # Errors
+/// [`DataError::MissingFile`] if there is neither; [`DataError::NoFile`] if there is something else. The error names `key`, a key
+/// of the configuration.
+fn existing(key: &str, path: &Path) -> Result<PathBuf, DataError> {
+    if let Some(found) = plain_or_compressed(path) {
+        return Ok(found);
+    }
+    let (key, path) = (key.to_owned(), path.to_owned());
+    match path.metadata() {
+        Ok(other) if other.is_dir() => Err(DataError::NoFile { key, path, what: "a folder" }),
+        Ok(_) => Err(DataError::NoFile { key, path, what: "a pipe" }),
+        Err(_) => Err(DataError::MissingFile { key, path }),
+    }
 }
 
 fn plain_or_compressed(path: &Path) -> Option<PathBuf> {

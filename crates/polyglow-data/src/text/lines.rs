@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 
+use super::encoding::guess;
 use crate::error::DataError;
 
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BUFFER_BYTES: usize = 1 << 16;
+/// Bytes of the longest line: more than any sentence has, and few enough to be tokenized in seconds and in some hundred MiB.
+const MAX_LINE_BYTES: usize = 4 << 20;
 
 /// Iterates over the lines of a file, without their ends, in constant memory.
 ///
@@ -21,25 +24,37 @@ pub struct Lines {
     path: PathBuf,
     read: u64,
     buffer: Vec<u8>,
+    /// Whether a line before had a character beyond ASCII.
+    had_accents: bool,
 }
 
 impl Lines {
     /// Opens a file. Gzip is recognized by its first bytes, not by the name.
     ///
     /// # Errors
-    /// [`DataError::Io`] if the file cannot be opened.
+    /// [`DataError::Io`] if the file cannot be opened; [`DataError::CarriageReturns`] and [`DataError::Encoding`] for a text
+    /// that is not in lines of UTF-8.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let file = File::open(path).map_err(DataError::io(path))?;
-        Self::from_reader(file, path)
+        let mut lines = Self::from_reader(file, path)?;
+        let start = lines.reader.fill_buf().map_err(DataError::io(path))?;
+        if guess::has_carriage_returns_alone(start) {
+            return Err(DataError::CarriageReturns { path: path.to_owned() });
+        }
+        Ok(lines)
     }
 
     /// Reads lines from `reader`, for example standard input; `name` appears in error messages.
     ///
     /// # Errors
-    /// [`DataError::Io`] if the first bytes cannot be read.
+    /// [`DataError::Io`] if the first bytes cannot be read, [`DataError::Encoding`] if they are UTF-16.
     pub fn from_reader(reader: impl Read + Send + 'static, name: &Path) -> Result<Self, DataError> {
-        let reader = decompress(reader, name)?;
-        Ok(Self { reader, path: name.to_owned(), read: 0, buffer: Vec::new() })
+        let mut reader = decompress(reader, name)?;
+        let start = reader.fill_buf().map_err(DataError::io(name))?;
+        if let Some(encoding) = guess::of_start(start) {
+            return Err(DataError::Encoding { path: name.to_owned(), encoding });
+        }
+        Ok(Self { reader, path: name.to_owned(), read: 0, buffer: Vec::new(), had_accents: false })
     }
 
     /// Number of lines read so far: the line number, counted from 1, of the last one.
@@ -54,7 +69,9 @@ impl Lines {
 
     fn read_line(&mut self) -> Result<Option<String>, DataError> {
         self.buffer.clear();
-        if self.reader.read_until(b'\n', &mut self.buffer).map_err(DataError::io(&self.path))? == 0 {
+        // One byte more, so that a line of exactly that length is told from a longer one.
+        let mut reader = (&mut self.reader).take(MAX_LINE_BYTES as u64 + 1);
+        if reader.read_until(b'\n', &mut self.buffer).map_err(DataError::io(&self.path))? == 0 {
             return Ok(None);
         }
         if self.read == 0 && self.buffer == BYTE_ORDER_MARK.as_bytes() {
@@ -68,13 +85,28 @@ impl Lines {
                 self.buffer.pop();
             }
         }
-        let text = str::from_utf8(&self.buffer).map_err(|error| DataError::InvalidUtf8 {
-            path: self.path.clone(),
-            line: self.read,
-            byte: error.valid_up_to() + 1,
-        })?;
+        if self.buffer.len() > MAX_LINE_BYTES {
+            return Err(DataError::LongLine { path: self.path.clone(), line: self.read, limit: MAX_LINE_BYTES });
+        }
+        let text = match str::from_utf8(&self.buffer) {
+            Ok(text) => text,
+            Err(error) => {
+                let byte = error.valid_up_to() + 1;
+                return Err(self.invalid(byte));
+            }
+        };
+        self.had_accents |= !text.is_ascii();
         let text = if self.read == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
         Ok(Some(text.to_owned()))
+    }
+
+    /// The error of the line in the buffer, whose byte `byte` is not UTF-8.
+    fn invalid(&mut self, byte: usize) -> DataError {
+        // What comes next helps to tell a damaged byte from another encoding; without it, the line alone has to do.
+        let next = self.reader.fill_buf().unwrap_or_default();
+        let seen = [&self.buffer[..], b"\n", next].concat();
+        let encoding = guess::of_invalid(&seen, self.had_accents);
+        DataError::InvalidUtf8 { path: self.path.clone(), line: self.read, byte, encoding }
     }
 }
 
@@ -99,7 +131,8 @@ pub fn read_text(reader: impl Read + Send + 'static, name: &Path) -> Result<Stri
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line_start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
         let line = valid.split(|&byte| byte == b'\n').count() as u64;
-        DataError::InvalidUtf8 { path: name.to_owned(), line, byte: valid.len() - line_start + 1 }
+        let encoding = guess::of_invalid(&error.as_bytes()[line_start..], !valid.is_ascii());
+        DataError::InvalidUtf8 { path: name.to_owned(), line, byte: valid.len() - line_start + 1, encoding }
     })
 }
 
@@ -165,6 +198,44 @@ mod tests {
     fn invalid_utf8_is_named_by_line_and_byte() {
         let error = lines(b"fine\nab\xff\n").unwrap_err().to_string();
         assert_eq!(error, "`text` line 2: invalid UTF-8 at byte 3 of the line");
+    }
+
+    #[test]
+    fn a_text_in_utf_16_is_no_text_of_nul_characters() {
+        let bytes: Vec<u8> = "The dog sleeps.\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for bytes in [bytes.clone(), gzip(&bytes)] {
+            let error = lines(&bytes).unwrap_err();
+            assert_eq!(error.to_string(), "`text` is in UTF-16, not in UTF-8");
+            assert!(error.hint().is_some_and(|hint| hint.contains("iconv -f UTF-16 -t UTF-8")), "{error}");
+        }
+    }
+
+    #[test]
+    fn lines_that_end_in_carriage_returns_alone_are_an_error_of_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("text");
+        for bytes in [&b"one\rtwo\rthree"[..], b"one\r"] {
+            std::fs::write(&path, bytes).unwrap();
+            let error = Lines::open(&path).map(drop).unwrap_err();
+            assert!(
+                error.to_string().ends_with("text` has no line feed: its lines end in carriage returns alone"),
+                "{error}"
+            );
+            assert!(error.hint().is_some_and(|hint| hint.contains("tr '\\r' '\\n'")), "{error}");
+        }
+        std::fs::write(&path, b"one\rtwo\r\nthree").unwrap();
+        assert_eq!(Lines::open(&path).unwrap().collect::<Result<Vec<_>, _>>().unwrap(), ["one\rtwo", "three"]);
+    }
+
+    #[test]
+    fn a_line_without_end_is_not_read_to_its_end() {
+        let longest = "a".repeat(MAX_LINE_BYTES - 1);
+        let text = format!("b\n{longest}\nc\n");
+        assert_eq!(lines(text.as_bytes()).unwrap(), ["b", &*longest, "c"]);
+        // A terabyte of one line, of which only the limit is read.
+        let endless = std::io::repeat(b'a').take(1 << 40);
+        let error = Lines::from_reader(endless, Path::new("text")).unwrap().next().unwrap().unwrap_err();
+        assert_eq!(error.to_string(), "`text` line 1: longer than 4 MiB");
     }
 
     #[test]

@@ -113,6 +113,44 @@ fn errors_name_file_and_line() {
 }
 
 #[test]
+fn errors_say_how_the_text_is_brought_into_lines_of_utf_8() {
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let dir = files(&[
+        ("wide.en", &utf16("\u{feff}The dog.\nThe cat.\n")),
+        ("wide.de", &utf16("\u{feff}Der Hund.\nDie Katze.\n")),
+        ("latin.en", b"The girls are cheerful.\n"),
+        ("latin.de", b"Die M\xe4dchen sind fr\xf6hlich.\n"),
+        ("bad.en", "déjà vu\nab\u{e9}\n".as_bytes()),
+        ("bad.de", &["schön\n".as_bytes(), b"gr\xfc\xdf\n"].concat()),
+        ("mac.en", b"one\rtwo\r"),
+        ("mac.de", b"eins\rzwei\r"),
+        ("ids.tsv", "7\tThe dog sleeps.\t9\tDer Hund schläft.\n".as_bytes()),
+        ("all.txt", b"The dog.\tDer Hund.\n"),
+    ]);
+    let hint = |name: &str| read(dir.path(), name).unwrap_err().hint().unwrap();
+    assert!(hint("wide").contains("`iconv -f UTF-16 -t UTF-8 OLD > NEW`"), "{}", hint("wide"));
+    assert!(hint("latin").contains("`iconv -f windows-1252 -t UTF-8 OLD > NEW`"), "{}", hint("latin"));
+    assert!(hint("bad").contains("do not convert the file"), "{}", hint("bad"));
+    assert!(hint("mac").contains("tr '\\r' '\\n'"), "{}", hint("mac"));
+    assert!(hint("ids.tsv").contains("`cut -f2,4 OLD > NEW`"), "{}", hint("ids.tsv"));
+    assert!(hint("all.txt").contains("if its name ends in `.tsv`"), "{}", hint("all.txt"));
+    std::fs::create_dir(dir.path().join("folder.en")).unwrap();
+    let error = read(dir.path(), "folder").unwrap_err();
+    assert!(error.to_string().ends_with("folder.en` is a folder, not a file"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_named_and_not_waited_for() {
+    let dir = files(&[("pipe.de", b"eins\n")]);
+    let pipe = dir.path().join("pipe.en");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let error = read(dir.path(), "pipe").unwrap_err();
+    assert!(error.to_string().ends_with("pipe.en` is a pipe, not a file"), "{error}");
+    assert!(error.hint().unwrap().contains("write its content to a file first"), "{error}");
+}
+
+#[test]
 fn an_error_ends_the_stream() {
     let dir = files(&[("bad.tsv", b"a\tb\nc\nd\te\n")]);
     let corpus = Corpus::open(&config(dir.path().join("bad.tsv")), Content::Pairs, Split::Train).unwrap();

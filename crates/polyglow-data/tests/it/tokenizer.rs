@@ -364,7 +364,27 @@ fn tiny_texts_train_or_say_why_not() {
     }
     let small = TokenizerConfig { vocab_size: 20, ..config(Kind::Unigram) };
     let error = Tokenizer::train(&small, text().into_iter().map(Ok), &mut |_, _| {}).map(|_| ()).unwrap_err();
-    assert!(matches!(error, DataError::VocabularyTooSmall { vocab_size: 20, characters: 17.. }), "{error}");
+    assert!(matches!(error, DataError::VocabularyTooSmall { vocab_size: 20, characters: 17.., .. }), "{error}");
+    // A character has two tokens, one of them for the end of a word.
+    let lines = || ["ab ba cd", "dc bd"].map(|line| Ok(line.to_owned())).into_iter();
+    let word_bpe = |vocab_size| TokenizerConfig { vocab_size, ..config(Kind::WordBpe) };
+    let error = Tokenizer::train(&word_bpe(11), lines(), &mut |_, _| {}).map(|_| ()).unwrap_err();
+    assert!(matches!(error, DataError::VocabularyTooSmall { characters: 4, needed: 12, .. }), "{error}");
+    assert_eq!(Tokenizer::train(&word_bpe(12), lines(), &mut |_, _| {}).unwrap().vocab_size(), 12);
+}
+
+#[test]
+fn words_of_any_length_are_learned_from() {
+    // A text whose script has no spaces, or whose words are sequences: all of it is one word for most kinds.
+    let sequence: String = (0..4_000u64).map(|place| ['A', 'C', 'G', 'T'][below(mix(&[place]), 4) as usize]).collect();
+    for kind in [Kind::Bpe, Kind::WordBpe, Kind::Unigram] {
+        let lines = (0..20).map(|_| Ok(sequence.clone()));
+        let tokenizer = Tokenizer::train(&config(kind), lines, &mut |_, _| {}).unwrap();
+        assert_eq!(tokenizer.vocab_size(), 400, "{}", kind.name());
+        let ids = tokenizer.encode(&sequence).unwrap();
+        assert!(ids.len() < sequence.len() / 2, "{}: {} tokens", kind.name(), ids.len());
+        assert!(!ids.contains(&tokenizer.special().unk), "{}", kind.name());
+    }
 }
 
 #[test]

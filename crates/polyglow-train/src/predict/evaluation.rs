@@ -44,6 +44,8 @@ pub struct Evaluation {
     pub hypotheses: Vec<String>,
     /// What each target position was taken for, pair by pair.
     pub first: Vec<Vec<u32>>,
+    /// How many examples were scored: of language models that read line by line, all lines but blank ones.
+    pub num_scored: usize,
 }
 
 impl Evaluation {
@@ -62,7 +64,9 @@ impl Evaluation {
             bits_per_byte: None,
             truncated: (truncated > 0).then_some(truncated),
         };
-        Self { scores, hypotheses: Vec::new(), first: forced.into_iter().map(|example| example.first).collect() }
+        let num_scored = forced.iter().filter(|example| !example.log_probs.is_empty()).count();
+        let first = forced.into_iter().map(|example| example.first).collect();
+        Self { scores, hypotheses: Vec::new(), first, num_scored }
     }
 
     /// With what was translated, and its scores.

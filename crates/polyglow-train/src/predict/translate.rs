@@ -119,7 +119,9 @@ impl<M: Generate> Runner<M> {
         for (line, (request, ids)) in requests.iter().zip(encoded).enumerate() {
             let number = first_line + line;
             let wishes = !request.prefix.is_empty() || !request.constraints.is_empty();
-            if request.text.trim().is_empty() {
+            // A line of characters that nobody sees has no tokens; one that is cut first has some.
+            let is_blank = request.text.trim().is_empty() || whole(request) && len(&ids) == 0;
+            if is_blank {
                 if wishes {
                     tracing::warn!("line {number} is blank and stays blank: its prefix and constraints are left out");
                 }

@@ -74,8 +74,10 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
 /// A line cannot be encoded; there is nothing but blank lines.
 pub(super) fn evaluate(runner: &Runner, pairs: &[Pair], context_len: Option<NonZeroUsize>) -> Result<Evaluation> {
     let forced = teacher_forced(runner, pairs, context_len)?;
-    let scored = |(pair, forced): (&Pair, &Forced)| if forced.log_probs.is_empty() { 0 } else { num_bytes(pair) };
-    let bytes: usize = pairs.iter().zip(&forced).map(scored).sum();
+    let mut bytes = 0;
+    for (pair, _) in pairs.iter().zip(&forced).filter(|(_, forced)| !forced.log_probs.is_empty()) {
+        bytes += num_bytes(&runner.tgt, pair)?;
+    }
     ensure!(bytes > 0, "there is nothing to evaluate: all lines are blank");
     let nats = -forced.iter().map(Forced::log_prob).sum::<f64>();
     Ok(Evaluation::of_forced(forced).with_bits_per_byte(bits_per_byte(nats, bytes)))
@@ -104,9 +106,9 @@ fn line(pair: &Pair) -> &str {
     if pair.tgt.trim().is_empty() { "" } else { &pair.tgt }
 }
 
-/// Bytes of a line with its break, for which its end mark stands.
-fn num_bytes(pair: &Pair) -> usize {
-    line(pair).len() + 1
+/// Bytes of a line as it is encoded, with its break, for which its end-of-sentence token stands.
+fn num_bytes(tokenizer: &Tokenizer, pair: &Pair) -> Result<usize> {
+    Ok(tokenizer.normalized(line(pair))?.len() + 1)
 }
 
 fn bits_per_byte(nats: f64, bytes: usize) -> f64 {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use polyglow_data::config::Content;
 use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::image_set::ImageSet;
@@ -32,15 +33,25 @@ impl Default for HeldOut {
 }
 
 impl HeldOut {
-    /// Reads a corpus as a whole.
+    /// Reads a corpus as a whole. Warns of pairs with a blank side, which count in the scores.
     ///
     /// # Errors
     /// It cannot be read.
     pub fn read(corpus: &Corpus) -> Result<Self> {
-        match corpus.images() {
-            Some(sets) => Ok(Self::Images(ImageSet::join(&sets))),
-            None => Ok(Self::Text(corpus.pairs().collect::<Result<_, _>>()?)),
+        if let Some(sets) = corpus.images() {
+            return Ok(Self::Images(ImageSet::join(&sets)));
         }
+        let mut all = Vec::new();
+        for part in corpus.parts() {
+            let start = all.len();
+            for pair in part.pairs()? {
+                all.push(pair?);
+            }
+            if corpus.content() == Content::Pairs {
+                warn_of_blank_sides(&part.name(), &all[start..]);
+            }
+        }
+        Ok(Self::Text(all))
     }
 
     /// Number of examples.
@@ -73,6 +84,22 @@ impl HeldOut {
             }
         }
     }
+}
+
+/// Tells of sentences and references that are blank: whatever is written for them counts in the scores.
+fn warn_of_blank_sides(file: &str, pairs: &[Pair]) {
+    let is_blank = |side: &str| side.trim().is_empty();
+    let blank: Vec<usize> =
+        (0..pairs.len()).filter(|&pair| is_blank(&pairs[pair].src) || is_blank(&pairs[pair].tgt)).collect();
+    let Some(first) = blank.first() else { return };
+    let references = blank.iter().filter(|&&pair| is_blank(&pairs[pair].tgt)).count();
+    tracing::warn!(
+        "`{file}`: {} of {} held-out pairs have a blank side, the first on line {}, and {references} have no reference: they \
+         lower the scores; remove their lines from both sides",
+        blank.len(),
+        pairs.len(),
+        first + 1
+    );
 }
 
 /// What a built-in task takes from the plan and from the prepared data.

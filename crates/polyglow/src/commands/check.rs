@@ -1,19 +1,21 @@
 //! `polyglow check`: a test of the config, the data and one step, before training.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use polyglow_data::file;
 use polyglow_model::Task;
 use polyglow_train::Observer;
 use polyglow_train::train::Training;
+use polyglow_train::wording::counted;
 use serde::Serialize;
 
 use super::config::{ConfigArgs, default_run};
 use crate::failure::usage;
-use crate::inspection::{Inspection, duration, inspect};
+use crate::inspection::{Finding, Inspection, duration, inspect};
 use crate::progress::{Progress, Screen};
 use crate::proposal::{Budget, Proposal, propose_for, seconds};
 
@@ -25,9 +27,12 @@ pub(crate) struct CheckArgs {
     /// Propose sizes and settings for a training of so many hours on this machine
     #[arg(long, value_name = "H")]
     hours: Option<f64>,
-    /// Print the report as JSON
+    /// Print the report as JSON, with every line number of a finding
     #[arg(long)]
     json: bool,
+    /// Write the lines of each finding into this directory, one `FILE:LINE` a line, such as `train.duplicates.txt`
+    #[arg(long, value_name = "DIR")]
+    list: Option<PathBuf>,
 }
 
 /// Shows what takes long, and writes no log: the directory is gone at the end.
@@ -81,6 +86,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
         propose_for(&training, &inspection, budget, &mut observer)
     };
     let proposal = args.hours.map(propose).transpose()?;
+    if let Some(directory) = &args.list {
+        write_lists(directory, &inspection.findings)?;
+    }
     let mut out = io::stdout().lock();
     if args.json {
         let report = Report { config: &args.source.config, inspection: &inspection, proposal: proposal.as_ref() };
@@ -94,6 +102,23 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
         writeln!(out, "\nproposed for {}:", duration(proposal.seconds))?;
         proposal.summary.iter().try_for_each(|line| writeln!(out, "# {line}"))?;
         write!(out, "{}", proposal.toml(""))?;
+    }
+    Ok(())
+}
+
+/// Writes a file for each finding, with all of its lines.
+fn write_lists(directory: &Path, findings: &[Finding]) -> anyhow::Result<()> {
+    fs_err::create_dir_all(directory)?;
+    for finding in findings {
+        let path = directory.join(format!("{}.{}.txt", finding.split, finding.check.name()));
+        let mut text = String::new();
+        for (file, lines) in &finding.lines {
+            for line in lines {
+                text += &format!("{file}:{line}\n");
+            }
+        }
+        file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))?;
+        tracing::info!("wrote `{}`: {}", path.display(), counted(finding.count, "line"));
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let runner = runner(trained, &plan)?;
     let mut activity = Activity::new();
     activity.show(format!("testing on {} examples", held_out.len()));
-    let Evaluation { scores, first, .. } = evaluate(&runner, &held_out, &bleu)?;
+    let Evaluation { scores, first, num_scored, .. } = evaluate(&runner, &held_out, &bleu)?;
     let is_classifier = runner.kind().is_classification();
     let labels = is_classifier.then(|| of_labels(&runner.tgt, &held_out.labels(), &first)).transpose()?;
     let ngram = match runner.kind() {
@@ -127,7 +127,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
         ensemble,
         step,
         split: &args.split,
-        sentences: held_out.len(),
+        sentences: num_scored,
         beam_size: config.search.beam_size,
         scores: &scores,
         ngram,

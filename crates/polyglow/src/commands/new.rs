@@ -9,9 +9,12 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use polyglow_data::config::{Content, DataConfig, Split, TestFiles, TrainFiles};
 use polyglow_data::corpus::Corpus as Text;
+use polyglow_data::tokenizer::Kind;
 use polyglow_train::config::Config;
+use polyglow_train::formats::Target;
 use polyglow_train::train::Training;
 
 use super::check::Passing;
@@ -46,6 +49,19 @@ pub(crate) struct NewArgs {
     /// Device to train on, as `polyglow devices` lists it
     #[arg(long, value_name = "NAME", default_value = "flex")]
     device: String,
+    /// What the model will be exported to, as `polyglow export --to` names it: a format may ask for another tokenizer
+    #[arg(long = "for", value_name = "FORMAT", value_parser = PossibleValuesParser::new(Target::ALL.map(Target::name)))]
+    format: Option<String>,
+}
+
+impl NewArgs {
+    /// The kind of tokenizer that the format of `--for` can express: that of SentencePiece, or any.
+    fn tokenizer(&self) -> Kind {
+        match self.format.as_deref() {
+            Some("argos" | "sentencepiece") => Kind::Unigram,
+            _ => Kind::Bpe,
+        }
+    }
 }
 
 /// Finds the text, splits sets off where they are missing, measures sizes of models on this machine, and writes a config
@@ -73,6 +89,7 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     let seconds = proposal::seconds(*hours)?;
     let files = complete(find(&args.data, src, tgt)?, args)?;
     let mut config = Config { device: device.clone(), data: data(&files, [src, tgt]), ..Config::default() };
+    config.tokenizer.kind = args.tokenizer();
     proposal::prepare(&mut config, count(&files.train, [src, tgt])?, seconds);
 
     let mut observer = Passing::new();
@@ -85,7 +102,10 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
         tracing::warn!("{warning}");
     }
     let proposal = propose_for(&training, &inspection, Budget { seconds, before }, &mut observer)?;
-    let command = format!("polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}", args.data.display());
+    let mut command = format!("polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}", args.data.display());
+    if let Some(format) = &args.format {
+        command += &format!(" --for {format}");
+    }
     let text = text::write(&Subject { languages: [src, tgt], device, files: &files, command }, &proposal);
     // What is written is read back, so that it is a config whatever names the files have.
     Config::from_text(&text, &[])?.validate()?;

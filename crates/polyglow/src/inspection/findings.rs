@@ -5,6 +5,8 @@
 mod characters;
 mod detectors;
 
+use std::collections::BTreeMap;
+
 use polyglow_data::corpus::Pair;
 use serde::Serialize;
 
@@ -33,8 +35,13 @@ pub(crate) struct Finding {
     pub(crate) fate: &'static str,
     /// What to do about them.
     pub(crate) advice: &'static str,
+    /// The share up to which it is usual in good text.
+    #[serde(skip)]
+    pub(super) tolerated: f64,
     /// The first of them.
     pub(crate) examples: Vec<Example>,
+    /// Every line that has it, by file, counted from 1.
+    pub(crate) lines: BTreeMap<String, Vec<u64>>,
 }
 
 /// One pair of a finding.
@@ -62,12 +69,20 @@ pub(super) struct Place<'a> {
     pub(super) line: u64,
 }
 
+/// What was found of one kind.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    count: u64,
+    examples: Vec<Example>,
+    lines: BTreeMap<String, Vec<u64>>,
+}
+
 /// Counts what is found in the pairs of a split.
 #[derive(Default)]
 pub(super) struct Collector {
     languages: Languages,
     /// In the places of [`DETECTORS`].
-    found: [(u64, Vec<Example>); DETECTORS.len()],
+    found: [Found; DETECTORS.len()],
 }
 
 impl Collector {
@@ -85,44 +100,41 @@ impl Collector {
         }
     }
 
-    /// Adds a pair that somebody else found.
+    /// Adds a pair that was found elsewhere.
     pub(super) fn add(&mut self, check: Check, place: Place<'_>, pair: &Pair, same_as: Option<String>) {
-        let (count, examples) = &mut self.found[check as usize];
-        *count += 1;
-        if examples.len() < EXAMPLES {
-            let Place { file, line } = place;
+        let Place { file, line } = place;
+        let found = &mut self.found[check as usize];
+        found.count += 1;
+        if found.examples.len() < EXAMPLES {
             let [src, tgt] = [&pair.src, &pair.tgt].map(|side| shown(side));
-            examples.push(Example { file: file.to_owned(), line, src, tgt, same_as });
+            found.examples.push(Example { file: file.to_owned(), line, src, tgt, same_as });
+        }
+        match found.lines.get_mut(file) {
+            Some(lines) => lines.push(line),
+            None => _ = found.lines.insert(file.to_owned(), vec![line]),
         }
     }
 
     /// How many pairs a detector has found.
     pub(super) fn count(&self, check: Check) -> u64 {
-        self.found[check as usize].0
+        self.found[check as usize].count
     }
 
-    /// Whether a finding of so many pairs has all the examples that it can have.
-    pub(super) fn has_enough(&self, check: Check, count: u64) -> bool {
-        self.found[check as usize].1.len() as u64 >= count.min(EXAMPLES as u64)
-    }
-
-    /// Sets a count that was made elsewhere, of pairs of which only some were looked at here.
-    pub(super) fn set_count(&mut self, check: Check, count: u64) {
-        self.found[check as usize].0 = count;
-    }
-
-    /// What was found among so many pairs.
-    pub(super) fn findings(self, split: &str, pairs: u64) -> Vec<Finding> {
-        let found = DETECTORS.iter().zip(self.found).filter(|(_, (count, _))| *count > 0);
-        let finding = |(detector, (count, examples)): (&Detector, (u64, Vec<Example>))| Finding {
+    /// What was found among so many pairs, in text that is cleaned before it is encoded, or is not.
+    pub(super) fn findings(self, split: &str, pairs: u64, is_cleaned: bool) -> Vec<Finding> {
+        let is_train = split == "train";
+        let found = DETECTORS.iter().zip(self.found).filter(|(_, found)| found.count > 0);
+        let finding = |(detector, Found { count, examples, lines }): (&Detector, Found)| Finding {
             check: detector.check,
             split: split.to_owned(),
             count,
             share: count as f64 / pairs.max(1) as f64,
             what: detector.what,
-            fate: detector.fate(split == "train"),
+            fate: detector.fate(is_train, is_cleaned),
             advice: detector.advice,
+            tolerated: detector.tolerated(is_train, is_cleaned),
             examples,
+            lines,
         };
         found.map(finding).collect()
     }
@@ -131,7 +143,7 @@ impl Collector {
 impl Finding {
     /// Whether there are more of them than are usual in good text.
     pub(super) fn is_suspicious(&self) -> bool {
-        self.share > DETECTORS[self.check as usize].tolerated
+        self.share > self.tolerated
     }
 }
 
@@ -167,7 +179,7 @@ mod tests {
             collector.see(Place { file: "a.en", line }, &pair("a &amp; b", "c"));
         }
         collector.see(Place { file: "a.en", line: 6 }, &pair("same", "same"));
-        let findings = collector.findings("train", 10);
+        let findings = collector.findings("train", 10, false);
         let of = |finding: &Finding| (finding.check, finding.count, finding.share, finding.examples.len());
         assert_eq!(findings.iter().map(of).collect::<Vec<_>>(), [(Check::Copies, 1, 0.1, 1), (Check::Html, 5, 0.5, 3)]);
         assert_eq!(findings[1].examples[2].line, 3);

@@ -8,6 +8,9 @@ use polyglow_train::wording::counted;
 use super::warning::percent;
 use super::{Finding, Inspection, PlanReport, SplitReport, TimeEstimate, VocabularyReport, duration};
 
+/// The correlation of lengths that good text has: 0.86 in Multi30k, 0.88 in Tatoeba's English and German.
+const USUAL_CORRELATION: &str = "0.8 or more";
+
 impl Display for Inspection {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         write_splits(out, &self.splits)?;
@@ -75,7 +78,7 @@ fn write_legend(out: &mut Formatter<'_>, plan: &PlanReport) -> fmt::Result {
     writeln!(
         out,
         "  EMPTY, TOO LONG (a side above {max_len} tokens) and RATIO (one side more than {max_length_ratio} times the other, in \
-         tokens): left out of training.\n  DUPLICATES are as an earlier pair, COPIES have a target that is their source: \
+         tokens): left out of training; in a held-out set they count in the scores.\n  DUPLICATES are as an earlier pair, COPIES have a target that is their source: \
          trained on.\n  IN TRAIN: sentences of a held-out set that the training text has on that side, too."
     )
 }
@@ -85,16 +88,32 @@ fn write_sides(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result {
     let width = width(splits);
     writeln!(
         out,
-        "\n{:width$} {:>10} {:>10} {:>10} {:>10} {:>10}",
-        "SPLIT", "SIDE", "TOKENS", "MEAN", "LONGEST", "UNKNOWN"
+        "\n{:width$} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}",
+        "SPLIT", "SIDE", "TOKENS", "MEAN", "LONGEST", "UNKNOWN", "CHANGED"
     )?;
     for split in splits {
         for (side, found) in [("source", &split.src), ("target", &split.tgt)] {
             let unknown = format!("{:.2} %", 100.0 * found.unknown_rate);
             writeln!(
                 out,
-                "{:width$} {side:>10} {:>10} {:>10.1} {:>10} {unknown:>10}",
-                split.name, found.side.tokens, found.mean_len, found.side.longest
+                "{:width$} {side:>10} {:>10} {:>10.1} {:>10} {unknown:>10} {:>10}",
+                split.name, found.side.tokens, found.mean_len, found.side.longest, found.changed_words
+            )?;
+        }
+    }
+    if splits.iter().any(|split| split.src.changed_words + split.tgt.changed_words > 0) {
+        writeln!(
+            out,
+            "  CHANGED: words that are cleaned or normalized before they are encoded, references before they are scored; \
+             `tokenizer.normalization =\n  \"none\"` and `tokenizer.clean_text = false` keep them as they are."
+        )?;
+    }
+    for split in splits {
+        if let Some(correlation) = split.length_correlation {
+            writeln!(
+                out,
+                "  {}: the lengths of both sides correlate by {correlation:.2}; {USUAL_CORRELATION} is usual where lines belong together.",
+                split.name
             )?;
         }
     }

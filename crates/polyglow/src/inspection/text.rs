@@ -90,8 +90,9 @@ pub(super) fn read_splits(
     readers.extend(held_out.iter_mut().map(|set| (std::mem::take(&mut set.reader), &set.report)));
     let mut report = TextReport { splits: Vec::new(), findings: Vec::new(), warnings: Vec::new() };
     let mut wholes: Vec<Whole> = Vec::new();
+    let is_cleaned = tokenizers.src.cleans_text() && tokenizers.tgt.cleans_text();
     for (reader, corpus) in readers {
-        let (split, findings, whole) = reader.finish(corpus);
+        let (split, findings, whole) = reader.finish(corpus, is_cleaned);
         report.splits.push(split);
         report.findings.extend(findings);
         wholes.push(whole);
@@ -111,7 +112,7 @@ pub(super) fn read_splits(
 }
 
 impl Setting<'_> {
-    /// Streams the pairs that count, those that are left out as well.
+    /// Streams the pairs that count, those that are left out as well; `watch` is called with those that are trained on.
     fn read_train(
         &self,
         train: &Corpus,
@@ -131,30 +132,41 @@ impl Setting<'_> {
                 let pair = pair?;
                 let is_kept = kept.next_if(|&&next| u64::from(next) == line).is_some();
                 reader.see(&of_part.name, line, &pair, is_kept);
-                watch(&of_part.name, line, &pair);
-                if !is_kept && !reader.knows_left_out(report) {
-                    let reason = self.reason(filter.as_ref(), &pair)?;
-                    reader.leave_out(reason, report, &of_part.name, line, &pair);
+                self.count_changes(&mut reader, &pair)?;
+                if is_kept {
+                    watch(&of_part.name, line, &pair);
+                } else {
+                    // What the filter lets through is longer than lengths can be in the cache.
+                    let reason = self.reason(filter.as_ref(), &pair)?.unwrap_or(Reason::TooLong);
+                    reader.leave_out(reason, &of_part.name, line, &pair);
                 }
             }
         }
         Ok(reader)
     }
 
-    /// Why a pair is left out that the encoded text does not have.
-    fn reason(&self, filter: Option<&Filter>, pair: &Pair) -> Result<Reason, DataError> {
+    /// Counts the words of a pair that the tokenizers' normalization changes; names of images are no words.
+    fn count_changes(&self, reader: &mut Reader, pair: &Pair) -> Result<(), DataError> {
+        match self.plan.content {
+            Content::Pairs | Content::Text => reader.count_changes(pair, self.tokenizers),
+            Content::LabeledText | Content::Images | Content::Captions => Ok(()),
+        }
+    }
+
+    /// Why training leaves a pair out, or would; `None` if the filter lets it through.
+    fn reason(&self, filter: Option<&Filter>, pair: &Pair) -> Result<Option<Reason>, DataError> {
         let len = |text: &str, tokenizer: &Tokenizer| {
             if text.trim().is_empty() { Ok(0) } else { tokenizer.encode(text).map(|ids| ids.len()) }
         };
         let tgt = len(&pair.tgt, &self.tokenizers.tgt)?;
         let one_sided = matches!(self.plan.content, Content::Text | Content::Captions);
         let src = if one_sided { tgt } else { len(&pair.src, &self.tokenizers.src)? };
-        // What the filter lets through is longer than lengths can be in the cache.
-        Ok(filter.and_then(|filter| filter.reject(src, tgt)).unwrap_or(Reason::TooLong))
+        Ok(filter.and_then(|filter| filter.reject(src, tgt)))
     }
 
     fn read_held_out(&self, name: &str, corpus: &Corpus) -> Result<HeldOut, DataError> {
         let mut report = CorpusReport::default();
+        let filter = Filter::new(&self.plan.config.data, self.plan.content);
         let mut reader = Reader::new(name, self.plan.content, &self.languages);
         let mut all = Vec::new();
         for part in corpus.parts() {
@@ -169,6 +181,10 @@ impl Setting<'_> {
                 for pair in chunk {
                     line += 1;
                     reader.see(&file, line, &pair, true);
+                    self.count_changes(&mut reader, &pair)?;
+                    if let Some(reason) = self.reason(filter.as_ref(), &pair)? {
+                        reader.leave_out(reason, &file, line, &pair);
+                    }
                     all.push((file.clone(), line, pair));
                 }
             }

@@ -114,14 +114,17 @@ pub(super) fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use polyglow_data::example::SideReport;
 
+    use super::super::findings::DETECTORS;
     use super::super::text::SideStatistics;
     use super::*;
 
     fn clean() -> SplitReport {
         let side = SideReport { tokens: 1000, longest: 20, unknown: 10 };
-        let side = SideStatistics { side, mean_len: 10.0, unknown_rate: 0.01, tokens_per_char: 0.3 };
+        let side = SideStatistics { side, mean_len: 10.0, unknown_rate: 0.01, tokens_per_char: 0.3, changed_words: 0 };
         SplitReport {
             name: "train".to_owned(),
             pairs: 100,
@@ -141,18 +144,32 @@ mod tests {
 
     fn finding(check: Check, share: f64) -> Finding {
         let (split, count) = ("train".to_owned(), (100.0 * share) as u64);
-        Finding { check, split, count, share, what: "are so", fate: "", advice: "remove them", examples: Vec::new() }
+        let tolerated = DETECTORS[check as usize].tolerated(true, false);
+        let (examples, lines) = (Vec::new(), BTreeMap::new());
+        Finding {
+            check,
+            split,
+            count,
+            share,
+            what: "are so",
+            fate: "",
+            advice: "remove them",
+            tolerated,
+            examples,
+            lines,
+        }
     }
 
     #[test]
     fn what_is_at_a_limit_is_not_suspicious_and_what_is_above_is() {
-        let at_limits = [finding(Check::Duplicates, 0.1), finding(Check::Copies, 0.05), finding(Check::Html, 0.01)];
+        let at_limits = [finding(Check::Duplicates, 0.02), finding(Check::Copies, 0.02), finding(Check::Html, 0.01)];
         assert_eq!(of_split(&clean(), &at_limits), []);
         let unknown = SideStatistics { unknown_rate: 0.011, ..clean().tgt };
         let suspicious = [
             (SplitReport { tgt: unknown, ..clean() }, vec![], "train: 1.1 % of the target tokens are unknown"),
             (SplitReport { kept: 89, too_long: 1, ..clean() }, vec![], "train: 11 pairs (11.0 %) are left out"),
-            (clean(), vec![finding(Check::Duplicates, 0.11)], "train: 11 pairs (11.0 %) are so"),
+            (clean(), vec![finding(Check::Duplicates, 0.03)], "train: 3 pairs (3.0 %) are so"),
+            (clean(), vec![finding(Check::Copies, 0.03)], "train: 3 pairs (3.0 %) are so"),
             (clean(), vec![finding(Check::SourceInTrain, 0.01)], "train: 1 pairs (1.0 %) are so"),
             (clean(), vec![finding(Check::Ratio, 0.02)], "train: 2 pairs (2.0 %) are so"),
         ];

@@ -54,6 +54,7 @@ pub(crate) fn propose_for(
         tgt_tokens: cache.report().tgt.tokens,
         longest: longest(cache),
         tests: pairs(|name| !["train", "valid"].contains(&name)) / pairs(|name| name == "valid").max(1.0),
+        kind: training.plan.config.tokenizer.kind,
     };
     let mut measured = Vec::new();
     for size in SIZES {

@@ -34,8 +34,10 @@ fn clean_text_is_counted_and_gives_no_warning() {
     assert_eq!(names, ["train", "valid", "test"]);
     let train = json!({
         "name": "train", "pairs": 26, "kept": 26, "empty": 0, "too_long": 0, "ratio": 0,
-        "src": { "tokens": 78, "mean_len": 3.0, "longest": 3, "unknown": 0, "unknown_rate": 0.0, "tokens_per_char": 0.25 },
-        "tgt": { "tokens": 52, "mean_len": 2.0, "longest": 2, "unknown": 0, "unknown_rate": 0.0, "tokens_per_char": 0.25 },
+        "src": { "tokens": 78, "mean_len": 3.0, "longest": 3, "unknown": 0, "unknown_rate": 0.0, "tokens_per_char": 0.25,
+            "changed_words": 0 },
+        "tgt": { "tokens": 52, "mean_len": 2.0, "longest": 2, "unknown": 0, "unknown_rate": 0.0, "tokens_per_char": 0.25,
+            "changed_words": 0 },
         "duplicates": 0, "copies": 0, "in_train": null, "targets_in_train": null, "length_correlation": null,
     });
     assert_eq!(report["splits"][0], train);
@@ -101,6 +103,56 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
     let known =
         json!([{ "file": "test.en", "line": 1, "src": "look aaa now", "tgt": "aaa sieh", "same_as": "train.en:1" }]);
     assert_eq!((&found("source_in_train")["examples"], &found("target_in_train")["examples"]), (&known, &known));
+}
+
+#[test]
+fn every_line_of_a_finding_is_listed() {
+    let place = dirty();
+    let report = check(&place, &[]);
+    let findings = report["findings"].as_array().expect("a list");
+    let found = |check: &str| findings.iter().find(|found| found["check"] == check).expect("it was found");
+    assert_eq!(found("duplicates")["lines"], json!({ "train.en": (27..=36).collect::<Vec<u64>>() }));
+    assert_eq!(found("empty")["lines"], json!({ "train.en": (43..=47).collect::<Vec<u64>>() }));
+    place.succeed(&["-q", "check", "tiny.toml", "--list", "lists"]);
+    let list = |name: &str| fs::read_to_string(place.path().join(format!("lists/{name}.txt"))).expect("it was written");
+    assert_eq!(list("train.too_long"), "train.en:48\ntrain.en:49\ntrain.en:50\n");
+    assert_eq!(list("test.source_in_train"), "test.en:1\n");
+}
+
+#[test]
+fn held_out_text_is_counted_as_it_is_scored() {
+    let place = Workplace::new();
+    let mut train = train_pairs();
+    // Left out of the training: blank, and too long.
+    train.push(("only here".to_owned(), String::new()));
+    train.push(("look look now ".repeat(20), "sieh ".repeat(60)));
+    place.write("train", &train);
+    let test = [
+        ("only here", "nur hier"),
+        (&*"look look now ".repeat(20), &*"sieh ".repeat(60)),
+        ("look bbb now", ""),
+        ("look\u{a0}ccc now", "ccc sie\u{ad}h"),
+        ("", ""),
+    ];
+    place.write("test", &test.map(|(src, tgt)| (src.to_owned(), tgt.to_owned())));
+    let report = check(&place, &[]);
+    let test = &report["splits"][2];
+    for (key, count) in [("pairs", 5), ("kept", 5), ("empty", 2), ("too_long", 1), ("in_train", 1)] {
+        assert_eq!(test[key], count, "{key}");
+    }
+    assert_eq!(test["tgt"]["changed_words"], 1, "{report}");
+    let findings = report["findings"].as_array().expect("a list");
+    let found = |check: &str| findings.iter().find(|found| found["check"] == check && found["split"] == "test");
+    let empty = found("empty").expect("it was found");
+    assert_eq!(
+        (&empty["lines"], &empty["fate"]),
+        (&json!({ "test.en": [3, 5] }), &json!("counted in the scores as it stands"))
+    );
+    assert_eq!(found("source_in_train").expect("`look bbb now` is")["lines"], json!({ "test.en": [3] }));
+    let spaces = found("spaces").expect("there is a no-break space");
+    assert_eq!(spaces["fate"], "cleaned before they are encoded (`tokenizer.clean_text`)");
+    let warned = report["warnings"].to_string();
+    assert!(warned.contains("test: 2 pairs (40.0 %) have an empty side") && !warned.contains("U+00A0"), "{warned}");
 }
 
 #[test]

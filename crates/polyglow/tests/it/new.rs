@@ -57,6 +57,21 @@ fn a_config_is_written_with_reasons_and_passes_check_and_trains() {
 }
 
 #[test]
+fn a_model_for_argos_gets_a_tokenizer_that_it_can_read() {
+    let place = Workplace::new();
+    folder(&place, &[("train", "train"), ("valid", "valid"), ("test", "test")]);
+    let arguments: Vec<&str> = NEW.into_iter().chain(["--for", "argos"]).collect();
+    place.succeed(&arguments);
+    let text = fs::read_to_string(place.path().join("mine.toml")).expect("it was written");
+    assert!(text.contains("kind = \"unigram\"") && text.contains("--for argos\n"), "{text}");
+    let short = ["train.max_steps=2", "train.warmup_steps=1", "train.validate_every=1", "search.beam_size=1"];
+    let overrides = short.iter().flat_map(|set| ["--set", *set]);
+    place.succeed(&["train", "mine.toml"].into_iter().chain(overrides).collect::<Vec<_>>());
+    place.succeed(&["export", "runs/mine", "--to", "argos", "--out", "package", "--verify", "20"]);
+    assert!(place.path().join("package/translate-en_de-1_0.argosmodel").is_file());
+}
+
+#[test]
 fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
     let place = Workplace::new();
     folder(&place, &[("train", "talks")]);

@@ -17,6 +17,8 @@ use crate::tokenizer::{Progress, Stage, Tokenizer, Tokenizers, WORD_START};
 
 /// Pairs in memory at a time: enough to occupy all cores, and few enough to take little memory.
 const PAIRS_PER_CHUNK: usize = 8192;
+/// Bytes of text from which fewer pairs are in memory: encoding takes a hundred times the memory of what is encoded.
+const BYTES_PER_CHUNK: usize = 1 << 25;
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Writes the cache of `corpus` to `path`.
@@ -99,7 +101,7 @@ impl Builder<'_> {
         let mut pairs = part.pairs()?.take(most).peekable();
         let mut alignments = part.alignments()?.map(|alignments| alignments.take(most));
         while pairs.peek().is_some() {
-            let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
+            let chunk = next_chunk(&mut pairs)?;
             let encoded: Vec<Encoded> = match &mut alignments {
                 None => chunk.par_iter().map(|pair| encode(pair, self.tokenizers)).collect::<Result<_, _>>()?,
                 Some(alignments) => {
@@ -198,6 +200,18 @@ impl Builder<'_> {
         };
         self.output.finish(&header).map_err(DataError::io(path))
     }
+}
+
+/// The next pairs, as many as are encoded at a time.
+fn next_chunk(pairs: &mut impl Iterator<Item = Result<Pair, DataError>>) -> Result<Vec<Pair>, DataError> {
+    let mut chunk = Vec::new();
+    let mut bytes = 0;
+    while chunk.len() < PAIRS_PER_CHUNK && bytes < BYTES_PER_CHUNK {
+        let Some(pair) = pairs.next().transpose()? else { break };
+        bytes += pair.src.len() + pair.tgt.len();
+        chunk.push(pair);
+    }
+    Ok(chunk)
 }
 
 struct Output<'a> {

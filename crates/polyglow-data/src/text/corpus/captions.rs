@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Corpus, Pair, Part, Source, is_tsv, plain_or_compressed};
+use super::{Corpus, Pair, Part, Source, existing, is_tsv};
 use crate::config::{DataConfig, Split, WeightedPath};
 use crate::error::DataError;
 use crate::lines::Lines;
@@ -31,8 +31,7 @@ impl Corpus {
     pub(super) fn open_captions(config: &DataConfig, split: Split) -> Result<Self, DataError> {
         let key = config.key(split);
         let parts = config.files(split)?.into_iter().map(|WeightedPath { path, weight, .. }| {
-            let missing = || DataError::MissingFile { key: key.clone(), path: path.clone() };
-            let path = plain_or_compressed(&path).ok_or_else(missing)?;
+            let path = existing(&key, &path)?;
             let pairs = Arc::new(read_captions(&path, config.image_folder.as_deref())?);
             let source = Source::Captions { path, pairs };
             Ok(Part { source, weight, alignments: None, is_text: false })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Corpus, Pair, Part, Source, captions, plain_or_compressed, split_name};
+use super::{Corpus, Pair, Part, Source, captions, existing, split_name};
 use crate::config::{Content, DataConfig, Split, WeightedPath, no_such_set, wrong};
 use crate::error::DataError;
 use crate::labeled::LabeledText;
@@ -16,8 +16,7 @@ impl Corpus {
     pub(super) fn open_labeled(config: &DataConfig, split: Split) -> Result<Self, DataError> {
         let key = config.key(split);
         let parts = config.files(split)?.into_iter().map(|WeightedPath { path, weight, .. }| {
-            let missing = || DataError::MissingFile { key: key.clone(), path: path.clone() };
-            let source = Source::Labeled(plain_or_compressed(&path).ok_or_else(missing)?);
+            let source = Source::Labeled(existing(&key, &path)?);
             Ok(Part { source, weight, alignments: None, is_text: false })
         });
         Ok(Self { parts: parts.collect::<Result<_, _>>()?, ..Self::default() })

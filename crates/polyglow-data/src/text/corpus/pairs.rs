@@ -85,7 +85,39 @@ fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
         [src, tgt] => Ok(Some(Pair { src: src.to_owned(), tgt: tgt.to_owned() })),
         ref columns => {
             let (path, line) = (lines.path().to_owned(), lines.line());
-            Err(DataError::Columns { path, line, found: columns.len() })
+            Err(DataError::Columns { path, line, found: columns.len(), texts: text_columns(columns) })
+        }
+    }
+}
+
+/// The first two columns that look like text, counted from 1: those with spaces or with many letters, and not numbers, links or
+/// licenses.
+fn text_columns(columns: &[&str]) -> Option<[usize; 2]> {
+    let is_text = |column: &str| {
+        let letters = column.chars().filter(|character| character.is_alphabetic()).count();
+        let is_long = column.contains(' ') || letters > 8;
+        letters > 0 && is_long && !column.contains("://") && !column.starts_with("CC")
+    };
+    let mut texts = columns.iter().zip(1..).filter(|(column, _)| is_text(column)).map(|(_, number)| number);
+    Some([texts.next()?, texts.next()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_with_text_are_told_from_numbers_links_and_licenses() {
+        for (line, texts) in [
+            ("12\tThe dog sleeps.\t77\tDer Hund schläft.", Some([2, 4])),
+            ("The dog.\tDer Hund.\tCC-BY 2.0 (France) Attribution: tatoeba.org", Some([1, 2])),
+            ("1.07\tThe dog.\tDer Hund.", Some([2, 3])),
+            ("en\tde\tThe dog.\tDer Hund.", Some([3, 4])),
+            ("https://a.org/x y\tThe dog.\tDer Hund.", Some([2, 3])),
+            ("a\tb\tc", None),
+            ("no tab", None),
+        ] {
+            assert_eq!(text_columns(&line.split('\t').collect::<Vec<_>>()), texts, "{line}");
         }
     }
 }

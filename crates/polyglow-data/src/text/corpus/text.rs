@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Corpus, Pair, Part, Source, is_tsv, plain_or_compressed, with_ending};
+use super::{Corpus, Pair, Part, Source, existing, is_tsv, with_ending};
 use crate::config::{Content, DataConfig, Split, WeightedPath};
 use crate::error::DataError;
 use crate::lines::Lines;
@@ -14,10 +14,10 @@ impl Corpus {
     /// that is read in windows has none, and they stay as examples without ids, which divide documents.
     ///
     /// # Errors
-    /// [`DataError::MissingFile`] if there is no such file; the error names `key`, a key of the configuration.
+    /// [`DataError::MissingFile`] if there is no such file, [`DataError::NoFile`] if there is something else; the error names
+    /// `key`, a key of the configuration.
     pub fn open_text(key: &str, path: &Path) -> Result<Self, DataError> {
-        let missing = || DataError::MissingFile { key: key.to_owned(), path: path.to_owned() };
-        let source = Source::Text(plain_or_compressed(path).ok_or_else(missing)?);
+        let source = Source::Text(existing(key, path)?);
         let part = Part { source, weight: 1.0, alignments: None, is_text: true };
         Ok(Self { parts: vec![part], ..Self::default() })
     }

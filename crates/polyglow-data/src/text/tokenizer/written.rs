@@ -89,6 +89,11 @@ impl Tokenizer {
         (!name.is_empty()).then_some(name)
     }
 
+    /// Whether text is cleaned before anything else, as [`TokenizerConfig::clean_text`](super::TokenizerConfig::clean_text) says.
+    pub fn cleans_text(&self) -> bool {
+        self.normalization().is_some_and(|name| name.split('+').any(|step| step == "clean"))
+    }
+
     /// Whether text is lower-cased, so that none that is decoded has capitals.
     ///
     /// # Errors

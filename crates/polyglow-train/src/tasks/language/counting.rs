@@ -43,7 +43,7 @@ pub fn ngram_scores(plan: &Plan, tokenizer: &Tokenizer, pairs: &[Pair]) -> Resul
             let (of_line, count) = model.score(&ids);
             nats += of_line;
             tokens += count;
-            bytes += num_bytes(pair);
+            bytes += num_bytes(tokenizer, pair)?;
         }
     }
     ensure!(bytes > 0, "there is nothing to evaluate: all lines are blank");

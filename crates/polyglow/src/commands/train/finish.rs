@@ -68,7 +68,7 @@ fn test(
         let mut activity = Activity::new();
         activity.show(format!("testing on {name}: {} examples", held_out.len()));
         let bleu = config.train.bleu_tokenizer(held_out.pairs().iter().map(|pair| pair.tgt.as_str()))?;
-        let Evaluation { scores, hypotheses, .. } = evaluate(runner, &held_out, &bleu)?;
+        let Evaluation { scores, hypotheses, num_scored, .. } = evaluate(runner, &held_out, &bleu)?;
         drop(activity);
         records.write_scores("test", name, step, &scores)?;
         let what = match task {
@@ -76,7 +76,7 @@ fn test(
             _ if task.is_classification() => "examples",
             _ => "sentences",
         };
-        writeln!(out, "{name}: {} {what}  {scores}", held_out.len())?;
+        writeln!(out, "{name}: {num_scored} {what}  {scores}")?;
         if name == "test" {
             write_samples(out, held_out.pairs(), &hypotheses)?;
         }

@@ -39,8 +39,11 @@ impl Input {
     /// The lines of the input if it is a file that can be read twice, before the first is taken.
     pub(super) fn count(&self) -> Option<usize> {
         let path = self.lines.path();
-        let is_file = path.metadata().is_ok_and(|found| found.is_file());
-        Lines::open(path).ok().filter(|_| is_file).map(|lines| lines.take_while(Result::is_ok).count())
+        if !path.metadata().is_ok_and(|found| found.is_file()) {
+            // To open a pipe once more would take its text away.
+            return None;
+        }
+        Lines::open(path).ok().map(|lines| lines.take_while(Result::is_ok).count())
     }
 
     /// Reads the first line, so that an unreadable input is an error before the output is created.

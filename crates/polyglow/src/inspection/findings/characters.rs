@@ -3,7 +3,7 @@
 /// Whether a text has an entity of HTML (`&amp;`, `&#39;`) or a tag (`<b>`, `</p>`, `<br/>`).
 pub(super) fn has_entities(text: &str) -> bool {
     let begins = |start: char| text.match_indices(start).map(|(place, _)| &text[place + 1..]);
-    begins('&').any(is_entity) || begins('<').any(is_tag)
+    begins('&').any(is_entity) || begins('<').any(|rest| is_tag(rest, text))
 }
 
 /// Whether what follows `&` is the rest of an entity.
@@ -18,14 +18,20 @@ fn is_entity(rest: &str) -> bool {
     }
 }
 
-/// Whether what follows `<` is the rest of a tag: a name, and only then attributes.
-fn is_tag(rest: &str) -> bool {
+/// Whether what follows `<` is the rest of a tag: one that ends an element, stands alone, has attributes, or begins an element
+/// that ends in the same text. A lone `<f>` or `<i>` is a token of somebody's own, such as one for a formal or informal sentence.
+fn is_tag(rest: &str, text: &str) -> bool {
     let Some((inside, _)) = rest.split_once('>') else { return false };
-    let inside = inside.strip_prefix('/').unwrap_or(inside).trim_end_matches('/');
+    let ends = inside.starts_with('/');
+    let stands_alone = inside.ends_with('/') || matches!(inside, "br" | "hr");
+    let inside = inside.strip_prefix('/').unwrap_or(inside).trim_end_matches('/').trim_end();
     let name = inside.split(' ').next().unwrap_or_default();
-    let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic())
+    let is_name = name.len() <= 10
+        && name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric());
-    is_name && name.len() <= 10 && (name.len() == inside.trim_end().len() || inside.contains('='))
+    let has_attributes = inside.contains('=');
+    let is_plain = name.len() == inside.len();
+    is_name && (has_attributes || is_plain && (ends || stands_alone || text.contains(&format!("</{name}>"))))
 }
 
 /// Whether a text has UTF-8 that was read as Windows-1252: characters whose bytes in that encoding are one character of UTF-8
@@ -87,10 +93,15 @@ pub(super) fn has_hidden(text: &str) -> bool {
     text.chars().any(|character| is_hidden(character) && !(is_mark(character) && text.contains(is_from_right)))
 }
 
-/// A control character, a space without width, a mark of direction, a byte-order mark. Joiners are letters of some languages.
+/// Whether a text has a space that is not the plain one, such as a no-break space or an ideographic one.
+pub(super) fn has_other_spaces(text: &str) -> bool {
+    text.chars().any(|character| character.is_whitespace() && character != ' ' && !is_hidden(character))
+}
+
+/// A control character, a soft hyphen, a space without width, a mark of direction, a byte-order mark. Joiners are letters of some languages.
 pub(super) fn is_hidden(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+        || matches!(character, '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]
@@ -103,7 +114,18 @@ mod tests {
             assert!(has_entities(html), "{html}");
         }
         // `&D;` has one letter, and no entity has.
-        for text in ["R&D; no", "a < b > c", "AT&T", "<3", "1 <2> 3", "x & y; z", "<unknown word here>"] {
+        for text in [
+            "<f> How are you?",
+            "<i> Hi",
+            "<2de> a house",
+            "R&D; no",
+            "a < b > c",
+            "AT&T",
+            "<3",
+            "1 <2> 3",
+            "x & y; z",
+            "<unknown word here>",
+        ] {
             assert!(!has_entities(text), "{text}");
         }
     }

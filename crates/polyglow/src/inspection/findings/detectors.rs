@@ -3,7 +3,7 @@
 use polyglow_data::corpus::Pair;
 use serde::Serialize;
 
-use super::characters::{has_entities, has_hidden, is_mojibake, lost_characters};
+use super::characters::{has_entities, has_hidden, has_other_spaces, is_mojibake, lost_characters};
 use crate::inspection::language::Languages;
 
 /// What is looked for; the places of [`DETECTORS`].
@@ -28,6 +28,8 @@ pub(crate) enum Check {
     Lost,
     /// Characters that cannot be seen.
     Hidden,
+    /// Spaces that are not the plain one.
+    Spaces,
     /// A script that the language is not written in.
     Script,
     /// Words of another language.
@@ -36,6 +38,28 @@ pub(crate) enum Check {
     SourceInTrain,
     /// A target that is also in the training text.
     TargetInTrain,
+}
+
+impl Check {
+    /// The name in reports and of files.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::TooLong => "too_long",
+            Self::Ratio => "ratio",
+            Self::Duplicates => "duplicates",
+            Self::Copies => "copies",
+            Self::Html => "html",
+            Self::Mojibake => "mojibake",
+            Self::Lost => "lost",
+            Self::Hidden => "hidden",
+            Self::Spaces => "spaces",
+            Self::Script => "script",
+            Self::Language => "language",
+            Self::SourceInTrain => "source_in_train",
+            Self::TargetInTrain => "target_in_train",
+        }
+    }
 }
 
 /// A row of the table.
@@ -52,9 +76,24 @@ pub(crate) struct Detector {
 }
 
 impl Detector {
-    /// What becomes of its pairs, in the training text or in a set that is held out.
-    pub(super) fn fate(&self, is_train: bool) -> &'static str {
+    /// Whether what it finds is gone from text that is cleaned before it is encoded.
+    fn is_of_dirt(&self) -> bool {
+        matches!(self.check, Check::Hidden | Check::Spaces)
+    }
+
+    /// The share up to which it is usual in good text. A held-out set has no pair without a reference.
+    pub(super) fn tolerated(&self, is_train: bool, is_cleaned: bool) -> f64 {
         match self.check {
+            Check::Empty if !is_train => 0.0,
+            _ if is_cleaned && self.is_of_dirt() => 1.0,
+            _ => self.tolerated,
+        }
+    }
+
+    /// What becomes of its pairs, in the training text or in a set that is held out.
+    pub(super) fn fate(&self, is_train: bool, is_cleaned: bool) -> &'static str {
+        match self.check {
+            _ if is_cleaned && self.is_of_dirt() => "cleaned before they are encoded (`tokenizer.clean_text`)",
             Check::Empty | Check::TooLong | Check::Ratio if is_train => "left out of the training",
             _ if is_train => "trained on as it stands",
             Check::SourceInTrain | Check::TargetInTrain => "trained on, and counted in the scores",
@@ -90,14 +129,14 @@ pub(crate) const DETECTORS: &[Detector] = &[
         check: Check::Duplicates,
         what: "repeat an earlier one",
         advice: "remove them: repeated pairs are memorized, and count several times in scores",
-        tolerated: 0.1,
+        tolerated: 0.02,
         test: None,
     },
     Detector {
         check: Check::Copies,
         what: "have a target that is their source",
         advice: "remove them: a model that sees copies learns to copy",
-        tolerated: 0.05,
+        tolerated: 0.02,
         test: Some(|pair, _| pair.src == pair.tgt && !pair.src.is_empty()),
     },
     Detector {
@@ -127,6 +166,13 @@ pub(crate) const DETECTORS: &[Detector] = &[
         advice: "replace them with spaces, or remove them",
         tolerated: 0.01,
         test: Some(|pair, _| on_a_side(pair, has_hidden)),
+    },
+    Detector {
+        check: Check::Spaces,
+        what: "have spaces other than the plain one, such as U+00A0 or U+3000",
+        advice: "replace them with plain spaces, which have other tokens, or set `tokenizer.clean_text = true`",
+        tolerated: 0.01,
+        test: Some(|pair, _| on_a_side(pair, has_other_spaces)),
     },
     Detector {
         check: Check::Script,
@@ -170,6 +216,8 @@ mod tests {
     fn a_detector_stands_at_the_place_of_its_check() {
         for (place, detector) in DETECTORS.iter().enumerate() {
             assert_eq!(detector.check as usize, place, "{:?}", detector.check);
+            let name = serde_json::to_value(detector.check).expect("it is a name");
+            assert_eq!(name, detector.check.name(), "reports and files name it alike");
         }
     }
 
@@ -188,6 +236,7 @@ mod tests {
         assert_eq!(found("the summer", "l'Ã©tÃ©"), [Check::Mojibake]);
         assert_eq!(found("the summer", "l'\u{fffd}t\u{fffd}"), [Check::Lost]);
         assert_eq!(found("the\tsummer", "l'été"), [Check::Hidden]);
+        assert_eq!(found("the price", "12\u{202f}000\u{a0}€"), [Check::Spaces]);
         assert_eq!(found("the dog", "собака в саду"), [Check::Script]);
         assert_eq!(found("the dog", "der Hund ist nicht in dem Garten und auch nicht hier"), [Check::Language]);
     }

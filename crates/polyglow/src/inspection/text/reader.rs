@@ -5,7 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use polyglow_data::config::Content;
 use polyglow_data::corpus::Pair;
+use polyglow_data::error::DataError;
 use polyglow_data::example::{CorpusReport, Reason};
+use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 
 use super::report::SplitReport;
 use crate::inspection::findings::{Check, Collector, Finding, Place};
@@ -32,6 +34,8 @@ pub(super) struct Reader {
     seen: HashSet<u64>,
     /// Characters of the sides of pairs that are used.
     chars: [u64; 2],
+    /// Words of each side that normalization changes.
+    changed_words: [u64; 2],
     /// Whether it was compared with the training text.
     pub(super) is_compared: bool,
 }
@@ -66,36 +70,41 @@ impl Reader {
         }
     }
 
-    /// Notes a pair that somebody else found.
+    /// Notes a pair that was found elsewhere.
     pub(super) fn add(&mut self, check: Check, file: &str, line: u64, pair: &Pair, same_as: Option<String>) {
         self.collector.add(check, Place { file, line }, pair, same_as);
     }
 
-    /// Notes why a pair is left out, unless there are examples of that already.
-    pub(super) fn leave_out(&mut self, reason: Reason, report: &CorpusReport, file: &str, line: u64, pair: &Pair) {
-        let (check, count) = match reason {
-            Reason::Empty => (Check::Empty, report.empty),
-            Reason::TooLong => (Check::TooLong, report.too_long),
-            Reason::Ratio => (Check::Ratio, report.ratio),
+    /// Notes why a pair is not trained on, or would not be.
+    pub(super) fn leave_out(&mut self, reason: Reason, file: &str, line: u64, pair: &Pair) {
+        let check = match reason {
+            Reason::Empty => Check::Empty,
+            Reason::TooLong => Check::TooLong,
+            Reason::Ratio => Check::Ratio,
         };
-        if !self.collector.has_enough(check, count) {
-            self.collector.add(check, Place { file, line }, pair, None);
-        }
+        self.collector.add(check, Place { file, line }, pair, None);
     }
 
-    /// Whether there are examples of every reason to leave pairs out.
-    pub(super) fn knows_left_out(&self, report: &CorpusReport) -> bool {
-        left_out(report).into_iter().all(|(check, count)| self.collector.has_enough(check, count))
+    /// Counts the words of a pair that the tokenizers' normalization changes.
+    ///
+    /// # Errors
+    /// A foreign tokenizer fails.
+    pub(super) fn count_changes(&mut self, pair: &Pair, tokenizers: &Tokenizers) -> Result<(), DataError> {
+        let sides = [(&pair.src, &tokenizers.src), (&pair.tgt, &tokenizers.tgt)];
+        for (changed, (text, tokenizer)) in self.changed_words.iter_mut().zip(sides) {
+            *changed += changed_words(text, tokenizer)?;
+        }
+        Ok(())
     }
 
-    /// What was gathered, for a split with these counts of tokens.
-    pub(super) fn finish(mut self, report: &CorpusReport) -> (SplitReport, Vec<Finding>, Whole) {
-        for (check, count) in left_out(report) {
-            self.collector.set_count(check, count);
-        }
+    /// What was gathered, for a split with these counts of tokens, whose text is cleaned before it is encoded, or is not.
+    pub(super) fn finish(mut self, report: &CorpusReport, is_cleaned: bool) -> (SplitReport, Vec<Finding>, Whole) {
         let count = |check| self.collector.count(check);
         let in_train = |check| self.is_compared.then(|| count(check));
-        let split = SplitReport {
+        let mut split = SplitReport {
+            empty: count(Check::Empty),
+            too_long: count(Check::TooLong),
+            ratio: count(Check::Ratio),
             duplicates: count(Check::Duplicates),
             copies: count(Check::Copies),
             in_train: in_train(Check::SourceInTrain),
@@ -103,14 +112,23 @@ impl Reader {
             length_correlation: self.fit.correlation(),
             ..SplitReport::new(&self.name, report, self.chars)
         };
+        split.src.changed_words = self.changed_words[0];
+        split.tgt.changed_words = self.changed_words[1];
         let whole = Whole { split: self.name.clone(), profiles: self.profiles, disorder: self.fit.disorder() };
-        (split, self.collector.findings(&self.name, report.pairs), whole)
+        (split, self.collector.findings(&self.name, report.pairs, is_cleaned), whole)
     }
 }
 
-/// The counts of the pairs that are left out.
-fn left_out(report: &CorpusReport) -> [(Check, u64); 3] {
-    [(Check::Empty, report.empty), (Check::TooLong, report.too_long), (Check::Ratio, report.ratio)]
+/// The words of a text that a tokenizer's normalization changes.
+fn changed_words(text: &str, tokenizer: &Tokenizer) -> Result<u64, DataError> {
+    if text.is_ascii() || tokenizer.normalized(text)? == text {
+        return Ok(0);
+    }
+    let mut changed = 0;
+    for word in text.split_whitespace() {
+        changed += u64::from(tokenizer.normalized(word)? != word);
+    }
+    Ok(changed)
 }
 
 pub(super) fn hash(value: &impl Hash) -> u64 {
@@ -130,8 +148,9 @@ mod tests {
         for (line, (src, tgt)) in (1..).zip(pairs) {
             reader.see("a.en", line, &Pair { src: src.to_owned(), tgt: tgt.to_owned() }, true);
         }
-        let (split, findings, _) = reader.finish(&CorpusReport { pairs: 8, kept: 8, ..CorpusReport::default() });
+        let (split, findings, _) = reader.finish(&CorpusReport { pairs: 8, kept: 8, ..CorpusReport::default() }, true);
         assert_eq!((split.copies, split.duplicates, split.in_train), (1, 2, None));
         assert_eq!(findings[0].examples.iter().map(|example| example.line).collect::<Vec<_>>(), [3, 5]);
+        assert_eq!(findings[0].lines["a.en"], [3, 5]);
     }
 }

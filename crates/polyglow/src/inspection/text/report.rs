@@ -22,11 +22,11 @@ pub(crate) struct SplitReport {
     pub(crate) pairs: u64,
     /// Pairs used; training leaves some out.
     pub(crate) kept: u64,
-    /// Pairs left out because a side is empty.
+    /// Pairs with an empty side. Training leaves them out, as the two kinds that follow; of a held-out set they count.
     pub(crate) empty: u64,
-    /// Pairs left out because a side is longer than `data.max_len`.
+    /// Pairs with a side that is longer than `data.max_len`.
     pub(crate) too_long: u64,
-    /// Pairs left out because their lengths differ by more than `data.max_length_ratio`.
+    /// Pairs whose lengths differ by more than `data.max_length_ratio`.
     pub(crate) ratio: u64,
     /// Source sides of the pairs used.
     pub(crate) src: SideStatistics,
@@ -56,13 +56,15 @@ pub(crate) struct SideStatistics {
     pub(crate) unknown_rate: f64,
     /// Tokens for each character; 0 where there are none.
     pub(crate) tokens_per_char: f64,
+    /// Words that cleaning and normalization change before they are encoded.
+    pub(crate) changed_words: u64,
 }
 
 impl SideStatistics {
     fn new(side: &SideReport, sentences: u64, chars: u64) -> Self {
         let tokens_per_char = if chars == 0 { 0.0 } else { side.tokens as f64 / chars as f64 };
         let (mean_len, unknown_rate) = (side.mean_len(sentences), side.unknown_rate());
-        Self { mean_len, unknown_rate, tokens_per_char, side: side.clone() }
+        Self { mean_len, unknown_rate, tokens_per_char, changed_words: 0, side: side.clone() }
     }
 }
 

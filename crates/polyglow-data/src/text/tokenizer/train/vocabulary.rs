@@ -19,12 +19,15 @@ use crate::special;
 
 /// Lines that are split into words at a time. It affects which rare words are dropped, so it is not configurable.
 const LINES_PER_CHUNK: usize = 16_384;
+/// Bytes of text from which fewer lines are split at a time: what the library makes of them takes a hundred times the memory.
+const BYTES_PER_CHUNK: usize = 1 << 25;
 /// Maximum number of distinct words that are counted, which bounds the memory; the rarest are dropped.
 const MAX_COUNTED: usize = 1_000_000;
 /// Maximum number of distinct words to train on. The trainers need about 1 KiB for each, and rarer words hardly affect
 /// a vocabulary.
 const MAX_TRAINED: usize = 250_000;
-/// Longer words are noise, and training takes quadratic time in the length of a word.
+/// Longer words are cut before vocabularies of word pieces are learned from them, which takes quadratic time in the length of a
+/// word. Most are noise; but a text whose script has no spaces may be made of them.
 const MAX_WORD_CHARS: usize = 256;
 /// Maximum sum of all word counts: the library counts pairs in 32 bits.
 const MAX_OCCURRENCES: u64 = 1 << 29;
@@ -48,12 +51,13 @@ pub(super) fn learn(
     progress(Stage::LearningVocabulary, config.vocab_size as u64);
     tokenizer.with_model(match config.kind {
         Kind::Bpe => byte_level_bpe(config, words).map_err(failed(name))?,
-        Kind::WordBpe => word_bpe(config, words).map_err(failed(name))?,
+        Kind::WordBpe => {
+            // Each character has a token within a word and one at its end.
+            check_room(config, &words, 2)?;
+            word_bpe(config, words).map_err(failed(name))?
+        }
         Kind::Unigram => {
-            let characters = words.iter().flat_map(|(word, _)| word.chars()).collect::<HashSet<_>>().len();
-            if config.vocab_size < characters + special::TOKENS.len() {
-                return Err(DataError::VocabularyTooSmall { vocab_size: config.vocab_size, characters });
-            }
+            check_room(config, &words, 1)?;
             unigram(config, words).map_err(failed(name))?
         }
         Kind::Word | Kind::Char | Kind::Whitespace => {
@@ -63,6 +67,16 @@ pub(super) fn learn(
     });
     tokenizer.add_special_tokens(pipeline::special_tokens()).map_err(failed(name))?;
     Ok(tokenizer)
+}
+
+/// Refuses a vocabulary that has no room for every character of the words, each of which takes `tokens_each` tokens.
+fn check_room(config: &TokenizerConfig, words: &[(String, u64)], tokens_each: usize) -> Result<(), DataError> {
+    let characters = words.iter().flat_map(|(word, _)| word.chars()).collect::<HashSet<_>>().len();
+    let needed = tokens_each * characters + special::TOKENS.len();
+    if config.vocab_size < needed {
+        return Err(DataError::VocabularyTooSmall { vocab_size: config.vocab_size, characters, needed });
+    }
+    Ok(())
 }
 
 /// Makes a `whitespace` tokenizer from the tokens in the file `vocab`, one per line.
@@ -98,7 +112,7 @@ fn count_words(
     let mut lines = lines.peekable();
     let mut read = 0;
     while lines.peek().is_some() {
-        let chunk: Vec<String> = lines.by_ref().take(LINES_PER_CHUNK).collect::<Result<_, _>>()?;
+        let chunk = next_chunk(&mut lines)?;
         read += chunk.len() as u64;
         let of_chunk = chunk
             .par_iter()
@@ -114,12 +128,40 @@ fn count_words(
         drop_rare(&mut counts);
         progress(Stage::CountingWords, read);
     }
-    let mut words: Vec<_> = counts.into_iter().filter(|(word, _)| word.chars().count() <= MAX_WORD_CHARS).collect();
+    if matches!(config.kind, Kind::Bpe | Kind::WordBpe | Kind::Unigram) {
+        cut_long_words(&mut counts);
+    }
+    let mut words: Vec<_> = counts.into_iter().collect();
     words.sort_unstable_by(|(left, left_count), (right, right_count)| {
         right_count.cmp(left_count).then_with(|| left.cmp(right))
     });
     words.truncate(MAX_TRAINED.max(config.vocab_size));
     Ok(words)
+}
+
+/// The next lines, as many as are split at a time.
+fn next_chunk(lines: &mut impl Iterator<Item = Result<String, DataError>>) -> Result<Vec<String>, DataError> {
+    let mut chunk = Vec::new();
+    let mut bytes = 0;
+    while chunk.len() < LINES_PER_CHUNK && bytes < BYTES_PER_CHUNK {
+        let Some(line) = lines.next().transpose()? else { break };
+        bytes += line.len();
+        chunk.push(line);
+    }
+    Ok(chunk)
+}
+
+/// Puts pieces of at most [`MAX_WORD_CHARS`] characters in the place of longer words.
+fn cut_long_words(counts: &mut HashMap<String, u64>) {
+    // A word with so few bytes cannot have too many characters.
+    let is_long = |word: &str| word.len() > MAX_WORD_CHARS && word.chars().count() > MAX_WORD_CHARS;
+    let long: Vec<(String, u64)> = counts.extract_if(|word, _| is_long(word)).collect();
+    for (word, count) in long {
+        let characters: Vec<char> = word.chars().collect();
+        for piece in characters.chunks(MAX_WORD_CHARS) {
+            *counts.entry(piece.iter().collect()).or_insert(0) += count;
+        }
+    }
 }
 
 fn add(mut left: HashMap<String, u64>, mut right: HashMap<String, u64>) -> HashMap<String, u64> {

@@ -1,0 +1,49 @@
+//! The encoding of a text that is not UTF-8 as it should be, guessed from its bytes, so that an error can say how to convert it.
+
+#[cfg(feature = "training")]
+pub(super) mod guess;
+
+/// What is wrong with the bytes of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// It is in UTF-16.
+    Utf16,
+    /// It was in UTF-16 and was converted as if every byte were a character.
+    ConvertedUtf16,
+    /// It is in UTF-8 but for a few bytes.
+    Damaged,
+    /// It is probably in the encoding of this name, which `iconv` knows.
+    Legacy(&'static str),
+}
+
+impl Encoding {
+    /// What is wrong, to be read behind the name of a file.
+    pub(crate) const fn problem(self) -> &'static str {
+        match self {
+            Self::Utf16 => "is in UTF-16, not in UTF-8",
+            Self::ConvertedUtf16 => "was in UTF-16 and was converted as if it were in another encoding",
+            Self::Damaged => "is in UTF-8, but some bytes of it are damaged",
+            Self::Legacy(_) => "is not in UTF-8",
+        }
+    }
+
+    /// What to do about it.
+    pub(crate) fn advice(self) -> String {
+        match self {
+            Self::Utf16 => "convert the file: `iconv -f UTF-16 -t UTF-8 OLD > NEW`".to_owned(),
+            Self::ConvertedUtf16 => {
+                "convert the original with `iconv -f UTF-16 -t UTF-8 OLD > NEW`, or this file back and \
+                again: `iconv -f UTF-8 -t LATIN1 OLD | iconv -f UTF-16 -t UTF-8 > NEW`"
+                    .to_owned()
+            }
+            Self::Damaged => {
+                "restore this line from its origin; the rest of the text is in UTF-8, so do not convert the file: \
+                `iconv -c -f UTF-8 -t UTF-8 OLD > NEW` drops the damaged bytes and keeps every line"
+                    .to_owned()
+            }
+            Self::Legacy(name) => {
+                format!("it looks like {name}: `iconv -f {name} -t UTF-8 OLD > NEW`, then look at letters with accents")
+            }
+        }
+    }
+}
