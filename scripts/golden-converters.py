@@ -18,7 +18,6 @@ sentences: source tokens, target prefix, tokens, text and score.
 """
 
 import importlib
-import io
 import json
 import os
 import pathlib
@@ -169,12 +168,9 @@ def marian(found: dict) -> None:
 
 def m2m_tokenizer(place: pathlib.Path) -> M2M100Tokenizer:
     lines = [line for pair in toy.corpus() for line in pair]
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=model, model_type="bpe", vocab_size=90, character_coverage=1.0,
-        normalization_rule_name="identity", num_threads=1, minloglevel=2)
-    (place / "sentencepiece.bpe.model").write_bytes(model.getvalue())
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    model = toy.train_spm(lines, 90, "identity", kind="bpe")
+    (place / "sentencepiece.bpe.model").write_bytes(model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     pieces = [processor.id_to_piece(number) for number in range(3, processor.get_piece_size())]
     # As in the real one: another order than the model's, without one of its pieces, and with words that it lacks.
     kept = sorted(pieces[:-1], key=lambda piece: (len(piece), piece[::-1]))

@@ -84,8 +84,11 @@ fn beam(answer: &Answer) -> (&[String], f32) {
 }
 
 fn compare(runner: &Runner, answers: &[Answer], expected: fn(&Answer) -> (&[String], f32), name: &str) {
-    let request =
-        |answer: &Answer| Request { text: answer.source.clone(), prefix: answer.prefix.join(" "), ..Request::default() };
+    let request = |answer: &Answer| Request {
+        text: answer.source.clone(),
+        prefix: answer.prefix.join(" "),
+        ..Request::default()
+    };
     let requests: Vec<Request> = answers.iter().map(request).collect();
     let hypotheses = runner.translate(&requests, 1).expect("it translates");
     for (hypotheses, answer) in hypotheses.iter().zip(answers) {

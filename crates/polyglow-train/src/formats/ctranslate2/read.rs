@@ -223,7 +223,8 @@ impl Reader {
             let is_interleaved = self.variables.flag(&format!("{attention}/rotary_interleave"), true)?;
             let base = self.variables.number(&format!("{attention}/rotary_base"))?.unwrap_or(10_000.0);
             if !is_whole || !is_interleaved || base != 10_000.0 {
-                let kind = "rotary positions of another kind than ours, which turn neighbors of all of a head, base 10000";
+                let kind =
+                    "rotary positions of another kind than ours, which turn neighbors of all of a head, base 10000";
                 let sign = format!("`{attention}`: `rotary_dim` {dim}, interleaved {is_interleaved}, base {base}");
                 return Err(lacking(kind, &sign));
             }
@@ -265,7 +266,10 @@ impl Reader {
     fn position_table(&mut self, stack: Stack, d_model: usize) -> Result<Array> {
         let name = positions(stack.name());
         if !self.variables.has(&name) {
-            ensure!(d_model > 2 && d_model.is_multiple_of(2), "there is no `{name}`, and the width {d_model} has no sinusoids");
+            ensure!(
+                d_model > 2 && d_model.is_multiple_of(2),
+                "there is no `{name}`, and the width {d_model} has no sinusoids"
+            );
             return Ok(sinusoids_of_tensor2tensor(MADE_POSITIONS, d_model));
         }
         let table = self.variables.matrix(&name)?;
@@ -327,9 +331,10 @@ impl Reader {
         }
         match self.variables.names().next() {
             None => Ok(()),
-            Some(name) if name.ends_with("coder/layer_norm/beta") => {
-                Err(lacking("a layer norm behind the last layer, beside those behind sublayers", &format!("it has `{name}`")))
-            }
+            Some(name) if name.ends_with("coder/layer_norm/beta") => Err(lacking(
+                "a layer norm behind the last layer, beside those behind sublayers",
+                &format!("it has `{name}`"),
+            )),
             Some(name) => Err(failed!("it has `{name}`, for which polyglow's Transformer has no place")),
         }
     }

@@ -34,7 +34,11 @@ fn every_layer_and_option_that_we_lack_is_refused_by_its_name() {
     let cases = [
         ("encoder/layernorm_embedding/gamma", vector(), "a layer norm behind the embeddings"),
         ("decoder/layer_0/self_attention/relative_position_keys", vector(), "relative positions"),
-        ("encoder/layer_0/self_attention/relative_attention_bias", vector(), "a bias of attention by relative position"),
+        (
+            "encoder/layer_0/self_attention/relative_attention_bias",
+            vector(),
+            "a bias of attention by relative position",
+        ),
         ("encoder/layer_0/self_attention/relative_asymmetric_position_keys", vector(), "asymmetric relative positions"),
         ("decoder/layer_0/self_attention/rotary_scaling_type", int8(0), "scaled rotary positions"),
         ("decoder/layer_0/self_attention/q_norm/gamma", vector(), "norms of queries and keys"),
@@ -68,7 +72,9 @@ fn every_layer_and_option_that_we_lack_is_refused_by_its_name() {
 
 #[test]
 fn activations_that_we_lack_are_refused_by_their_names() {
-    for (number, name) in [(1, "GELU approximated by tanh"), (4, "GELU approximated by a sigmoid"), (5, "tanh"), (9, "unknown")] {
+    for (number, name) in
+        [(1, "GELU approximated by tanh"), (4, "GELU approximated by a sigmoid"), (5, "tanh"), (9, "unknown")]
+    {
         let variables = ["encoder/activation", "decoder/activation"].map(|name| (name, Variable::int8(number)));
         let error = with(&variables).map(drop).expect_err(name).to_string();
         assert!(error.contains(name), "{error}");
@@ -95,16 +101,20 @@ fn options_with_the_values_that_ours_has_are_read() {
 fn embeddings_are_scaled_by_a_flag_or_by_a_factor() {
     let plain = with(&[]).expect("the converter writes the factor");
     assert!(!plain.has_scale_flag);
-    let scales = |value: Variable| ["encoder/scale_embeddings", "decoder/scale_embeddings"].map(|name| (name, value.clone()));
+    let scales =
+        |value: Variable| ["encoder/scale_embeddings", "decoder/scale_embeddings"].map(|name| (name, value.clone()));
     // 4 is the square root of the width.
-    for value in [Variable::int8(1), Variable::float(4.0), Variable::float16(&Array::vector(vec![4.0])), Variable::int16(4)] {
+    for value in
+        [Variable::int8(1), Variable::float(4.0), Variable::float16(&Array::vector(vec![4.0])), Variable::int16(4)]
+    {
         let read = with(&scales(value)).expect("it is as ours");
         assert_eq!(read.arrays, plain.arrays);
     }
     // Embeddings that are not multiplied are smaller by 4 here, and no longer the output's matrix.
     for value in [Variable::int8(0), Variable::float(1.0)] {
         let read = with(&scales(value)).expect("any factor can be read");
-        let expected: Vec<f32> = plain.arrays.0["src_embedding.weight"].values.iter().map(|value| value / 4.0).collect();
+        let expected: Vec<f32> =
+            plain.arrays.0["src_embedding.weight"].values.iter().map(|value| value / 4.0).collect();
         assert_eq!(read.arrays.0["src_embedding.weight"].values, expected);
         assert_eq!(read.arrays.0["tgt_embedding.weight"].values, expected);
         assert_eq!(read.arrays.0["output.weight"], plain.arrays.0["src_embedding.weight"].transposed());

@@ -62,7 +62,10 @@ pub(super) fn check(variables: &Variables) -> Result<()> {
                 return Err(lacking(layer, &format!("it has `{name}`")));
             }
             if part.starts_with("embeddings_") && part != "embeddings_0" && part != "embeddings_merge" {
-                return Err(lacking("several embeddings of a source token (word features)", &format!("it has `{name}`")));
+                return Err(lacking(
+                    "several embeddings of a source token (word features)",
+                    &format!("it has `{name}`"),
+                ));
             }
         }
         let norm = name.strip_suffix("/gamma");

@@ -28,7 +28,8 @@ pub fn check_one_config(group: &dyn Group, config: &Config) -> Result<()> {
     let differences = own.and_then(|own| differences(&own, &first));
     let mut others = Vec::new();
     for (rank, differences) in group.gather_results(differences)?.into_iter().enumerate() {
-        let differences: Vec<(String, String, String)> = differences.map_err(|error| error.context(group.name(rank)))?;
+        let differences: Vec<(String, String, String)> =
+            differences.map_err(|error| error.context(group.name(rank)))?;
         others.push((rank, differences));
     }
     let others = others.into_iter().filter(|(_, differences)| !differences.is_empty());
@@ -37,7 +38,10 @@ pub fn check_one_config(group: &dyn Group, config: &Config) -> Result<()> {
         return Ok(());
     }
     let error = failed!("the ranks have different configs: {}", others.join("; "));
-    Err(with_hint(usage(error), "copy the config of rank 0 to the other machines, and give every rank the same `--set`"))
+    Err(with_hint(
+        usage(error),
+        "copy the config of rank 0 to the other machines, and give every rank the same `--set`",
+    ))
 }
 
 /// The keys in which a rank's config differs from that of rank 0, with the values of both.

@@ -85,7 +85,8 @@ fn unigram(pieces: &[(String, f32)]) -> Json {
 /// The byte pair encoding of these pieces, behind the special tokens.
 fn byte_pairs(pieces: &[(String, f32)]) -> Json {
     let tokens = TOKENS.into_iter().chain(pieces.iter().map(|(piece, _)| piece.as_str()));
-    let vocab: serde_json::Map<String, Json> = tokens.zip(0..).map(|(token, id)| (token.to_owned(), json!(id))).collect();
+    let vocab: serde_json::Map<String, Json> =
+        tokens.zip(0..).map(|(token, id)| (token.to_owned(), json!(id))).collect();
     json!({
         "type": "BPE", "dropout": null, "unk_token": TOKENS[3], "continuing_subword_prefix": null,
         "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": false, "ignore_merges": false,
