@@ -159,7 +159,8 @@ fn vocabularies_in_lines_of_text_are_read_and_missing_ones_named() {
 
 #[test]
 fn models_with_other_layers_are_refused_by_their_names() {
-    for (folder, layer) in [("bart", "a layer norm behind the embeddings"), ("t5", "as T5 has")] {
+    let of_t5 = "a bias of attention by relative position, as T5 has";
+    for (folder, layer) in [("bart", "a layer norm behind the embeddings"), ("t5", "RMS norms"), ("t5", of_t5)] {
         let error = error_of(&golden(folder));
         let message = error.to_string();
         assert!(message.contains(layer) && message.contains("model.bin"), "{folder}: {message}");

@@ -245,10 +245,13 @@ fn another_config_is_refused_in_every_rank_with_its_keys_and_values() {
             assert!(error.hint().is_some_and(|hint| hint.contains("config of rank 0")), "{set}");
         }
     }
-    let third = config(&["seed=2", "train.lr=0.5"]);
-    let errors = errors_of(&run, vec![config(&["seed=1"]), config(&["seed=1"]), third]);
+    let of_three = |set: &str| config(&["train.accumulate_steps=3", "train.lr=0.25", set]);
+    let mut third = of_three("seed=2");
+    third.train.accumulate_steps = 6;
+    let errors = errors_of(&run, vec![of_three("seed=1"), of_three("seed=1"), third]);
     let message = errors[0].as_ref().expect("they differ").to_string();
-    assert!(message.contains("rank 2 has `seed = 2` (rank 0: `1`), `train.lr = 0.5` (rank 0: `"), "{message}");
+    let expected = "rank 2 has `seed = 2` (rank 0: `1`), `train.accumulate_steps = 6` (rank 0: `3`)";
+    assert!(message.contains(expected), "{message}");
     assert!(!message.contains("rank 1 has"), "{message}");
     assert!(!run.exists(), "nothing was written");
 }

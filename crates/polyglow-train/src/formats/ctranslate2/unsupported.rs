@@ -1,5 +1,7 @@
 //! What CTranslate2's specification of a Transformer has and polyglow's Transformer lacks, each refused by name.
 
+use std::collections::BTreeMap;
+
 use super::variables::{Variables, single};
 use crate::error::{Result, TrainError, failed, with_hint};
 
@@ -7,6 +9,9 @@ use crate::error::{Result, TrainError, failed, with_hint};
 const READABLE: &str = "what can be read are encoder-decoder Transformers with layer norms before or behind all sublayers, \
                         with sinusoidal, learned, rotary or no positions, and with ReLU, GELU, Swish or gated Swish, in any \
                         quantization but AWQ";
+
+const RMS_NORMS: &str = "RMS norms";
+const WORD_FEATURES: &str = "several embeddings of a source token (word features)";
 
 /// Parts of a variable's name, and the layer or option that a model with such a variable has.
 const LAYERS: [(&str, &str); 27] = [
@@ -28,7 +33,7 @@ const LAYERS: [(&str, &str); 27] = [
     ("q_norm", "norms of queries and keys"),
     ("k_norm", "norms of queries and keys"),
     ("v_norm", "a norm of values"),
-    ("layer_norm_use_residual", "RMS norms"),
+    ("layer_norm_use_residual", RMS_NORMS),
     ("input_layer_norm", "norms before and behind each sublayer, or parallel sublayers"),
     ("shared_layer_norm", "parallel sublayers"),
     ("project_in", "a linear layer behind the embeddings (`project_in_out`)"),
@@ -54,34 +59,40 @@ const ACTIVATIONS: [&str; 7] =
 /// Makes sure that a model has no layer and no option that polyglow's Transformer lacks.
 ///
 /// # Errors
-/// It has one: which, and the variable that says so.
+/// It has some: all of them, each with a variable that says so.
 pub(super) fn check(variables: &Variables) -> Result<()> {
+    let mut layers: BTreeMap<&str, String> = BTreeMap::new();
     for name in variables.names() {
-        for part in name.split('/') {
-            if let Some((_, layer)) = LAYERS.iter().find(|(key, _)| *key == part) {
-                return Err(lacking(layer, &format!("it has `{name}`")));
-            }
-            if part.starts_with("embeddings_") && part != "embeddings_0" && part != "embeddings_merge" {
-                return Err(lacking(
-                    "several embeddings of a source token (word features)",
-                    &format!("it has `{name}`"),
-                ));
-            }
-        }
-        let norm = name.strip_suffix("/gamma");
-        if let Some(norm) = norm.filter(|norm| !variables.has(&format!("{norm}/beta"))) {
-            return Err(lacking("RMS norms", &format!("`{norm}` has no `beta`")));
-        }
-        let last = name.rsplit('/').next().unwrap_or(name);
-        let option = OPTIONS.iter().find(|(key, ..)| *key == last).zip(variables.get(name));
-        if let Some(((_, neutral, option), variable)) = option {
-            let number = single(name, variable)?;
-            if number.to_bits() != neutral.to_bits() {
-                return Err(lacking(option, &format!("`{name}` is {number}")));
-            }
+        if let Some((layer, sign)) = layer_of(name, variables)? {
+            layers.entry(layer).or_insert(sign);
         }
     }
-    Ok(())
+    if layers.is_empty() {
+        return Ok(());
+    }
+    let layers: Vec<String> = layers.iter().map(|(layer, sign)| format!("{layer} ({sign})")).collect();
+    Err(with_hint(failed!("the model has {}, which polyglow's Transformer lacks", layers.join("; ")), READABLE))
+}
+
+/// The layer or option that a variable is a sign of, if ours has none, and how it shows.
+fn layer_of(name: &str, variables: &Variables) -> Result<Option<(&'static str, String)>> {
+    for part in name.split('/') {
+        let features = part.starts_with("embeddings_") && part != "embeddings_0" && part != "embeddings_merge";
+        let layer = LAYERS.iter().find(|(key, _)| *key == part).map(|(_, layer)| *layer);
+        if let Some(layer) = layer.or_else(|| features.then_some(WORD_FEATURES)) {
+            return Ok(Some((layer, format!("it has `{name}`"))));
+        }
+    }
+    if let Some(norm) = name.strip_suffix("/gamma")
+        && !variables.has(&format!("{norm}/beta"))
+    {
+        return Ok(Some((RMS_NORMS, format!("`{norm}` has no `beta`"))));
+    }
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let option = OPTIONS.iter().find(|(key, ..)| *key == last).zip(variables.get(name));
+    let Some(((_, neutral, option), variable)) = option else { return Ok(None) };
+    let number = single(name, variable)?;
+    Ok((number.to_bits() != neutral.to_bits()).then(|| (*option, format!("`{name}` is {number}"))))
 }
 
 /// The error of an activation that polyglow lacks.
@@ -94,6 +105,5 @@ pub(super) fn activation(number: f32, is_gated: bool) -> TrainError {
 
 /// The error of a model with a layer or option that polyglow's Transformer lacks, and how that shows.
 pub(super) fn lacking(layer: &str, sign: &str) -> TrainError {
-    let error = failed!("the model has {layer}, which polyglow's Transformer has no counterpart of ({sign})");
-    with_hint(error, READABLE)
+    with_hint(failed!("the model has {layer} ({sign}), which polyglow's Transformer lacks"), READABLE)
 }
