@@ -13,7 +13,7 @@ every decoder input. Beside it are the same weights as both kinds of `pytorch_mo
 `ctranslate2.json` holds SHA-256 of what CTranslate2's own converter writes for models of every variant, whose weights are
 `weight()` of a tensor's number and place, so that the test makes the same ones.
 
-fuzz/seeds gets the smallest models of each format, and `sentencepiece` of polyglow-data holds unigram models with SentencePiece's normalizations, and how SentencePiece cuts some lines with them.
+fuzz/seeds gets the smallest models of each format, and `sentencepiece` of polyglow-data holds unigram models with SentencePiece's normalizations and a BPE model, and how SentencePiece cuts some lines with them.
 """
 
 import hashlib
@@ -57,10 +57,10 @@ def corpus() -> list[tuple[str, str]]:
     return pairs
 
 
-def train_spm(lines: list[str], size: int, normalization: str, **options) -> bytes:
+def train_spm(lines: list[str], size: int, normalization: str, kind: str = "unigram", **options) -> bytes:
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=model, model_type="unigram", vocab_size=size, character_coverage=1.0,
+        sentence_iterator=iter(lines), model_writer=model, model_type=kind, vocab_size=size, character_coverage=1.0,
         normalization_rule_name=normalization, hard_vocab_limit=False, num_threads=1, minloglevel=2, **options,
     )
     return model.getvalue()
@@ -303,6 +303,17 @@ def sentencepiece_models(out: pathlib.Path) -> None:
             (out / f"{name}.model").write_bytes(model)
             found[name] = [{"line": line, "pieces": processor.encode(line, out_type=str)} for line in LINES]
     (out / "cuts.json").write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n")
+    byte_pair_model(out, text)
+
+
+def byte_pair_model(out: pathlib.Path, text: list[str]) -> None:
+    """A BPE model that has learned from words of several lengths, and how it cuts them, alone and in lines."""
+    model = train_spm(text, 110, "identity", kind="bpe")
+    (out / "bpe.model").write_bytes(model)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    lines = [*LINES, *text[::37], "Katzen Hundehütte hörten dogs catbird", "tthheeddoogg"]
+    cuts = [{"line": line, "pieces": processor.encode(line, out_type=str)} for line in lines]
+    (out / "bpe-cuts.json").write_text(json.dumps(cuts, ensure_ascii=False, indent=1) + "\n")
 
 
 # Fuzzing: whole models, as small as can be.

@@ -26,7 +26,7 @@ pub use fork::Start;
 pub use memory::{MemoryEstimate, activations, available_memory, peak_memory};
 pub use monitor::{Interval, TrainReport};
 pub use optimizer::{Optimizer, ParameterStep, UpdateRule, rule};
-pub use prepare::{Text, Training};
+pub use prepare::{Text, Training, check_one_config};
 pub use schedule::Schedule;
 pub use session::Session;
 pub use step::{Observe, Phase, StepConfig, StepRecord, observed_step, step, step_across};

@@ -152,7 +152,7 @@ fn dispatch(command: Command, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
     let done = match command {
         Command::New(args) => new::run(&args),
         Command::Check(args) => check::run(&args),
-        Command::Train(args) => train::run(&args, group),
+        Command::Train(args) => return train::run(&args, group),
         Command::Evaluate(args) => evaluate::run(&args, group),
         Command::Translate(args) => translate::run(&args, group),
         #[cfg(feature = "serve")]

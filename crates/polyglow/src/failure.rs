@@ -19,6 +19,9 @@ use crate::reference::named_in;
 const FAILED: u8 = 1;
 /// Exit code for wrong usage or a wrong configuration.
 const USAGE: u8 = 2;
+/// Exit code of a training that was stopped and saved before its end: `EX_TEMPFAIL` of `sysexits.h`, by which batch systems
+/// and loops know that the same command has to be started again.
+pub(crate) const STOPPED: u8 = 75;
 
 /// The first panic that has not been reported, as `message at file:line:column`.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);

@@ -4,6 +4,8 @@
 mod cores;
 #[cfg(feature = "mpi")]
 mod mpi;
+#[cfg(feature = "mpi")]
+mod version;
 
 use std::env;
 use std::process::ExitCode;
@@ -11,7 +13,6 @@ use std::sync::Arc;
 
 use polyglow_train::group::{Group, alone};
 
-#[cfg(not(feature = "mpi"))]
 use crate::failure;
 
 /// How launchers tell a process how many there are: Open MPI, MPICH and Intel MPI, and Slurm's `srun` with `PMIx`.
@@ -66,10 +67,10 @@ pub(crate) fn prefix() -> String {
     String::new()
 }
 
-/// Ends this process, when all others end as well.
+/// Ends this process, when all others end as well: after the end of the work, or where all have stopped together.
 pub(crate) fn end(code: u8) -> ExitCode {
     #[cfg(feature = "mpi")]
-    if code == 0 {
+    if [0, failure::STOPPED].contains(&code) {
         mpi::end();
     } else {
         mpi::end_all(code);

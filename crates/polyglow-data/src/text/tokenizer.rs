@@ -89,13 +89,21 @@ impl Tokenizer {
         if is_sentencepiece(path) {
             return Self::parse_sentencepiece(&bytes, &name);
         }
-        let mut inner = library_tokenizer(&bytes, &name)?;
+        Self::adopt_json(&bytes, &name)
+    }
+
+    /// As [`Tokenizer::adopt`], from the content of a `tokenizer.json`; `name` appears in error messages.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenizer`] if the content is not a tokenizer.
+    pub fn adopt_json(bytes: &[u8], name: &str) -> Result<Self, DataError> {
+        let mut inner = library_tokenizer(bytes, name)?;
         let missing = SpecialIds::missing(|token| inner.token_to_id(token));
         if !missing.is_empty() {
             let tokens: Vec<AddedToken> = missing.iter().map(|token| AddedToken::from(*token, true)).collect();
-            guarded(&name, || inner.add_special_tokens(tokens))?;
+            guarded(name, || inner.add_special_tokens(tokens))?;
         }
-        Self::new(inner, &name)
+        Self::new(inner, name)
     }
 
     /// Reads the content of a `tokenizer.json`, written by this crate or by Hugging Face's `tokenizers`; `name` appears

@@ -52,6 +52,17 @@ fn lines_are_cut_as_sentencepiece_cuts_them() {
 }
 
 #[test]
+fn lines_are_cut_by_byte_pairs_as_sentencepiece_cuts_them() {
+    let cuts: Vec<Cut> = serde_json::from_slice(&fs::read(golden("bpe-cuts.json")).unwrap()).unwrap();
+    assert!(cuts.len() > 40);
+    let tokenizer = Tokenizer::adopt(&golden("bpe.model")).unwrap();
+    check(&tokenizer, &cuts, "bpe");
+    for Cut { line, .. } in cuts.iter().filter(|cut| cut.line.starts_with("the ")) {
+        assert_eq!(tokenizer.decode(&tokenizer.encode(line).unwrap()).unwrap(), *line);
+    }
+}
+
+#[test]
 fn a_learned_unigram_tokenizer_goes_to_sentencepiece_and_back() {
     let lines = ["the dog sees the cat", "a dog, a cat", "übermäßig große Tür"].map(|line| Ok(line.to_owned()));
     let config = TokenizerConfig { kind: Kind::Unigram, vocab_size: 60, ..TokenizerConfig::default() };

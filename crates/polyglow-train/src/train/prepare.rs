@@ -27,6 +27,7 @@ use crate::predict::model::model_shape;
 use crate::run::{Lock, RunDirectory, TextHashes, TrainState};
 use crate::tasks::{Setting, Task, TrainingData, Visitor, with_task};
 use ids::{encode, tokenizers};
+pub use ranks::check_one_config;
 use ranks::{check_share, shared_tokenizers};
 pub use text::Text;
 
@@ -89,7 +90,8 @@ impl Training {
     /// disk, have ids of their own in a directory of the same name; their text must be the same.
     ///
     /// # Errors
-    /// As [`Self::prepare`] and [`Self::fork`]; `train.accumulate_steps` is less than the size of the group.
+    /// As [`Self::prepare`] and [`Self::fork`]; a rank has another config than rank 0 (exit code 2), but for its device and the
+    /// paths of texts with the same content; `train.accumulate_steps` is less than the size of the group.
     pub fn prepare_among(
         group: &Arc<dyn Group>,
         config: Config,
@@ -97,6 +99,8 @@ impl Training {
         run: impl AsRef<Path>,
         observer: &mut dyn Observer,
     ) -> Result<Self> {
+        check_share(&**group, &config)?;
+        check_one_config(&**group, &config)?;
         config.validate().map_err(usage)?;
         Self::prepare_in(
             group,
@@ -149,7 +153,6 @@ impl Training {
         observer: &mut dyn Observer,
         origin: impl FnOnce(&RunDirectory, &Config) -> Result<Option<Origin>>,
     ) -> Result<Self> {
-        check_share(&**group, &config)?;
         let device = device::open_for(&config.device, group.local_rank())?;
         let plan = Plan::on(config.clone(), device.clone(), None);
         plan.training_device()?;

@@ -1,6 +1,7 @@
 //! The library, as a program that depends on it meets it.
 
 mod config;
+mod converters;
 mod formats;
 mod language;
 mod optimizer;

@@ -196,11 +196,94 @@ fn a_run_goes_on_with_another_number_of_ranks() {
 #[test]
 fn ranks_without_work_are_refused() {
     let place = tempfile::tempdir().expect("a temporary directory");
-    let config = || Config::from_text(CONFIG, &["train.accumulate_steps=2".to_owned()]).expect("it is a config");
     for group in seats(3) {
         let run = place.path().join("run");
-        let error = Training::prepare_among(&group, config(), None, run, &mut Silent).map(drop).expect_err("3 of 2");
+        let error = Training::prepare_among(&group, config(&[]), None, run, &mut Silent).map(drop).expect_err("3 of 2");
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(error.hint().is_some_and(|hint| hint.contains("set it to 3")), "{error}");
     }
+}
+
+fn config(overrides: &[&str]) -> Config {
+    let all = ["train.accumulate_steps=2"].iter().chain(overrides).map(|set| (*set).to_owned());
+    Config::from_text(CONFIG, &all.collect::<Vec<_>>()).expect("it is a config")
+}
+
+/// What the ranks of a group say when each has a config of its own.
+fn errors_of(run: &Path, configs: Vec<Config>) -> Vec<Option<polyglow_train::TrainError>> {
+    let groups = seats(configs.len());
+    thread::scope(|scope| {
+        let prepare = |(group, config): (Arc<dyn Group>, Config)| {
+            scope.spawn(move || Training::prepare_among(&group, config, None, run, &mut Silent).map(drop).err())
+        };
+        let threads: Vec<_> = groups.into_iter().zip(configs).map(prepare).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+#[test]
+fn another_config_is_refused_in_every_rank_with_its_keys_and_values() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let run = place.path().join("run");
+    let cases = [
+        ("seed=7", "`seed = 7` (rank 0: `"),
+        ("train.lr=0.25", "`train.lr = 0.25` (rank 0: `"),
+        ("train.accumulate_steps=4", "`train.accumulate_steps = 4` (rank 0: `2`)"),
+        ("train.max_tokens=32", "`train.max_tokens = 32` (rank 0: `64`)"),
+        ("train.save_every=3", "`train.save_every = 3` (rank 0: `5`)"),
+        ("train.max_steps=10", "`train.max_steps = 10` (rank 0: `20`)"),
+        ("model.d_model=32", "`model.d_model = 32` (rank 0: `16`)"),
+        ("data.max_examples=299", "`data.max_examples = 299` (rank 0: `300`)"),
+        ("search.beam_size=2", "`search.beam_size = 2` (rank 0: `"),
+    ];
+    for (set, expected) in cases {
+        for error in errors_of(&run, vec![config(&[]), config(&[set])]) {
+            let error = error.unwrap_or_else(|| panic!("{set} is another config"));
+            let message = error.to_string();
+            assert!(message.contains("rank 1 has ") && message.contains(expected), "{set}: {message}");
+            assert_eq!(error.kind(), ErrorKind::Usage);
+            assert!(error.hint().is_some_and(|hint| hint.contains("config of rank 0")), "{set}");
+        }
+    }
+    let of_three = |set: &str| config(&["train.accumulate_steps=3", "train.lr=0.25", set]);
+    let mut third = of_three("seed=2");
+    third.train.accumulate_steps = 6;
+    let errors = errors_of(&run, vec![of_three("seed=1"), of_three("seed=1"), third]);
+    let message = errors[0].as_ref().expect("they differ").to_string();
+    let expected = "rank 2 has `seed = 2` (rank 0: `1`), `train.accumulate_steps = 6` (rank 0: `3`)";
+    assert!(message.contains(expected), "{message}");
+    assert!(!message.contains("rank 1 has"), "{message}");
+    assert!(!run.exists(), "nothing was written");
+}
+
+#[test]
+fn a_value_that_is_wrong_in_one_rank_alone_ends_all() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let mut wrong = config(&[]);
+    wrong.model.num_heads = Some(3);
+    for error in errors_of(&place.path().join("run"), vec![config(&[]), wrong]) {
+        let message = error.expect("3 heads do not divide 16").to_string();
+        assert!(message.contains("`model.num_heads = 3` (rank 0: `2`)"), "{message}");
+    }
+}
+
+#[test]
+fn devices_and_the_paths_of_the_same_text_may_differ() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let corpus = |name: &str, text: &str| {
+        let dir = place.path().join(name);
+        fs::create_dir(&dir).expect("a directory");
+        for file in ["train.en", "train.de"] {
+            fs::write(dir.join(file), text).expect("it can be written");
+        }
+        let path = dir.join("train");
+        let data = format!("[data]\ntrain = \"{}\"\nsrc = \"en\"\ntgt = \"de\"\n", path.display());
+        Config { data: Config::parse(&data).expect("it is a config").data, ..config(&[]) }
+    };
+    let text = "one two three\nfour five\n".repeat(20);
+    let (first, same, other) = (corpus("a", &text), corpus("b", &text), corpus("c", &text.to_uppercase()));
+    let message = |errors: Vec<Option<polyglow_train::TrainError>>| errors[0].as_ref().map(ToString::to_string);
+    assert_eq!(message(errors_of(&place.path().join("run"), vec![first.clone(), same])), None);
+    let message = message(errors_of(&place.path().join("other"), vec![first, other])).expect("the text differs");
+    assert!(message.contains("rank 1 reads another training text"), "{message}");
 }

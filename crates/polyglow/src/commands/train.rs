@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use clap::Args;
 use polyglow_train::group::Group;
-use polyglow_train::train::{Ending, Start, Training};
+use polyglow_train::train::{Ending, Start, Training, check_one_config};
 use polyglow_train::wording::counted;
 use polyglow_train::{Observer, Silent};
 
 use super::config::{ConfigArgs, default_run};
+use crate::failure::STOPPED;
 use crate::inspection::inspect;
 use crate::progress::{Progress, Screen};
 use crate::signals::Signals;
@@ -39,12 +40,15 @@ pub(crate) struct TrainArgs {
     tui: bool,
 }
 
-/// Prepares the data, trains to the end or until interrupted, and tests the result.
+/// Prepares the data, trains to the end or until interrupted, and tests the result. Returns the exit code: 0 after the end,
+/// [`STOPPED`] where the same command has to go on.
 ///
 /// # Errors
 /// As [`Training::prepare`], [`Training::fork`] and [`Training::run`].
-pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
+pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
     let config = args.source.load()?;
+    // First of all: what another config does to the checks that follow would be blamed on something else.
+    check_one_config(&**group, &config)?;
     let screen = if args.tui { Screen::dashboard()? } else { Screen::Lines };
     let mut progress: Box<dyn Observer> =
         if group.is_first() { Box::new(Progress::new(screen)) } else { Box::new(Silent) };
@@ -66,7 +70,7 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
         Ending::Stopped => {
             let why = if signals.has_hung_up() { ", because the terminal was closed (SIGHUP)" } else { "" };
             tracing::info!("stopped after step {}{why}; the same command resumes it", state.step);
-            return Ok(());
+            return Ok(STOPPED);
         }
         Ending::OutOfPatience => {
             let patience = training.plan.config.train.patience;
@@ -76,7 +80,7 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
     }
     // What follows saves nothing.
     signals.end_process_from_now_on();
-    finish(&training.run, &training.plan)
+    finish(&training.run, &training.plan).map(|()| 0)
 }
 
 /// Prints the report of `check`, and saves it in the run's directory.

@@ -23,6 +23,7 @@ use polyglow_train::error::Result;
 use polyglow_train::group::{Group, Times};
 
 use super::cores::Cores;
+use super::version;
 use crate::failure;
 
 /// MPI while it runs. A static is not dropped when a panic unwinds: that would end MPI, which waits for ranks that wait for us.
@@ -106,8 +107,13 @@ pub(super) fn start(launched: usize) -> anyhow::Result<Arc<dyn Group>> {
     }
     anyhow::ensure!(threading >= Threading::Serialized, "this MPI knows no threads: it gives {threading:?}");
     let host = processor_name().unwrap_or_default();
-    let of_all = |own: &str| (&group as &dyn Group).gather(own.to_owned());
-    (group.hosts, group.cores) = (of_all(&host)?, (&group as &dyn Group).gather(Cores::of_this_process(host.clone()))?);
+    // Versions come before anything else, since another one may exchange other things.
+    let versions = (&group as &dyn Group).gather(version::own())?;
+    group.hosts = (&group as &dyn Group).gather(host.clone())?;
+    if let Some(difference) = version::others(&versions, &group.hosts) {
+        return Err(failure::with_hint(failure::usage(anyhow!(difference)), "install one version on all machines"));
+    }
+    group.cores = (&group as &dyn Group).gather(Cores::of_this_process(host))?;
     // It fails where there are threads already, which then keep their number.
     let threads = group.cores[group.rank].threads(&group.cores);
     if std::env::var_os("RAYON_NUM_THREADS").is_none() {

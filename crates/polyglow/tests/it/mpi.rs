@@ -16,6 +16,9 @@ const FILES: [&str; 4] = ["model.safetensors", "optimizer.safetensors", "ema.saf
 /// Both ranks have a micro-batch of every step.
 const TWO: [&str; 2] = ["train.accumulate_steps=2", "train.ema_decay=0.9"];
 
+/// The exit code of a training that the same command resumes: `EX_TEMPFAIL`.
+const STOPPED: i32 = 75;
+
 /// `mpirun -n RANKS polyglow ARGUMENTS`. A job that hangs is killed after two minutes.
 fn mpirun(place: &Workplace, ranks: usize, arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
@@ -67,6 +70,12 @@ fn under_way(place: &Workplace, run: &Path, overrides: &[&str]) -> (Child, Vec<u
     let ranks = ranks_of(run);
     assert_eq!(ranks.len(), 2, "two ranks");
     (child, ranks)
+}
+
+/// The process of `mpirun`, which `timeout` has started.
+fn launcher_of(timeout: &Child) -> u32 {
+    let output = Command::new("pgrep").args(["-P", &timeout.id().to_string()]).output().expect("pgrep starts");
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("it has started one process")
 }
 
 fn signal(id: u32, name: &str) {
@@ -204,10 +213,46 @@ fn one_that_is_asked_to_stop_saves_and_ends_all_in_order() {
     let (child, ranks) = under_way(&place, &run, &[]);
     signal(ranks[1], "USR1");
     let (said, code, _) = end_of(child);
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(STOPPED), "{said}");
     assert!(said.contains("stopped after step"), "{said}");
     let step = newest_step(&run).expect("there are records");
     assert!(run.join("checkpoints/last").exists() && step > 5, "it was saved");
+}
+
+#[test]
+fn a_launcher_that_is_asked_to_stop_ends_with_the_same_code() {
+    let place = Workplace::with(DIGITS);
+    let run = place.path().join("run");
+    for name in ["USR1", "TERM"] {
+        let (child, _) = under_way(&place, &run, &[]);
+        signal(launcher_of(&child), name);
+        let (said, code, _) = end_of(child);
+        assert_eq!(code, Some(STOPPED), "SIG{name}: {said}");
+        assert!(said.contains("stopped after step"), "SIG{name}: {said}");
+        wait_until("all ranks have ended", || ranks_of(&run).is_empty());
+    }
+}
+
+#[test]
+fn ranks_with_different_configs_are_refused_with_keys_and_values() {
+    let place = Workplace::with(DIGITS);
+    for (set, expected) in [
+        ("seed=7", "`seed = 7` (rank 0: `"),
+        ("train.accumulate_steps=1", "`train.accumulate_steps = 1` (rank 0: `2`)"),
+        ("train.save_every=3", "`train.save_every = 3` (rank 0: `"),
+        ("train.max_tokens=100", "`train.max_tokens = 100` (rank 0: `"),
+        ("train.lr=0.5", "`train.lr = 0.5` (rank 0: `"),
+    ] {
+        let mut command = mpirun(&place, 1, &train("run", &TWO));
+        command.args([":", "-n", "1"]).arg(polyglow(&[]).get_program());
+        command.args(train("run", &TWO)).args(["--set", set]);
+        let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mpirun starts");
+        let (said, code, took) = end_of(child);
+        assert!(code == Some(2) && took < Duration::from_secs(20), "{set}: {code:?} after {took:?}: {said}");
+        assert_eq!(said.matches("error: ").count(), 1, "rank 0 says it: {said}");
+        assert!(said.contains("rank 1 on ") && said.contains(expected), "{set}: {said}");
+        assert!(!place.path().join("run").exists(), "{set}: nothing was written");
+    }
 }
 
 #[test]

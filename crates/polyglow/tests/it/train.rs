@@ -165,6 +165,10 @@ fn a_loss_that_is_not_finite_stops_the_run_and_names_the_step_and_its_lines() {
 const ENDLESS: [&str; 6] =
     ["--set", "train.max_steps=1000000", "--set", "train.validate_every=1000000", "--set", "train.save_every=1000000"];
 
+/// The exit code of a training that the same command resumes: `EX_TEMPFAIL`.
+#[cfg(unix)]
+const STOPPED: i32 = 75;
+
 /// Sends signals to a process, one after the other.
 #[cfg(unix)]
 fn send(signals: &[&str], child: &Child) {
@@ -189,7 +193,7 @@ fn signals_save_and_the_same_command_goes_on() {
         let message = place.fail(1, &arguments);
         assert!(message.contains(&format!("is in use: process {} trains there", child.id())), "{message}");
         send(signals, &child);
-        assert_eq!(child.wait().expect("it ends").code(), Some(0), "{signals:?}");
+        assert_eq!(child.wait().expect("it ends").code(), Some(STOPPED), "{signals:?}");
         let step = checkpoint(&run, "last").state.step;
         assert!(step > reached);
         reached = step;
@@ -200,6 +204,26 @@ fn signals_save_and_the_same_command_goes_on() {
             assert!(log.contains(&format!("stopped after step {step}{why}; the same command resumes it")), "{log}");
         }
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_loop_starts_a_stopped_training_again_until_it_is_done() {
+    let place = place();
+    let program = env!("CARGO_BIN_EXE_polyglow");
+    let train = format!("{program} train tiny.toml --run run --set train.max_steps=400 --set train.save_every=1000000");
+    let script = format!("while {train}; code=$?; echo $code; [ $code -eq 75 ]; do :; done");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]).current_dir(place.path()).stdin(Stdio::null()).stderr(Stdio::null());
+    let child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let run = place.path().join("run");
+    wait_until("a step was made", || newest_step(&run).is_some());
+    let training = Command::new("pgrep").args(["-P", &child.id().to_string()]).output().expect("pgrep runs");
+    let training = String::from_utf8(training.stdout).expect("a number").trim().to_owned();
+    assert!(Command::new("kill").args(["-USR1", &training]).status().expect("kill runs").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "75\n0\n");
+    assert_eq!(checkpoint(&run, "last").state.step, 400);
 }
 
 #[cfg(unix)]
@@ -216,7 +240,7 @@ fn a_training_under_nohup_outlives_its_terminal() {
     let reached = newest_step(&run);
     wait_until("training goes on", || newest_step(&run) > reached);
     send(&["-TERM"], &child);
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    assert_eq!(child.wait().expect("it ends").code(), Some(STOPPED));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! SentencePiece's models (Kudo and Richardson, 2018) as `tokenizer.json`, and back where both say the same.
 //!
 //! A model is a protocol buffer: pieces with scores and types, how it was trained, and how text is normalized. What is read
-//! are unigram models; what is written are those of unigram, word and character tokenizers.
+//! are unigram and BPE models; what is written are those of unigram, word and character tokenizers.
 
 mod proto;
 mod read;

@@ -167,7 +167,11 @@ impl<'a> Reader<'a> {
         );
         let specification = self.text()?;
         ensure!(specification == SPECIFICATION, "it is a `{specification}`; only a `{SPECIFICATION}` can be read");
-        let _revision = self.u32()?;
+        let revision = self.u32()?;
+        ensure!(
+            revision <= REVISION,
+            "it is of revision {revision} of the `{SPECIFICATION}`, which is newer than {REVISION}, the newest that can be read"
+        );
         let mut binary = Binary::default();
         for _ in 0..self.u32()? {
             let (name, variable) = self.variable()?;

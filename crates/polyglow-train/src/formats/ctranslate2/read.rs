@@ -1,37 +1,42 @@
 //! CTranslate2's variables as our model.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use polyglow_model::{Activation, ModelConfig, Norm, Position, TieEmbeddings, TransformerShape};
 
-use super::binary::{Binary, Kind, Variable};
+use super::binary::{Binary, Kind};
 use super::name::{OUTPUT, OUTPUT_BIAS, SRC_EMBEDDING, TGT_EMBEDDING, name, positions};
+use super::unsupported::{self, lacking};
+use super::variables::{Variables, single};
 use crate::error::{Context, Result, bail, ensure, failed};
 use crate::formats::array::{Array, Arrays};
-use crate::formats::part::{Role, Stack, alternating, blank_shape, model_config, parts, reorder};
-use crate::formats::sinusoids::are_sinusoids;
+use crate::formats::part::{Block, Role, Stack, alternating, blank_shape, model_config, parts, reorder};
+use crate::formats::sinusoids::{are_sinusoids, sinusoids_of_tensor2tensor};
 
-/// What rounding to 16 bits does to a sine, and not more.
-const TOLERANCE: f32 = 1e-3;
+/// The most that rounding a sine to bf16 changes it by, and a little.
+const TOLERANCE: f32 = 4e-3;
+/// Rows of a table of positions that CTranslate2 would make itself: its longest text.
+const MADE_POSITIONS: usize = 1024;
 
-/// A model as it was found.
-pub(super) struct Found {
+/// A model as it was read.
+pub(super) struct Content {
     pub(super) model: ModelConfig,
     pub(super) arrays: Arrays,
     /// The most positions that a text may have, where there is a table of them.
     pub(super) max_len: Option<usize>,
-    /// Whether the first input of the decoder is zeros, whatever the begin mark's embedding is.
+    /// Whether the first input of the decoder is zeros, whatever the begin token's embedding is.
     pub(super) starts_from_zeros: bool,
+    /// Whether the model says by a flag that its embeddings are scaled, as OpenNMT's and Marian's converters do, and not by
+    /// the factor, as those of transformers and fairseq do.
+    pub(super) has_scale_flag: bool,
 }
 
-/// Reads what is in a `model.bin`; `path` is for error messages.
+/// Reads the content of a `model.bin`; `path` is for error messages.
 ///
 /// # Errors
-/// A variable is missing or does not fit, or is one that our model has no place for.
-pub(super) fn found(binary: Binary, path: &Path) -> Result<Found> {
-    let mut reader = Reader { aliases: binary.aliases, variables: binary.variables };
-    reader.found().with_context(|| format!("`{}`", path.display()))
+/// A variable is missing or does not fit, or belongs to a layer that polyglow's Transformer lacks.
+pub(super) fn content(binary: Binary, path: &Path) -> Result<Content> {
+    Reader { variables: Variables::new(binary) }.content().with_context(|| format!("`{}`", path.display()))
 }
 
 /// A table of positions.
@@ -42,72 +47,63 @@ struct Table {
     sines_first: bool,
 }
 
-/// Variables that have not been used yet.
+/// What the embeddings of a side are multiplied by.
+struct Scale {
+    /// In units of `sqrt(d_model)`, which ours are multiplied by.
+    factor: f32,
+    is_flag: bool,
+}
+
 struct Reader {
-    variables: BTreeMap<String, Variable>,
-    aliases: BTreeMap<String, String>,
+    variables: Variables,
 }
 
 impl Reader {
-    fn found(&mut self) -> Result<Found> {
+    fn content(&mut self) -> Result<Content> {
+        unsupported::check(&self.variables)?;
         let mut shape = self.shape()?;
         let mut arrays = Arrays::default();
-        self.embeddings(&mut shape, &mut arrays)?;
+        self.check_heads(&shape)?;
+        let [encoder, decoder] = Stack::BOTH.map(|stack| self.scale(stack, &shape));
+        let scales = [encoder?, decoder?];
+        self.embeddings(&scales, &mut shape, &mut arrays)?;
         let table = self.positions(&mut shape, &mut arrays)?;
-        for part in parts(&shape) {
-            let source = name(part, shape.activation == Activation::Swiglu);
-            let [first, second] = part.parameters();
-            let [inputs, outputs] = part.size(&shape);
-            if part.block.role() == Role::Norm {
-                arrays.put(first, self.array(&format!("{source}/gamma"), &[outputs])?);
-                arrays.put(second, self.array(&format!("{source}/beta"), &[outputs])?);
-            } else {
-                arrays.put(first, self.array(&format!("{source}/weight"), &[outputs, inputs])?.transposed());
-                arrays.put(second, self.array(&format!("{source}/bias"), &[outputs])?);
-            }
-        }
+        self.layers(&shape, &mut arrays)?;
         if table.sines_first {
             reorder(&mut arrays, &shape, &alternating(shape.d_model))?;
         }
-        let starts_from_zeros = self.flag("decoder/start_from_zero_embedding", false)?;
-        self.settings()?;
-        Ok(Found { model: model_config(&shape), arrays, max_len: table.rows, starts_from_zeros })
+        let starts_from_zeros = self.variables.flag("decoder/start_from_zero_embedding", false)?;
+        self.check_rest()?;
+        let has_scale_flag = scales.iter().any(|scale| scale.is_flag);
+        Ok(Content { model: model_config(&shape), arrays, max_len: table.rows, starts_from_zeros, has_scale_flag })
     }
 
-    /// Everything about the model but its embeddings and positions.
+    /// Reads everything about the model but its embeddings and positions.
     fn shape(&mut self) -> Result<TransformerShape> {
-        let setting = |reader: &mut Self, key: &str| -> Result<i64> {
-            let [left, right] = Stack::BOTH.map(|stack| format!("{}/{key}", stack.name()));
-            let (left, right) = (reader.number(&left)?, reader.number(&right)?);
-            ensure!(left == right, "`{key}` is {left:?} in the encoder and {right:?} in the decoder");
-            left.with_context(|| format!("there is no `encoder/{key}`"))
-        };
-        let num_heads = usize::try_from(setting(self, "num_heads")?).unwrap_or(0);
-        let norm = if setting(self, "pre_norm")? == 0 { Norm::Post } else { Norm::Pre };
-        let gated = self.variables.contains_key("encoder/layer_0/ffn/linear_0_noact/weight");
-        let activation = match (setting(self, "activation")?, gated) {
+        let num_heads = self.setting("num_heads")?.with_context(|| "there is no `encoder/num_heads`")?;
+        ensure!(num_heads >= 1.0, "`encoder/num_heads` is {num_heads}");
+        let num_heads = num_heads as usize;
+        // Both have the defaults that CTranslate2 has for them.
+        let norm = if self.setting("pre_norm")? == Some(0.0) { Norm::Post } else { Norm::Pre };
+        let is_gated = self.variables.has("encoder/layer_0/ffn/linear_0_noact/weight");
+        let activation = self.setting("activation")?.unwrap_or(0.0);
+        let activation = match (activation as i64, is_gated) {
             (0, false) => Activation::Relu,
             (2, false) => Activation::Swish,
             (3, false) => Activation::Gelu,
             (2, true) => Activation::Swiglu,
-            (number, _) => bail!(
-                "its activation is number {number}{}, which is none of ours",
-                if gated { " with a gate" } else { "" }
-            ),
+            _ => return Err(unsupported::activation(activation, is_gated)),
         };
-        let shape = |name: &str| self.variables.get(name).map(|variable| variable.shape.clone());
-        let inner = if gated { "linear_0_noact" } else { "linear_0" };
-        let inner = shape(&format!("encoder/layer_0/ffn/{inner}/weight"));
-        let Some([d_ff, d_model]) = inner.as_deref().and_then(|shape| shape.first_chunk()).copied() else {
-            bail!("there is no matrix `encoder/layer_0/ffn/linear_0/weight`")
+        let inner = if is_gated { "linear_0_noact" } else { "linear_0" };
+        let inner = self.variables.shape(&format!("encoder/layer_0/ffn/{inner}/weight"));
+        let Some(&[d_ff, d_model]) = inner else { bail!("there is no matrix `encoder/layer_0/ffn/linear_0/weight`") };
+        let has_layer = |stack: Stack, layer: usize| {
+            self.variables.has(&format!("{}/layer_{layer}/ffn/linear_1/weight", stack.name()))
         };
-        let layers = |stack: &str| {
-            let has = |layer: &usize| shape(&format!("{stack}/layer_{layer}/ffn/linear_1/weight")).is_some();
-            (0..self.variables.len()).take_while(has).count()
-        };
-        let (num_encoder_layers, num_decoder_layers) = (layers("encoder"), layers("decoder"));
+        let [num_encoder_layers, num_decoder_layers] =
+            Stack::BOTH.map(|stack| (0..).take_while(|&layer| has_layer(stack, layer)).count());
         ensure!(
-            num_heads > 0 && d_model > 0 && d_ff > 0 && d_model.is_multiple_of(num_heads),
+            d_model > 0 && d_ff > 0 && d_model.is_multiple_of(num_heads),
             "{num_heads} heads do not divide the width {d_model}, or its blocks have the width {d_ff}"
         );
         Ok(TransformerShape {
@@ -122,35 +118,93 @@ impl Reader {
         })
     }
 
-    fn embeddings(&mut self, shape: &mut TransformerShape, arrays: &mut Arrays) -> Result<()> {
-        let is = |reader: &Self, alias: &str| reader.aliases.get(alias).is_some_and(|name| name == TGT_EMBEDDING);
-        let (tied_source, tied_output) = (is(self, SRC_EMBEDDING), is(self, OUTPUT));
-        shape.tie_embeddings = match (tied_source, tied_output) {
+    /// A number that must be the same for both stacks.
+    fn setting(&mut self, key: &str) -> Result<Option<f32>> {
+        let [encoder, decoder] = Stack::BOTH.map(|stack| self.variables.number(&format!("{}/{key}", stack.name())));
+        let (encoder, decoder) = (encoder?, decoder?);
+        ensure!(encoder == decoder, "`{key}` is {encoder:?} in the encoder and {decoder:?} in the decoder");
+        Ok(encoder)
+    }
+
+    /// Makes sure that all attention has the heads and the factor that ours has.
+    fn check_heads(&mut self, shape: &TransformerShape) -> Result<()> {
+        let (num_heads, head_dim) = (shape.num_heads as f32, shape.head_dim() as f32);
+        let usual = [
+            ("num_heads_kv", num_heads, "grouped-query attention"),
+            ("head_dim", head_dim, "heads of another width than `d_model / num_heads`"),
+            ("queries_scale", head_dim.sqrt().recip(), "another factor on queries than `1 / sqrt(head_dim)`"),
+        ];
+        let names: Vec<String> = self.variables.names().map(str::to_owned).collect();
+        for name in names {
+            let last = name.rsplit('/').next().unwrap_or(&name);
+            let Some((_, usual, what)) = usual.iter().find(|(key, ..)| *key == last) else { continue };
+            let number = self.variables.number(&name)?.unwrap_or(*usual);
+            // Some converters write 0 where keys and values have as many heads as queries.
+            let is_unset = last == "num_heads_kv" && number == 0.0;
+            if !is_unset && (number - usual).abs() > 1e-3 * usual {
+                return Err(lacking(what, &format!("`{name}` is {number}, where {usual} is usual")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what embeddings are multiplied by: an integer of 8 bits is a flag for `sqrt(d_model)`, any other number the
+    /// factor itself, and without either CTranslate2 takes `sqrt(d_model)`.
+    fn scale(&mut self, stack: Stack, shape: &TransformerShape) -> Result<Scale> {
+        let stack = stack.name();
+        let names = [
+            format!("{stack}/scale_embeddings"),
+            // Of older converters.
+            format!("{stack}/embeddings/multiply_by_sqrt_depth"),
+            format!("{stack}/embeddings_0/multiply_by_sqrt_depth"),
+        ];
+        let mut scale = Scale { factor: 1.0, is_flag: true };
+        for name in names.iter().rev() {
+            let Some(variable) = self.variables.get(name) else { continue };
+            let usual = (shape.d_model as f32).sqrt();
+            let (number, is_flag) = (single(name, variable)?, variable.kind == Kind::I8);
+            let factor = match (is_flag, number == 0.0) {
+                (true, false) => usual,
+                (true, true) => 1.0,
+                (false, _) => number,
+            };
+            ensure!(factor > 0.0 && factor.is_finite(), "`{name}` is {number}, which is no factor of embeddings");
+            let is_usual = (factor - usual).abs() < 1e-3 * usual;
+            scale = Scale { factor: if is_usual { 1.0 } else { factor / usual }, is_flag };
+            self.variables.number(name)?;
+        }
+        Ok(scale)
+    }
+
+    fn embeddings(&mut self, scales: &[Scale; 2], shape: &mut TransformerShape, arrays: &mut Arrays) -> Result<()> {
+        let [src_factor, tgt_factor] = scales.each_ref().map(|scale| scale.factor);
+        // A matrix that is not multiplied by `sqrt(d_model)` holds other numbers here than the output's, and is apart.
+        let is_output = self.variables.are_one(TGT_EMBEDDING, OUTPUT) && tgt_factor == 1.0;
+        let is_source = self.variables.are_one(TGT_EMBEDDING, SRC_EMBEDDING) && src_factor == 1.0;
+        shape.tie_embeddings = match (is_source, is_output) {
             (true, true) => TieEmbeddings::All,
             (false, true) => TieEmbeddings::Decoder,
             _ => TieEmbeddings::None,
         };
-        let target = self.table(TGT_EMBEDDING)?;
-        let tgt_size = target.height();
-        if shape.tie_embeddings == TieEmbeddings::None {
-            arrays.put("output.weight", self.array(OUTPUT, &[tgt_size, shape.d_model])?.transposed());
+        let mut target = self.variables.matrix(TGT_EMBEDDING)?;
+        let mut source = self.variables.matrix(SRC_EMBEDDING)?;
+        for (table, name) in [(&source, SRC_EMBEDDING), (&target, TGT_EMBEDDING)] {
+            let (width, d_model) = (table.width(), shape.d_model);
+            ensure!(width == d_model, "`{name}` has the width {width}, and the layers {d_model}");
         }
-        if shape.tie_embeddings == TieEmbeddings::All {
-            arrays.put("src_embedding.weight", target);
-        } else {
-            let source = if tied_source { target.clone() } else { self.table(SRC_EMBEDDING)? };
-            arrays.put("src_embedding.weight", source);
+        let output = self.variables.array(OUTPUT, &target.shape)?;
+        if self.variables.has(OUTPUT_BIAS) {
+            arrays.put("output_bias", self.variables.array(OUTPUT_BIAS, &[target.height()])?);
+            shape.output_bias = true;
+        }
+        source.values.iter_mut().for_each(|value| *value *= src_factor);
+        target.values.iter_mut().for_each(|value| *value *= tgt_factor);
+        arrays.put("src_embedding.weight", source);
+        if shape.tie_embeddings != TieEmbeddings::All {
             arrays.put("tgt_embedding.weight", target);
         }
-        let fits = |name: &str| arrays.0.get(name).is_none_or(|table| table.width() == shape.d_model);
-        ensure!(
-            fits("src_embedding.weight") && fits("tgt_embedding.weight"),
-            "its embeddings do not have the width {} of its layers",
-            shape.d_model
-        );
-        if self.variables.contains_key(OUTPUT_BIAS) {
-            arrays.put("output_bias", self.array(OUTPUT_BIAS, &[tgt_size])?);
-            shape.output_bias = true;
+        if shape.tie_embeddings == TieEmbeddings::None {
+            arrays.put("output.weight", output.transposed());
         }
         Ok(())
     }
@@ -163,39 +217,40 @@ impl Reader {
         for (stack, layer) in layers {
             num_layers += 1;
             let attention = format!("{}/layer_{layer}/self_attention", stack.name());
-            let Some(dim) = self.number(&format!("{attention}/rotary_dim"))? else { continue };
-            let interleaved = self.flag(&format!("{attention}/rotary_interleave"), true)?;
-            let base = self.number(&format!("{attention}/rotary_base"))?.unwrap_or(10_000);
-            let ours = dim == shape.head_dim() as i64 && interleaved && base == 10_000;
-            ensure!(ours, "the rotation of `{attention}` is of another kind than ours");
+            let Some(dim) = self.variables.number(&format!("{attention}/rotary_dim"))? else { continue };
+            // 0 stands for all of a head.
+            let is_whole = dim == 0.0 || dim == shape.head_dim() as f32;
+            let is_interleaved = self.variables.flag(&format!("{attention}/rotary_interleave"), true)?;
+            let base = self.variables.number(&format!("{attention}/rotary_base"))?.unwrap_or(10_000.0);
+            if !is_whole || !is_interleaved || base != 10_000.0 {
+                let kind =
+                    "rotary positions of another kind than ours, which turn neighbors of all of a head, base 10000";
+                let sign = format!("`{attention}`: `rotary_dim` {dim}, interleaved {is_interleaved}, base {base}");
+                return Err(lacking(kind, &sign));
+            }
             num_rotary += 1;
         }
         ensure!([0, num_layers].contains(&num_rotary), "only some of its layers rotate positions");
         Ok(num_rotary > 0)
     }
 
-    /// Finds out what the positions are.
+    /// Reads the tables of positions, and finds out which kind they are.
     fn positions(&mut self, shape: &mut TransformerShape, arrays: &mut Arrays) -> Result<Table> {
         if self.rotates(shape)? {
             shape.position = Position::Rotary;
             return Ok(Table { rows: None, sines_first: false });
         }
-        let [encoder, decoder] = Stack::BOTH.map(|stack| positions(stack.name()));
-        let made = || "its positions are those that CTranslate2 makes itself, which are not ours".to_owned();
-        let target = self.table(&decoder).with_context(made)?;
-        let source = if self.aliases.get(&encoder) == Some(&decoder) { target.clone() } else { self.table(&encoder)? };
-        for table in [&source, &target] {
-            ensure!(table.width() == shape.d_model, "its positions do not have the width of its layers");
-        }
+        let [source, target] = Stack::BOTH.map(|stack| self.position_table(stack, shape.d_model));
+        let (source, target) = (source?, target?);
         let both = |test: &dyn Fn(&Array) -> bool| test(&source) && test(&target);
-        let even = shape.d_model.is_multiple_of(2);
+        let is_even = shape.d_model.is_multiple_of(2);
         let halves = |table: &Array| are_sinusoids(&table.columns(&alternating(shape.d_model)), TOLERANCE);
         let rows = source.height().min(target.height());
-        let mut found = Table { rows: Some(rows), sines_first: false };
-        if even && both(&|table| are_sinusoids(table, TOLERANCE)) {
+        let mut table = Table { rows: Some(rows), sines_first: false };
+        if is_even && both(&|table| are_sinusoids(table, TOLERANCE)) {
             shape.position = Position::Sinusoidal;
-        } else if even && both(&halves) {
-            (shape.position, found.sines_first) = (Position::Sinusoidal, true);
+        } else if is_even && both(&halves) {
+            (shape.position, table.sines_first) = (Position::Sinusoidal, true);
         } else if both(&|table| table.values.iter().all(|value| value.abs() < f32::MIN_POSITIVE)) {
             shape.position = Position::None;
         } else {
@@ -204,81 +259,83 @@ impl Reader {
             arrays.put("src_position.weight", cut(&source));
             arrays.put("tgt_position.weight", cut(&target));
         }
-        Ok(found)
+        Ok(table)
     }
 
-    /// Makes sure that nothing is left that would change what the model says.
-    fn settings(&mut self) -> Result<()> {
-        // What a setting must be here, where it is there at all.
-        let settings: [(&str, i64); 8] = [
-            ("encoder/scale_embeddings", 1),
-            ("decoder/scale_embeddings", 1),
-            ("encoder/embeddings_merge", 0),
-            ("encoder/multi_query_attention", 0),
-            ("decoder/multi_query_attention", 0),
-            ("decoder/alibi", 0),
-            ("encoder/num_heads_kv", 0),
-            ("decoder/num_heads_kv", 0),
-        ];
-        for (name, wanted) in settings {
-            let found = self.number(name)?;
+    /// The positions of a stack; where it has none, those that CTranslate2 makes itself.
+    fn position_table(&mut self, stack: Stack, d_model: usize) -> Result<Array> {
+        let name = positions(stack.name());
+        if !self.variables.has(&name) {
             ensure!(
-                found.is_none_or(|found| found == wanted),
-                "`{name}` is {}, where ours is {wanted}",
-                found.unwrap_or(0)
+                d_model > 2 && d_model.is_multiple_of(2),
+                "there is no `{name}`, and the width {d_model} has no sinusoids"
             );
+            return Ok(sinusoids_of_tensor2tensor(MADE_POSITIONS, d_model));
         }
-        // These say something about alignments, or about positions that are not there.
-        for name in ["alignment_layer", "alignment_heads", "alibi_use_positive_positions", "scale_alibi"] {
-            self.variables.remove(&format!("decoder/{name}"));
-        }
-        match self.variables.keys().next() {
-            None => Ok(()),
-            Some(name) => Err(failed!("it has `{name}`, for which our model has no place")),
-        }
+        let table = self.variables.matrix(&name)?;
+        let width = table.width();
+        ensure!(width == d_model, "`{name}` has the width {width}, and the layers {d_model}");
+        Ok(table)
     }
 
-    /// A single number; none if it is not there.
-    fn number(&mut self, name: &str) -> Result<Option<i64>> {
-        let Some(variable) = self.variables.remove(name) else { return Ok(None) };
-        match variable.numbers()[..] {
-            [number] => Ok(Some(number as i64)),
-            _ => Err(failed!("`{name}` is no single number")),
-        }
-    }
-
-    fn flag(&mut self, name: &str, default: bool) -> Result<bool> {
-        Ok(self.number(name)?.map_or(default, |number| number != 0))
-    }
-
-    /// A matrix of any size.
-    fn table(&mut self, name: &str) -> Result<Array> {
-        let shape = self.variables.get(name).map(|variable| variable.shape.clone());
-        let shape = shape.with_context(|| format!("there is no `{name}`"))?;
-        ensure!(shape.len() == 2 && !shape.contains(&0), "`{name}` of shape {shape:?} is no matrix");
-        self.array(name, &shape)
-    }
-
-    /// What an array of this shape stands for.
-    fn array(&mut self, name: &str, wanted: &[usize]) -> Result<Array> {
-        let variable = self.variables.remove(name).with_context(|| format!("there is no `{name}`"))?;
-        let shape = variable.shape.clone();
-        ensure!(shape == wanted, "`{name}` is {shape:?}, where {wanted:?} is wanted");
-        let mut values = variable.numbers();
-        if matches!(variable.kind, Kind::I8 | Kind::I16) {
-            let scale = self.variables.remove(&format!("{name}_scale"));
-            let scale = scale.with_context(|| format!("there is no `{name}_scale`"))?.numbers();
-            let rows = shape.first().copied().unwrap_or(1);
-            ensure!([1, rows].contains(&scale.len()), "`{name}_scale` has {} numbers for {rows} rows", scale.len());
-            let width = values.len() / rows.max(1);
-            for (row, values) in values.chunks_exact_mut(width.max(1)).enumerate() {
-                let scale = scale[row % scale.len()];
-                for value in values {
-                    *value /= scale;
-                }
+    fn layers(&mut self, shape: &TransformerShape, arrays: &mut Arrays) -> Result<()> {
+        for part in parts(shape) {
+            let source = name(part, shape.activation == Activation::Swiglu);
+            let [first, second] = part.parameters();
+            let [inputs, outputs] = part.size(shape);
+            if part.block == Block::LastNorm && !self.variables.has(&format!("{source}/gamma")) {
+                let sign = format!("there is no `{source}/gamma`");
+                return Err(lacking("norms before sublayers without one behind the last layer", &sign));
             }
+            if part.block.role() == Role::Norm {
+                arrays.put(first, self.variables.array(&format!("{source}/gamma"), &[outputs])?);
+                arrays.put(second, self.variables.array(&format!("{source}/beta"), &[outputs])?);
+                continue;
+            }
+            let matrix = self.variables.array(&format!("{source}/weight"), &[outputs, inputs])?;
+            arrays.put(first, matrix.transposed());
+            let bias = format!("{source}/bias");
+            // A linear map without a bias adds zeros.
+            let has_bias = self.variables.has(&bias);
+            let zeros = Array::vector(vec![0.0; outputs]);
+            arrays.put(second, if has_bias { self.variables.array(&bias, &[outputs])? } else { zeros });
         }
-        ensure!(values.iter().all(|value| value.is_finite()), "`{name}` holds NaN or infinity");
-        Ok(Array { shape, values })
+        Ok(())
+    }
+
+    /// Makes sure that nothing is left that would change what the model computes.
+    fn check_rest(&mut self) -> Result<()> {
+        let unneeded = [
+            // Which attention CTranslate2 returns as a word alignment.
+            "decoder/alignment_layer",
+            "decoder/alignment_heads",
+            // Options of ALiBi, which is refused.
+            "decoder/alibi",
+            "decoder/alibi_use_positive_positions",
+            "decoder/scale_alibi",
+            // How several embeddings of a token are joined, where there is one.
+            "encoder/embeddings_merge",
+            "encoder/multi_query_attention",
+            "decoder/multi_query_attention",
+            "encoder/sliding_window",
+            "decoder/sliding_window",
+            "decoder/scale_outputs",
+        ];
+        for name in unneeded {
+            self.variables.number(name)?;
+        }
+        let is_window = |name: &&str| name.ends_with("/sliding_window");
+        let windows: Vec<String> = self.variables.names().filter(is_window).map(str::to_owned).collect();
+        for name in windows {
+            self.variables.number(&name)?;
+        }
+        match self.variables.names().next() {
+            None => Ok(()),
+            Some(name) if name.ends_with("coder/layer_norm/beta") => Err(lacking(
+                "a layer norm behind the last layer, beside those behind sublayers",
+                &format!("it has `{name}`"),
+            )),
+            Some(name) => Err(failed!("it has `{name}`, for which polyglow's Transformer has no place")),
+        }
     }
 }

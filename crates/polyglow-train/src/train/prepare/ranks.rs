@@ -1,17 +1,70 @@
-//! What a training needs to be shared: work for every rank, the same tokenizers, the same text.
+//! What a training needs to be shared: one config, work for every rank, the same tokenizers, the same text.
 
 use polyglow_data::tokenizer::Tokenizers;
 
 use super::Text;
-use crate::config::Config;
-use crate::error::{Result, failed, usage, with_hint};
+use crate::config::{Config, Difference};
+use crate::error::{Context, Result, failed, usage, with_hint};
 use crate::group::Group;
 use crate::run::TextHashes;
+
+/// Keys that may differ between ranks: each rank has a device of its own, and rank 0 alone reads the tokenizer's file, whose
+/// content it shares.
+const OF_A_RANK: [&str; 2] = ["device", "tokenizer.path"];
+/// Paths that may differ between ranks if what is read from them is the same, which is compared by hashes.
+const COMPARED_BY_CONTENT: [&str; 2] = ["data.train", "data.valid"];
+
+/// Makes sure that all ranks train with the config of rank 0. Nothing may be exchanged before: with another number of steps,
+/// saves or micro-batches a rank would come to other exchanges, and wait for ever.
+///
+/// # Errors
+/// A rank has another config: which keys differ, and their values (exit code 2), in every rank.
+pub fn check_one_config(group: &dyn Group, config: &Config) -> Result<()> {
+    if group.is_alone() {
+        return Ok(());
+    }
+    let own = config.to_toml();
+    let first = group.share(|| config.to_toml())?;
+    let differences = own.and_then(|own| differences(&own, &first));
+    let mut others = Vec::new();
+    for (rank, differences) in group.gather_results(differences)?.into_iter().enumerate() {
+        let differences: Vec<(String, String, String)> =
+            differences.map_err(|error| error.context(group.name(rank)))?;
+        others.push((rank, differences));
+    }
+    let others = others.into_iter().filter(|(_, differences)| !differences.is_empty());
+    let others: Vec<String> = others.map(|(rank, differences)| other_config(&group.name(rank), &differences)).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    let error = failed!("the ranks have different configs: {}", others.join("; "));
+    Err(with_hint(
+        usage(error),
+        "copy the config of rank 0 to the other machines, and give every rank the same `--set`",
+    ))
+}
+
+/// The keys in which a rank's config differs from that of rank 0, with the values of both.
+fn differences(own: &str, first: &str) -> Result<Vec<(String, String, String)>> {
+    let (own, first) = (Config::parse(own)?, Config::parse(first).context("the config of rank 0")?);
+    let matters = |Difference { key, ours, theirs }: &Difference| {
+        let are_paths = ours.starts_with('"') && theirs.starts_with('"');
+        !OF_A_RANK.contains(&&**key) && !(are_paths && COMPARED_BY_CONTENT.contains(&&**key))
+    };
+    let differences = own.differences(&first)?.into_iter().filter(matters);
+    Ok(differences.map(|Difference { key, ours, theirs }| (key, ours, theirs)).collect())
+}
+
+/// `rank 1 on b has `train.lr = 0.1` (rank 0: `0.2`)`.
+fn other_config(name: &str, differences: &[(String, String, String)]) -> String {
+    let values = differences.iter().map(|(key, own, first)| format!("`{key} = {own}` (rank 0: `{first}`)"));
+    format!("{name} has {}", values.collect::<Vec<_>>().join(", "))
+}
 
 /// Makes sure that every process has a part of a step.
 pub(super) fn check_share(group: &dyn Group, config: &Config) -> Result<()> {
     let (size, window) = (group.size(), config.train.accumulate_steps);
-    if size <= window {
+    if group.is_alone() || size <= window {
         return Ok(());
     }
     let error =

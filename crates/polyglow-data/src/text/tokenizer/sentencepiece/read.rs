@@ -1,5 +1,7 @@
 //! From a SentencePiece model to a `tokenizer.json` that cuts text in the same way.
 
+use std::collections::HashMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use prost::Message;
@@ -20,29 +22,31 @@ pub(in super::super) fn read(model: &[u8]) -> Result<Json, String> {
     let (Some(trainer), Some(normalizer)) = (&model.trainer, &model.normalizer) else {
         return Err("it is no SentencePiece model, or cut off: trainer or normalizer are missing".to_owned());
     };
-    check(trainer, normalizer)?;
+    let kind = check(trainer, normalizer)?;
     let pieces =
         model.pieces.into_iter().filter_map(|piece| scored(piece).transpose()).collect::<Result<Vec<_>, _>>()?;
     if pieces.is_empty() {
         return Err("it is no SentencePiece model: it has no pieces".to_owned());
     }
-    Ok(tokenizer(&pieces, normalizer))
+    let model = if kind == ModelKind::Bpe { byte_pairs(&pieces) } else { unigram(&pieces) };
+    Ok(tokenizer(&model, normalizer))
 }
 
-/// Refuses what a `tokenizer.json` does not express.
-fn check(trainer: &Trainer, normalizer: &Normalizer) -> Result<(), String> {
+/// The kind of the model; refuses what a `tokenizer.json` does not express.
+fn check(trainer: &Trainer, normalizer: &Normalizer) -> Result<ModelKind, String> {
     let kind = trainer.kind.map_or(Ok(ModelKind::Unigram), ModelKind::try_from);
-    let reason = match kind.map_err(|_| "it is a SentencePiece model of an unknown kind")? {
-        ModelKind::Bpe => "it is a SentencePiece model of byte pair encoding",
+    let kind = kind.map_err(|_| "it is a SentencePiece model of an unknown kind")?;
+    let reason = match kind {
         ModelKind::Word => "it is a SentencePiece model of words",
         ModelKind::Char => "it is a SentencePiece model of characters",
-        ModelKind::Unigram if trainer.byte_fallback() => "it falls back to bytes",
-        ModelKind::Unigram if trainer.treat_whitespace_as_suffix() => "it puts spaces behind words",
-        ModelKind::Unigram if !normalizer.add_dummy_prefix() => "it puts no space before a text",
-        ModelKind::Unigram if !normalizer.escape_whitespaces() => "it does not write spaces as `▁`",
-        ModelKind::Unigram => return Ok(()),
+        ModelKind::Unigram | ModelKind::Bpe if trainer.byte_fallback() => "it falls back to bytes",
+        ModelKind::Unigram | ModelKind::Bpe if trainer.treat_whitespace_as_suffix() => "it puts spaces behind words",
+        ModelKind::Unigram | ModelKind::Bpe if !normalizer.add_dummy_prefix() => "it puts no space before a text",
+        ModelKind::Unigram | ModelKind::Bpe if !normalizer.escape_whitespaces() => "it does not write spaces as `▁`",
+        ModelKind::Unigram | ModelKind::Bpe => return Ok(kind),
     };
-    Err(format!("{reason}; only unigram models with a space before the text, and without bytes, can be read"))
+    let readable = "unigram and BPE models with a space before the text, and without bytes";
+    Err(format!("{reason}; only {readable}, can be read"))
 }
 
 /// A piece and its score; none if it stands for no text.
@@ -71,8 +75,44 @@ pub(super) fn single_spaces() -> [Json; 2] {
     ]
 }
 
-/// Pieces behind the four marks.
-fn tokenizer(pieces: &[(String, f32)], normalizer: &Normalizer) -> Json {
+/// The unigram model of these pieces, behind the special tokens.
+fn unigram(pieces: &[(String, f32)]) -> Json {
+    let special = TOKENS.iter().map(|token| json!([token, 0.0]));
+    let vocab: Vec<Json> = special.chain(pieces.iter().map(|(piece, score)| json!([piece, score]))).collect();
+    json!({"type": "Unigram", "unk_id": 3, "byte_fallback": false, "vocab": vocab})
+}
+
+/// The byte pair encoding of these pieces, behind the special tokens.
+fn byte_pairs(pieces: &[(String, f32)]) -> Json {
+    let tokens = TOKENS.into_iter().chain(pieces.iter().map(|(piece, _)| piece.as_str()));
+    let vocab: serde_json::Map<String, Json> =
+        tokens.zip(0..).map(|(token, id)| (token.to_owned(), json!(id))).collect();
+    json!({
+        "type": "BPE", "dropout": null, "unk_token": TOKENS[3], "continuing_subword_prefix": null,
+        "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": false, "ignore_merges": false,
+        "vocab": vocab, "merges": merges(pieces),
+    })
+}
+
+/// All pairs of pieces that make a piece, the best piece's first. SentencePiece has no list of merges: it merges whichever
+/// neighbors make the piece of the highest score.
+fn merges(pieces: &[(String, f32)]) -> Vec<[&str; 2]> {
+    let ids: HashMap<&str, usize> = pieces.iter().zip(0..).map(|((piece, _), id)| (piece.as_str(), id)).collect();
+    let mut merges = Vec::new();
+    for (piece, score) in pieces {
+        for (split, _) in piece.char_indices().skip(1) {
+            let (left, right) = piece.split_at(split);
+            if let (Some(left_id), Some(right_id)) = (ids.get(left), ids.get(right)) {
+                merges.push((score, left_id, right_id, [left, right]));
+            }
+        }
+    }
+    merges.sort_by(|a, b| b.0.total_cmp(a.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2))));
+    merges.into_iter().map(|(.., pair)| pair).collect()
+}
+
+/// The `tokenizer.json` of a model, whose first tokens are the special ones.
+fn tokenizer(model: &Json, normalizer: &Normalizer) -> Json {
     let mut steps = Vec::new();
     if !normalizer.charsmap().is_empty() {
         steps.push(json!({"type": "Precompiled", "precompiled_charsmap": STANDARD.encode(normalizer.charsmap())}));
@@ -82,18 +122,16 @@ fn tokenizer(pieces: &[(String, f32)], normalizer: &Normalizer) -> Json {
     }
     let normalizer = if steps.is_empty() { Json::Null } else { json!({"type": "Sequence", "normalizers": steps}) };
     let space = json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": true});
-    let mark = |(id, token): (usize, &&str)| {
+    let special = |(id, token): (usize, &&str)| {
         json!({
             "id": id, "content": token, "special": true,
             "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
         })
     };
-    let marks = TOKENS.iter().map(|mark| json!([mark, 0.0]));
-    let vocab: Vec<Json> = marks.chain(pieces.iter().map(|(piece, score)| json!([piece, score]))).collect();
     json!({
         "version": "1.0", "truncation": null, "padding": null,
-        "added_tokens": TOKENS.iter().enumerate().map(mark).collect::<Vec<_>>(),
+        "added_tokens": TOKENS.iter().enumerate().map(special).collect::<Vec<_>>(),
         "normalizer": normalizer, "pre_tokenizer": space.clone(), "post_processor": null, "decoder": space,
-        "model": {"type": "Unigram", "unk_id": 3, "byte_fallback": false, "vocab": vocab},
+        "model": model,
     })
 }

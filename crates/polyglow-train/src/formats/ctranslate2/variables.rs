@@ -1,0 +1,135 @@
+//! The variables of a `model.bin`, taken one after the other by any of their names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::binary::{Binary, Kind, Variable};
+use crate::error::{Context, Result, ensure, failed};
+use crate::formats::array::Array;
+
+/// Variables that have not been read yet. Converters write equal arrays once, under the first of their names; the others
+/// are aliases.
+pub(super) struct Variables {
+    variables: BTreeMap<String, Variable>,
+    aliases: BTreeMap<String, String>,
+    /// Names of variables and aliases that have not been taken.
+    untaken: BTreeSet<String>,
+}
+
+impl Variables {
+    pub(super) fn new(Binary { variables, aliases }: Binary) -> Self {
+        let untaken = variables.keys().chain(aliases.keys()).cloned().collect();
+        Self { variables, aliases, untaken }
+    }
+
+    /// The names that have not been taken, in alphabetical order.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.untaken.iter().map(String::as_str)
+    }
+
+    /// Whether there is a variable or an alias of this name, which has not been taken.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.untaken.contains(name)
+    }
+
+    /// Whether two names stand for one variable.
+    pub(super) fn are_one(&self, first: &str, second: &str) -> bool {
+        self.has(first) && self.has(second) && self.resolve(first) == self.resolve(second)
+    }
+
+    /// The lengths of a variable's axes.
+    pub(super) fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.get(name).map(|variable| &variable.shape[..])
+    }
+
+    /// A variable that stays where it is.
+    pub(super) fn get(&self, name: &str) -> Option<&Variable> {
+        if self.has(name) { self.variables.get(self.resolve(name)) } else { None }
+    }
+
+    /// Takes a single number; none if it is not there.
+    ///
+    /// # Errors
+    /// It is an array.
+    pub(super) fn number(&mut self, name: &str) -> Result<Option<f32>> {
+        self.take(name).map(|variable| single(name, &variable)).transpose()
+    }
+
+    /// Takes a flag, with what it is where it is not there.
+    ///
+    /// # Errors
+    /// As [`Self::number`].
+    pub(super) fn flag(&mut self, name: &str, default: bool) -> Result<bool> {
+        Ok(self.number(name)?.map_or(default, |number| number != 0.0))
+    }
+
+    /// Takes a matrix of any size.
+    ///
+    /// # Errors
+    /// There is none, or it is no matrix; or as [`Self::array`].
+    pub(super) fn matrix(&mut self, name: &str) -> Result<Array> {
+        let shape = self.shape(name).with_context(|| format!("there is no `{name}`"))?.to_vec();
+        ensure!(shape.len() == 2 && !shape.contains(&0), "`{name}` of shape {shape:?} is no matrix");
+        self.array(name, &shape)
+    }
+
+    /// Takes an array of this shape, as the values that it stands for.
+    ///
+    /// # Errors
+    /// There is none, it is of another shape, its scales are missing, or a value is not finite.
+    pub(super) fn array(&mut self, name: &str, wanted: &[usize]) -> Result<Array> {
+        let scales_name = format!("{}_scale", self.resolve(name));
+        let variable = self.take(name).with_context(|| format!("there is no `{name}`"))?;
+        let shape = &variable.shape;
+        ensure!(shape == wanted, "`{name}` is {shape:?}, where {wanted:?} is expected");
+        let mut values = variable.numbers();
+        if matches!(variable.kind, Kind::I8 | Kind::I16) {
+            let scales = self.variables.get(&scales_name).with_context(|| format!("there is no `{scales_name}`"))?;
+            dequantize(name, &mut values, &scales.numbers(), shape.first().copied().unwrap_or(1))?;
+            self.untaken.remove(&scales_name);
+        }
+        ensure!(variable.kind != Kind::I32, "`{name}` holds whole numbers of 32 bits, which are no weights");
+        ensure!(values.iter().all(|value| value.is_finite()), "`{name}` holds NaN or infinity");
+        Ok(Array { shape: variable.shape, values })
+    }
+
+    /// The variable's own name for any of its names.
+    fn resolve<'a>(&'a self, name: &'a str) -> &'a str {
+        self.aliases.get(name).map_or(name, String::as_str)
+    }
+
+    fn take(&mut self, name: &str) -> Option<Variable> {
+        if !self.untaken.remove(name) {
+            return None;
+        }
+        let own = self.resolve(name).to_owned();
+        let mut aliases = self.aliases.iter().filter(|(_, of)| **of == own);
+        // A large model should not be in memory twice: what no other name needs is moved out.
+        if self.untaken.contains(&own) || aliases.any(|(alias, _)| self.untaken.contains(alias)) {
+            self.variables.get(&own).cloned()
+        } else {
+            self.variables.remove(&own)
+        }
+    }
+}
+
+/// The number in a variable that holds one.
+///
+/// # Errors
+/// It holds none, or several.
+pub(super) fn single(name: &str, variable: &Variable) -> Result<f32> {
+    match variable.numbers()[..] {
+        [number] => Ok(number),
+        _ => Err(failed!("`{name}` is no single number")),
+    }
+}
+
+/// Divides quantized values by the scale of their row, or by the one scale of all.
+fn dequantize(name: &str, values: &mut [f32], scales: &[f32], rows: usize) -> Result<()> {
+    ensure!([1, rows].contains(&scales.len()), "`{name}_scale` has {} numbers for {rows} rows", scales.len());
+    let width = values.len() / rows.max(1);
+    for (row, values) in values.chunks_exact_mut(width.max(1)).enumerate() {
+        let scale = scales[row % scales.len()];
+        values.iter_mut().for_each(|value| *value /= scale);
+    }
+    Ok(())
+}
