@@ -4,12 +4,12 @@ mod save;
 mod warm_up;
 
 use std::cell::Cell;
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
+use polyglow_data::file;
 use polyglow_data::prefetch::{BatchStream, Placed};
 use polyglow_data::sources::{BatchSource, Sharded};
 use serde_json::json;
@@ -57,6 +57,8 @@ pub struct Session<'a, T: Task> {
     batch: Cell<Option<BatchShape>>,
     /// Whether it has been said that the ranks do not compute the same bits.
     warned_of_drift: bool,
+    /// Whether it has been said that the loss has diverged.
+    warned_of_divergence: bool,
 }
 
 impl<'a, T: Task> Session<'a, T> {
@@ -105,6 +107,7 @@ impl<'a, T: Task> Session<'a, T> {
             untimed_tokens,
             batch: Cell::default(),
             warned_of_drift: false,
+            warned_of_divergence: false,
         };
         if !group.is_alone() {
             session.take_from_first()?;
@@ -139,6 +142,20 @@ impl<'a, T: Task> Session<'a, T> {
     /// Whether the last step is done.
     pub fn is_last(&self) -> bool {
         self.state.step >= self.last_step || self.epochs_are_over()
+    }
+
+    /// Validates the weights that a fork begins with, before its first step: they compete for `best`, so that a fork that
+    /// only loses by its training keeps them. Does nothing in any other run, and in one that has begun.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn validate_origin(&mut self, records: &mut Records, observer: &mut dyn Observer) -> Result<()> {
+        let training = self.training;
+        let is_fork = training.plan.group.share(|| Ok(training.origin().is_some()))?;
+        if is_fork && self.state.step == 0 {
+            self.validate(records, observer)?;
+        }
+        Ok(())
     }
 
     /// Whether there is a reason to end, and which.
@@ -219,7 +236,23 @@ impl<'a, T: Task> Session<'a, T> {
         let report = TrainReport { step, epoch, lr, interval: &interval, elapsed, timed_tokens, times: &times };
         let record = report.record();
         observer.report(&report, &record);
+        self.warn_of_divergence(interval.loss());
         records.write(&record)
+    }
+
+    /// Warns once if a loss after the warm-up is above that of a model that has learned nothing.
+    fn warn_of_divergence(&mut self, loss: f64) {
+        let Some(uniform) = self.task.uniform_loss() else { return };
+        let warms_up = self.state.step <= self.training.plan.config.train.warmup_steps;
+        if warms_up || self.warned_of_divergence || loss <= uniform || !loss.is_finite() {
+            return;
+        }
+        self.warned_of_divergence = true;
+        let step = self.state.step;
+        tracing::warn!(
+            "the loss has diverged: at step {step} it is {loss:.3}, and guessing at random has {uniform:.3}; stop, and \
+             start again with a lower `train.lr`, more `train.warmup_steps`, or `train.clip_norm = 1.0`"
+        );
     }
 
     /// Scores the validation set and keeps what the model wrote; returns whether it is the best so far.
@@ -241,7 +274,7 @@ impl<'a, T: Task> Session<'a, T> {
         let path = training.run.validation_path(step);
         if !outputs.is_empty()
             && training.plan.group.is_first()
-            && let Err(error) = fs::write(&path, outputs.join("\n") + "\n")
+            && let Err(error) = file::replace(&path, (outputs.join("\n") + "\n").as_bytes())
         {
             tracing::warn!("cannot write `{}`: {error}; training continues without it", path.display());
         }
@@ -264,6 +297,9 @@ impl<'a, T: Task> Session<'a, T> {
 
     /// Whether these scores are the best so far; remembers them if so. Among equal scores, such as the zeros of the
     /// first validations, the loss decides.
+    ///
+    /// Patience is for validations that bring neither a better score nor a lower loss: scores near 0 go up and down while
+    /// the loss falls. It begins after the warm-up.
     fn compare(&mut self, scores: &Scores) -> bool {
         let (score, sign) = match (self.training.plan.config.train.best_metric, &scores.translations) {
             (Some(BestMetric::Bleu), Some(translations)) => (translations.bleu, 1.0),
@@ -271,14 +307,17 @@ impl<'a, T: Task> Session<'a, T> {
             (Some(BestMetric::Loss) | None, _) | (_, None) => (scores.loss, -1.0),
         };
         let rank = |score: f64, loss: f64| (score * sign, -loss);
-        let improved = self.state.best.is_none_or(|best| rank(score, scores.loss) > rank(best.score, best.loss));
+        let warms_up = self.state.step <= self.training.plan.config.train.warmup_steps;
+        let state = &mut self.state;
+        let improved = state.best.is_none_or(|best| rank(score, scores.loss) > rank(best.score, best.loss));
+        let lowest = state.lowest_loss.or(state.best.map(|best| best.loss));
+        let loss_fell = lowest.is_none_or(|lowest| scores.loss < lowest);
         if improved {
-            self.before_best = (self.state.best, self.state.stale_validations);
-            self.state.best = Some(Best { step: self.state.step, score, loss: scores.loss });
-            self.state.stale_validations = 0;
-        } else {
-            self.state.stale_validations += 1;
+            self.before_best = (state.best, state.stale_validations);
+            state.best = Some(Best { step: state.step, score, loss: scores.loss });
         }
+        state.lowest_loss = if loss_fell { Some(scores.loss) } else { lowest };
+        state.stale_validations = if improved || loss_fell || warms_up { 0 } else { state.stale_validations + 1 };
         improved
     }
 
