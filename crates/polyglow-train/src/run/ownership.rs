@@ -8,7 +8,7 @@ use super::RunDirectory;
 use super::lock::{self, LOCK};
 use crate::error::{Context, Result, TrainError, failed, usage, with_hint};
 
-/// What only a training writes, and what a run without a config has lost it beside.
+/// What a training writes after the config, so that a run that has one of them and no config has lost it.
 const RECORDS: [&str; 4] = ["checkpoints", "metrics.jsonl", "validation", "inspection.json"];
 /// Files of a run that are written beside their place and renamed.
 const REPLACED: [&str; 7] = [
@@ -34,13 +34,13 @@ impl RunDirectory {
     /// # Errors
     /// It holds other files and no run, or a run that has lost its config (exit code 2).
     pub fn check_is_ours(&self) -> Result<()> {
-        let has = |name: &&str| self.root().join(name).symlink_metadata().is_ok();
-        let has_config = self.config_path().is_file();
+        let has = |name: &&&str| self.root().join(name).symlink_metadata().is_ok();
+        let records = RECORDS.iter().find(has).filter(|_| !self.config_path().is_file());
+        if let Some(name) = records {
+            return Err(not_complete(self.root(), name));
+        }
         if self.is_run()? {
-            return match RECORDS.iter().find(|name| has(name)) {
-                Some(name) if !has_config => Err(not_complete(self.root(), name)),
-                _ => Ok(()),
-            };
+            return Ok(());
         }
         let others = other_files(self.root())?;
         if others.is_empty() { Ok(()) } else { Err(not_a_run(self.root(), &others)) }

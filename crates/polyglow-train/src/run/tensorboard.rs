@@ -271,7 +271,11 @@ mod tests {
         write("config.toml", 7000);
         assert_eq!(read(began_again.path())[0].time.to_bits(), 5000_f64.to_bits());
         let began_again = EventFile::create(&run, place.path(), []).expect("there is room");
-        assert_eq!(read(began_again.path())[0].time.to_bits(), 6000_f64.to_bits(), "its records are another training's");
+        assert_eq!(
+            read(began_again.path())[0].time.to_bits(),
+            6000_f64.to_bits(),
+            "its records are another training's"
+        );
     }
 
     #[test]

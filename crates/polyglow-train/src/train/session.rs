@@ -1,5 +1,6 @@
 //! A training under way: the model, the optimizer, and where it stands.
 
+mod improvement;
 mod save;
 mod warm_up;
 
@@ -295,30 +296,21 @@ impl<'a, T: Task> Session<'a, T> {
         Ok(decided.0)
     }
 
-    /// Whether these scores are the best so far; remembers them if so. Among equal scores, such as the zeros of the
-    /// first validations, the loss decides.
-    ///
-    /// Patience is for validations that bring neither a better score nor a lower loss: scores near 0 go up and down while
-    /// the loss falls. It begins after the warm-up.
+    /// Whether these scores are the best so far; remembers them if so.
     fn compare(&mut self, scores: &Scores) -> bool {
-        let (score, sign) = match (self.training.plan.config.train.best_metric, &scores.translations) {
+        let train = &self.training.plan.config.train;
+        let (score, sign) = match (train.best_metric, &scores.translations) {
             (Some(BestMetric::Bleu), Some(translations)) => (translations.bleu, 1.0),
             (Some(BestMetric::Chrf), Some(translations)) => (translations.chrf, 1.0),
             (Some(BestMetric::Loss) | None, _) | (_, None) => (scores.loss, -1.0),
         };
-        let rank = |score: f64, loss: f64| (score * sign, -loss);
-        let warms_up = self.state.step <= self.training.plan.config.train.warmup_steps;
-        let state = &mut self.state;
-        let improved = state.best.is_none_or(|best| rank(score, scores.loss) > rank(best.score, best.loss));
-        let lowest = state.lowest_loss.or(state.best.map(|best| best.loss));
-        let loss_fell = lowest.is_none_or(|lowest| scores.loss < lowest);
-        if improved {
-            self.before_best = (state.best, state.stale_validations);
-            state.best = Some(Best { step: state.step, score, loss: scores.loss });
+        let before = (self.state.best, self.state.stale_validations);
+        let warms_up = self.state.step <= train.warmup_steps;
+        let is_best = self.state.see_validation(score, |score| score * sign, scores.loss, warms_up);
+        if is_best {
+            self.before_best = before;
         }
-        state.lowest_loss = if loss_fell { Some(scores.loss) } else { lowest };
-        state.stale_validations = if improved || loss_fell || warms_up { 0 } else { state.stale_validations + 1 };
-        improved
+        is_best
     }
 
     /// The newest batch that the device was given; `None` where it is done with it.

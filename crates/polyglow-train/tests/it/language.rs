@@ -175,8 +175,7 @@ fn the_model_of_counts_follows_the_weights_of_corpora() {
     let entry = |name: &str, weight: f64| format!("{{ path = '{}', weight = {weight:?} }}", path(name).display());
     let test = ["a b", "e"];
     let prepare = |run: &str, weights: [f64; 2]| {
-        let config =
-            format!("[data]\ntrain = [{}, {}]\n{MODEL}", entry("one", weights[0]), entry("two", weights[1]));
+        let config = format!("[data]\ntrain = [{}, {}]\n{MODEL}", entry("one", weights[0]), entry("two", weights[1]));
         let config = Config::from_text(&config, &[]).expect("it is a config");
         Training::prepare(config, path(run), &mut Silent).expect("nothing is wrong")
     };
@@ -191,7 +190,6 @@ fn the_model_of_counts_follows_the_weights_of_corpora() {
     // 1 : 1.4 is five times and seven: of five lines two count twice.
     fs::write(path("two"), "e d\nc b a\ne\nd e\na a\n").expect("it can be written");
     let training = prepare("fractional", [1.0, 1.4]);
-    let weighted =
-        [("a b c", 1), ("b c d e", 1), ("e d", 1), ("c b a", 2), ("e", 1), ("d e", 2), ("a a", 1)];
+    let weighted = [("a b c", 1), ("b c d e", 1), ("e d", 1), ("c b a", 2), ("e", 1), ("d e", 2), ("a a", 1)];
     assert_eq!(score(&training), counted(&training, &weighted, &test));
 }

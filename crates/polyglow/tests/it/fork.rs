@@ -5,7 +5,7 @@ use std::fs;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_train::predict::weights::Weights;
 
-use crate::program::Workplace;
+use crate::program::{Workplace, checkpoint};
 
 /// What a fork needs to be another training.
 const FINE_TUNING: [&str; 6] =
@@ -55,6 +55,31 @@ fn a_fork_goes_on_by_the_same_command_and_as_a_run_of_its_own() {
     assert_eq!(again("straight", "best").status.code(), Some(2));
     fs::remove_dir_all(place.path().join("run")).expect("it is there");
     assert_eq!(again("run", "best").status.code(), Some(0));
+}
+
+#[test]
+fn the_weights_that_a_fork_begins_with_compete_for_the_best() {
+    let place = Workplace::new();
+    place.train("run", &["train.max_steps=60", "train.lr=1e-2"]);
+    let run = |name: &str| place.path().join(name);
+    let (_, worse) = fork(&place, "worse", &["--set", "train.lr=1"]);
+    let records = fs::read_to_string(run("worse/metrics.jsonl")).expect("it was written");
+    assert!(records.lines().next().expect("a record").contains("\"step\":0"), "{records}");
+    let loss = |name: &str| checkpoint(&run(name), "best").state.best.expect("it was validated").loss;
+    assert_eq!(checkpoint(&run("worse"), "best").state.step, 0, "{worse}");
+    assert!(worse.contains("testing `worse/checkpoints/step-0`") || worse.contains("step 4"), "{worse}");
+    let more = ["--set", "train.max_steps=40", "--set", "train.lr=1e-2"];
+    fork(&place, "better", &more);
+    assert!(checkpoint(&run("better"), "best").state.step > 0 && loss("better") < loss("run"));
+    // What was killed before its first checkpoint is validated once more, and recorded once.
+    for step in ["step-3", "step-4"] {
+        fs::remove_dir_all(run("worse/checkpoints").join(step)).expect("it is there");
+    }
+    fs::remove_dir_all(run("worse/checkpoints/step-2")).expect("it is there");
+    fork(&place, "worse", &["--set", "train.lr=1"]);
+    let again = fs::read_to_string(run("worse/metrics.jsonl")).expect("it was written");
+    assert_eq!(again.lines().filter(|line| line.contains("\"step\":0,")).count(), 1, "{again}");
+    assert_eq!(checkpoint(&run("worse"), "best").state.step, 0);
 }
 
 #[test]

@@ -33,12 +33,7 @@ const SEED: u64 = 1;
 ///
 /// # Errors
 /// What is in the folder belongs to another text, or was not split off (exit code 2); as [`split_off`].
-pub(super) fn provide(
-    text: &Path,
-    languages: [&str; 2],
-    names: &[&'static str],
-    folder: &Path,
-) -> anyhow::Result<()> {
+pub(super) fn provide(text: &Path, languages: [&str; 2], names: &[&'static str], folder: &Path) -> anyhow::Result<()> {
     let sets = || std::iter::once("train").chain(names.iter().copied());
     let files: Vec<String> = sets().flat_map(|set| languages.map(|side| format!("{set}.{side}"))).collect();
     let there: Vec<&String> = files.iter().filter(|name| folder.join(name).symlink_metadata().is_ok()).collect();
@@ -52,7 +47,8 @@ pub(super) fn provide(
         };
     };
     let edited = record.edited(folder)?;
-    let has_all = is_whole && files.len() == record.files.len() && files.iter().all(|name| record.files.contains_key(name));
+    let has_all =
+        is_whole && files.len() == record.files.len() && files.iter().all(|name| record.files.contains_key(name));
     let is_same_text = record.text == hexadecimal(&corpus.content_hash()?);
     if is_same_text && has_all {
         if !edited.is_empty() {
@@ -85,9 +81,9 @@ fn take_unrecorded<'a>(
     folder: &Path,
 ) -> anyhow::Result<()> {
     check_count(corpus, text, languages, sets.clone(), folder)?;
-    let parts: u64 = sets.map(|set| sum(&open(&folder.join(set), languages)?)).try_fold(0, |all: u64, part| {
-        anyhow::Ok(all.wrapping_add(part?))
-    })?;
+    let parts: u64 = sets
+        .map(|set| sum(&open(&folder.join(set), languages)?))
+        .try_fold(0, |all: u64, part| anyhow::Ok(all.wrapping_add(part?)))?;
     if sum(corpus)? == parts {
         tracing::info!("taking what was split off before, in `{}`", folder.display());
         return Ok(());
@@ -170,12 +166,7 @@ fn sum(corpus: &Corpus) -> anyhow::Result<u64> {
 ///
 /// # Errors
 /// The text cannot be read, or is too small; a file cannot be written.
-fn split_off(
-    corpus: &Corpus,
-    languages: [&str; 2],
-    names: &[&'static str],
-    folder: &Path,
-) -> anyhow::Result<()> {
+fn split_off(corpus: &Corpus, languages: [&str; 2], names: &[&'static str], folder: &Path) -> anyhow::Result<()> {
     let chosen = choose(corpus, names.len())?;
     fs_err::create_dir_all(folder)?;
     let all = std::iter::once("train").chain(names.iter().copied());

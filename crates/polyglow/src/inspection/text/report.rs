@@ -112,11 +112,7 @@ pub(super) fn read_images(plan: &Plan, train: &Corpus, splits: &[(&str, Split)])
 }
 
 /// The numbers of sets of images, and the hashes of their pixels; `known` are those of the training set.
-fn count_images(
-    name: &str,
-    sets: &[Arc<ImageSet>],
-    known: Option<&HashSet<u64>>,
-) -> (SplitReport, HashSet<u64>) {
+fn count_images(name: &str, sets: &[Arc<ImageSet>], known: Option<&HashSet<u64>>) -> (SplitReport, HashSet<u64>) {
     let mut report = CorpusReport::default();
     let (mut pixels, mut pairs) = (HashSet::new(), HashSet::new());
     let (mut in_train, mut duplicates) = (0, 0);

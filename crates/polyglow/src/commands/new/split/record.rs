@@ -36,7 +36,9 @@ impl Record {
         }
         let text = fs_err::read(&path)?;
         let record = serde_json::from_slice(&text);
-        record.with_context(|| format!("`{}` is no record of a split; remove the folder, and the text is split again", path.display()))
+        record.with_context(|| {
+            format!("`{}` is no record of a split; remove the folder, and the text is split again", path.display())
+        })
     }
 
     /// Writes the record into a folder.
