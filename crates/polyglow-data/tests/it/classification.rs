@@ -284,7 +284,7 @@ fn a_part_of_the_images_is_drawn_from_all_classes_by_the_seed() {
         let open = |seed| Corpus::open(&config, Content::Images, Split::Train).unwrap().with_seed(seed);
         let (images, parts) = open(1).training_images().unwrap();
         assert_eq!((images.len(), &parts[..]), (24, &[(0..24, 1.0)][..]));
-        assert_eq!(images.labels.len(), 3);
+        assert_eq!(images.labels.names().len(), 3);
         for class in 0..3 {
             let drawn = images.label_ids.iter().filter(|&&id| id == class).count();
             // 8 are expected, with a standard deviation of 1.8.

@@ -33,6 +33,11 @@ use crate::run::{Best, Checkpoints, TrainState};
 use crate::tasks::{BatchSize, MicroBatch, Task, Validation};
 use crate::workload::BatchShape;
 
+/// A loss has risen if it is above the lowest by this part of the loss of a model that has learned nothing.
+const RISEN: f64 = 0.1;
+/// No model begins with a loss that is so many times that of a model that has learned nothing.
+const FAR: f64 = 1.5;
+
 /// A training under way.
 pub struct Session<'a, T: Task> {
     /// Where it stands.
@@ -58,6 +63,8 @@ pub struct Session<'a, T: Task> {
     batch: Cell<Option<BatchShape>>,
     /// Whether it has been said that the ranks do not compute the same bits.
     warned_of_drift: bool,
+    /// The lowest loss of the reports so far, in nats per target token.
+    lowest_loss: f64,
     /// Whether it has been said that the loss has diverged.
     warned_of_divergence: bool,
 }
@@ -108,6 +115,7 @@ impl<'a, T: Task> Session<'a, T> {
             untimed_tokens,
             batch: Cell::default(),
             warned_of_drift: false,
+            lowest_loss: f64::INFINITY,
             warned_of_divergence: false,
         };
         if !group.is_alone() {
@@ -241,11 +249,15 @@ impl<'a, T: Task> Session<'a, T> {
         records.write(&record)
     }
 
-    /// Warns once if a loss after the warm-up is above that of a model that has learned nothing.
+    /// Warns once if a loss after the warm-up is above that of a model that has learned nothing, and is not merely on its
+    /// way down from there: it has been lower, or is far above.
     fn warn_of_divergence(&mut self, loss: f64) {
+        let lowest = self.lowest_loss.min(loss);
+        self.lowest_loss = lowest;
         let Some(uniform) = self.task.uniform_loss() else { return };
         let warms_up = self.state.step <= self.training.plan.config.train.warmup_steps;
-        if warms_up || self.warned_of_divergence || loss <= uniform || !loss.is_finite() {
+        let has_risen = loss > lowest + RISEN * uniform || loss > FAR * uniform;
+        if warms_up || self.warned_of_divergence || loss <= uniform || !has_risen || !loss.is_finite() {
             return;
         }
         self.warned_of_divergence = true;

@@ -59,27 +59,29 @@ fn a_fork_goes_on_by_the_same_command_and_as_a_run_of_its_own() {
 
 #[test]
 fn the_weights_that_a_fork_begins_with_compete_for_the_best() {
-    let place = Workplace::new();
-    place.train("run", &["train.max_steps=60", "train.lr=1e-2"]);
+    let place = Workplace::trained();
     let run = |name: &str| place.path().join(name);
-    let (_, worse) = fork(&place, "worse", &["--set", "train.lr=1"]);
-    let records = fs::read_to_string(run("worse/metrics.jsonl")).expect("it was written");
-    assert!(records.lines().next().expect("a record").contains("\"step\":0"), "{records}");
-    let loss = |name: &str| checkpoint(&run(name), "best").state.best.expect("it was validated").loss;
-    assert_eq!(checkpoint(&run("worse"), "best").state.step, 0, "{worse}");
-    assert!(worse.contains("testing `worse/checkpoints/step-0`") || worse.contains("step 4"), "{worse}");
-    let more = ["--set", "train.max_steps=40", "--set", "train.lr=1e-2"];
-    fork(&place, "better", &more);
-    assert!(checkpoint(&run("better"), "best").state.step > 0 && loss("better") < loss("run"));
-    // What was killed before its first checkpoint is validated once more, and recorded once.
-    for step in ["step-3", "step-4"] {
-        fs::remove_dir_all(run("worse/checkpoints").join(step)).expect("it is there");
+    let loss = ["--set", "train.best_metric=loss"];
+    let worse = [&loss[..], &["--set", "train.lr=1"]].concat();
+    fork(&place, "worse", &worse);
+    let best = |name: &str| checkpoint(&run(name), "best").state;
+    let parent = best("run").best.expect("it was validated");
+    assert_eq!(best("worse").step, 0);
+    let records = || fs::read_to_string(run("worse/metrics.jsonl")).expect("it was written");
+    let first: serde_json::Value = serde_json::from_str(records().lines().next().expect("a record")).expect("JSON");
+    assert_eq!((first["kind"].as_str(), first["step"].as_u64()), (Some("valid"), Some(0)));
+    assert_eq!(first["loss"].as_f64(), Some(parent.loss), "the validation sets are the same");
+    let better = ["--set", "train.lr=3e-3", "--set", "train.max_steps=20"];
+    fork(&place, "better", &[&loss[..], &better].concat());
+    assert!(best("better").step > 0);
+    // A fork that was killed before its first step is validated once more, and recorded once.
+    for step in ["step-2", "step-3", "step-4"] {
+        let _ = fs::remove_dir_all(run("worse/checkpoints").join(step));
     }
-    fs::remove_dir_all(run("worse/checkpoints/step-2")).expect("it is there");
-    fork(&place, "worse", &["--set", "train.lr=1"]);
-    let again = fs::read_to_string(run("worse/metrics.jsonl")).expect("it was written");
-    assert_eq!(again.lines().filter(|line| line.contains("\"step\":0,")).count(), 1, "{again}");
-    assert_eq!(checkpoint(&run("worse"), "best").state.step, 0);
+    let (_, stderr) = fork(&place, "worse", &worse);
+    assert!(stderr.contains("resuming after step 0"), "{stderr}");
+    let of_beginning = records().lines().filter(|line| line.contains("\"step\":0,")).count();
+    assert_eq!((of_beginning, best("worse").step), (1, 0));
 }
 
 #[test]

@@ -57,6 +57,9 @@ pub(super) fn provide(text: &Path, languages: [&str; 2], names: &[&'static str],
         tracing::info!("taking what was split off before, in `{}`", folder.display());
         return Ok(());
     }
+    if let Some(foreign) = there.iter().find(|name| !record.files.contains_key(**name)) {
+        return Err(not_split_off(&folder.join(foreign)));
+    }
     if !edited.is_empty() {
         let what = if is_same_text { "another split is needed" } else { "the text has changed since" };
         let (folder, edited) = (folder.display(), edited.join("`, `"));
@@ -81,9 +84,10 @@ fn take_unrecorded<'a>(
     folder: &Path,
 ) -> anyhow::Result<()> {
     check_count(corpus, text, languages, sets.clone(), folder)?;
-    let parts: u64 = sets
-        .map(|set| sum(&open(&folder.join(set), languages)?))
-        .try_fold(0, |all: u64, part| anyhow::Ok(all.wrapping_add(part?)))?;
+    let mut parts: u64 = 0;
+    for set in sets {
+        parts = parts.wrapping_add(sum(&open(&folder.join(set), languages)?)?);
+    }
     if sum(corpus)? == parts {
         tracing::info!("taking what was split off before, in `{}`", folder.display());
         return Ok(());
