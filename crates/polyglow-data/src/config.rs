@@ -65,7 +65,8 @@ pub struct DataConfig {
     /// missing, the text is read line by line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_len: Option<NonZeroUsize>,
-    /// Number of pairs of the training text to train on, the first ones; `None` for all.
+    /// Number of examples to train on: of text the first pairs, of images and captions a sample of all by the seed; `None`
+    /// for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_examples: Option<u64>,
     /// How images are read: the table `[data.images]`, for models of images only.

@@ -1,10 +1,14 @@
 //! Embedded toy corpora: small tasks that are generated instead of downloaded.
 
 use std::fs;
+use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
+
+use image::{ExtendedColorType, ImageFormat};
 
 use crate::alignment::{Link, format_links};
 use crate::error::DataError;
+use crate::file::{self, NewFile};
 
 mod digits;
 pub mod labels;
@@ -180,15 +184,44 @@ fn pairs(splits: Vec<(&'static str, Vec<mini_en_de::Sentence>)>) -> Vec<(&'stati
     splits.into_iter().map(of_split).collect()
 }
 
+/// Writes files into a directory, which is made. Nothing is written if one of them is there with other content.
 fn write_files(dir: &Path, files: Vec<(String, String)>) -> Result<(), DataError> {
     fs::create_dir_all(dir).map_err(DataError::io(dir))?;
     let files: Vec<(PathBuf, String)> = files.into_iter().map(|(name, text)| (dir.join(name), text)).collect();
     for (path, text) in &files {
-        if path.exists() && fs::read(path).map_err(DataError::io(path))? != text.as_bytes() {
-            return Err(DataError::Occupied { path: path.clone() });
-        }
+        check_free(path, text.as_bytes())?;
     }
-    files.iter().try_for_each(|(path, text)| fs::write(path, text).map_err(DataError::io(path)))
+    files.iter().try_for_each(|(path, text)| file::replace(path, text.as_bytes()).map_err(DataError::io(path)))
+}
+
+/// Makes sure that a file is not there, or has this content.
+fn check_free(path: &Path, content: &[u8]) -> Result<(), DataError> {
+    if path.exists() && fs::read(path).map_err(DataError::io(path))? != content {
+        return Err(DataError::Occupied { path: path.to_owned() });
+    }
+    Ok(())
+}
+
+/// Writes a picture as a PNG file; `color` says what the bytes of its pixels are.
+///
+/// # Errors
+/// [`DataError::Occupied`] if the file is there with other content; [`DataError::Image`] and [`DataError::Io`].
+pub(crate) fn write_picture(
+    path: &Path,
+    pixels: &[u8],
+    (height, width): (usize, usize),
+    color: ExtendedColorType,
+) -> Result<(), DataError> {
+    let mut png = Cursor::new(Vec::new());
+    image::write_buffer_with_format(&mut png, pixels, width as u32, height as u32, color, ImageFormat::Png)
+        .map_err(|error| DataError::Image { path: path.to_owned(), problem: error.to_string() })?;
+    check_free(path, png.get_ref())?;
+    let write = || {
+        let new = NewFile::create(path)?;
+        new.file().write_all(png.get_ref())?;
+        new.commit_without_sync()
+    };
+    write().map_err(DataError::io(path))
 }
 
 fn lines(lines: impl Iterator<Item = impl AsRef<str>>) -> String {

@@ -3,6 +3,7 @@
 mod checkpoint;
 mod lock;
 mod model;
+mod ownership;
 pub mod records;
 pub mod tensorboard;
 
@@ -118,22 +119,6 @@ impl RunDirectory {
         Config::load_copy(&self.config_path(), overrides)
     }
 
-    /// Makes sure that training may write into the directory: it is a run, or holds nothing that a run would replace.
-    ///
-    /// # Errors
-    /// It holds what a run has, but not its config (exit code 2).
-    pub fn check_is_ours(&self) -> Result<()> {
-        let has = |name: &&str| self.root.join(name).symlink_metadata().is_ok();
-        match ["checkpoints", "metrics.jsonl", "validation", "inspection.json"].into_iter().find(has) {
-            Some(name) if !self.config_path().is_file() => {
-                let error =
-                    failed!("`{}` holds `{name}`, but no `config.toml`: the run is not complete", self.root.display());
-                Err(with_hint(usage(error), "restore the config to resume, or give another directory"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Makes the directory and keeps other trainings out of it as long as the lock lives.
     ///
     /// # Errors
@@ -148,8 +133,8 @@ impl RunDirectory {
     /// # Errors
     /// A directory cannot be made or cleared.
     pub fn make_room(&self) -> Result<()> {
-        remove_unfinished(&self.make_cache()?)?;
-        remove_unfinished(&self.root)
+        let cache = self.make_cache()?;
+        self.remove_unfinished(&cache)
     }
 
     /// Makes the directory of the caches, and returns it.
@@ -280,16 +265,4 @@ pub(crate) fn hexadecimal(hash: &[u8]) -> String {
         digits.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default()));
         digits
     })
-}
-
-/// Removes the files whose names end in `.tmp`: each was to be renamed when it was complete.
-fn remove_unfinished(dir: &Path) -> Result<()> {
-    let failed = || format!("cannot clear `{}`", dir.display());
-    for entry in fs::read_dir(dir).with_context(failed)? {
-        let path = entry.with_context(failed)?.path();
-        if path.extension().is_some_and(|extension| extension == "tmp") {
-            fs::remove_file(&path).with_context(failed)?;
-        }
-    }
-    Ok(())
 }

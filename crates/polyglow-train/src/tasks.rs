@@ -103,6 +103,12 @@ pub trait Task: Send + Sync + 'static {
     /// The loss of a batch, as sums over its targets.
     fn loss(&self, model: &Self::Model, inputs: Self::Inputs) -> Loss;
 
+    /// The loss of a model that has learned nothing, and finds all targets equally probable, in nats per target: a loss
+    /// above it has diverged. `None` if that says nothing of the task, as of one whose loss is no cross-entropy.
+    fn uniform_loss(&self) -> Option<f64> {
+        None
+    }
+
     /// Scores held-out data; `None` if there is none. `model` is on a device that does not differentiate.
     ///
     /// # Errors

@@ -108,6 +108,7 @@ fn steps<T: Task>(
     observer: &mut dyn Observer,
 ) -> Result<Ending> {
     let config = &plan.config.train;
+    session.validate_origin(records, observer)?;
     loop {
         if let Some(ending) = session.ending() {
             return Ok(ending);

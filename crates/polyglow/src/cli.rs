@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use anyhow::Context;
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use polyglow_data::file;
 use polyglow_train::device;
 use polyglow_train::group::{Group, alone};
 
@@ -203,7 +204,20 @@ fn write_man_pages(out: Option<&Path>) -> anyhow::Result<()> {
         return Ok(clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?);
     };
     fs_err::create_dir_all(dir)?;
-    clap_mangen::generate_to(Cli::command(), dir).with_context(|| format!("cannot write to `{}`", dir.display()))
+    let mut program = Cli::command();
+    program.build();
+    write_man_page_of(program, dir)
+}
+
+/// Writes the page of a command into a directory, and those of its subcommands.
+fn write_man_page_of(command: clap::Command, dir: &Path) -> anyhow::Result<()> {
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        write_man_page_of(subcommand.clone(), dir)?;
+    }
+    let page = clap_mangen::Man::new(command);
+    let path = dir.join(page.get_filename());
+    let written = file::write_with(&path, |mut out| page.render(&mut out));
+    written.with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 #[cfg(test)]

@@ -55,7 +55,9 @@ impl EpochPlan {
     /// Plans the epoch number `epoch`, counted from 0.
     ///
     /// `positions` gives the padded source and target positions that an example takes up. `parts` are the examples of each
-    /// corpus and how often an epoch holds each of them: 2.0 is twice, 0.5 a random half that differs between epochs.
+    /// corpus and how often an epoch holds each of them: 2.0 is twice, 0.5 a random half that differs between epochs. What
+    /// is no whole number of examples is rounded over all epochs together, so that even a part of one example with the
+    /// weight 0.1 comes every tenth epoch.
     ///
     /// # Errors
     /// [`DataError::LargerThanBatch`] if one example alone exceeds `max_tokens`.
@@ -120,7 +122,8 @@ fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
             chosen.extend(range.clone());
         }
         let mut left = range.len() as u64;
-        let mut wanted = (left as f64 * weight.fract()).round() as u64;
+        let drawn_until = |epoch: u64| (epoch as f64 * range.len() as f64 * weight.fract()).round() as u64;
+        let mut wanted = drawn_until(epoch + 1) - drawn_until(epoch);
         // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) selects exactly as many as wanted in one pass.
         for example in range.clone().take_while(|_| weight.fract() > 0.0) {
             if below(Purpose::Selection.mix(&[seed, epoch, u64::from(example)]), left) < wanted {

@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use crate::error::DataError;
 use crate::labeled::LabelSet;
 use crate::random::Purpose;
+use crate::toy::write_picture;
 
 pub mod folder;
 pub mod idx;
@@ -108,10 +109,26 @@ impl ImageSet {
         self
     }
 
+    /// The images at some indices, in that order, with all labels.
+    ///
+    /// # Panics
+    /// If an index is not less than [`ImageSet::len`].
+    #[must_use]
+    pub fn select(&self, indices: &[usize]) -> Self {
+        let examples: Vec<ImageExample> = indices.iter().map(|&index| self.example(index)).collect();
+        Self {
+            labels: self.labels.clone(),
+            pixels: examples.iter().flat_map(|example| example.pixels).copied().collect(),
+            label_ids: examples.iter().map(|example| example.label).collect(),
+            ..*self
+        }
+    }
+
     /// Writes the images into `dir` as PNG files, `<label>/<number>.png`, where [`folder::read_folder`] finds them.
     ///
     /// # Errors
-    /// [`DataError::Io`] if a folder cannot be created, [`DataError::Image`] if an image cannot be written.
+    /// [`DataError::Io`] if a folder or a file cannot be written; [`DataError::Occupied`] if a file is there with other
+    /// content.
     pub fn write(&self, dir: &Path) -> Result<(), DataError> {
         let folders: Vec<PathBuf> = self.labels.names().iter().map(|label| dir.join(label)).collect();
         folders.iter().try_for_each(|folder| fs::create_dir_all(folder).map_err(DataError::io(folder)))?;
@@ -119,8 +136,7 @@ impl ImageSet {
         (0..self.len()).into_par_iter().try_for_each(|index| {
             let ImageExample { pixels, label } = self.example(index);
             let path = folders[label as usize].join(format!("{index:05}.png"));
-            image::save_buffer(&path, pixels, self.width as u32, self.height as u32, color)
-                .map_err(|error| DataError::Image { path, problem: error.to_string() })
+            write_picture(&path, pixels, (self.height, self.width), color)
         })
     }
 

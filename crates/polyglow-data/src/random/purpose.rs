@@ -39,6 +39,8 @@ pub enum Purpose {
     Turn,
     /// The skip-grams of a line; its bits begin further keys. Key: bits mixed from seed, epoch and example.
     SkipGrams,
+    /// Which images or captions are trained on, if not all. Key: seed, example.
+    Sample,
 }
 
 impl Purpose {
@@ -59,6 +61,7 @@ impl Purpose {
             Self::TgtSegmentation => (5, 4),
             Self::WindowOffset => (4, 2),
             Self::Picture => (5, 2),
+            Self::Sample => (6, 2),
             Self::Row => (6, 3),
             Self::MaskedPositions => (1, 1),
             Self::MaskedKind => (2, 2),
@@ -73,7 +76,7 @@ mod tests {
     use super::super::mix;
     use super::*;
 
-    const ALL: [Purpose; 13] = [
+    const ALL: [Purpose; 14] = [
         Purpose::Selection,
         Purpose::Ties,
         Purpose::BatchOrder,
@@ -87,6 +90,7 @@ mod tests {
         Purpose::MaskedToken,
         Purpose::Turn,
         Purpose::SkipGrams,
+        Purpose::Sample,
     ];
 
     #[test]

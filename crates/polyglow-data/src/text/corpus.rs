@@ -15,6 +15,7 @@ mod images;
 mod labeled;
 mod pairs;
 mod part;
+mod sample;
 mod text;
 
 pub use captions::in_order;
@@ -22,6 +23,7 @@ pub use images::{read_image, read_images};
 pub use pairs::Pairs;
 pub use part::{AlignmentStream, Part};
 use part::{Alignments, Source};
+pub use sample::Sample;
 
 /// A sentence and its translation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +58,10 @@ pub struct Pair {
 pub struct Corpus {
     parts: Vec<Part>,
     content: Content,
-    /// How many pairs are trained on, the first ones; none for all.
+    /// How many pairs are trained on, the first ones, or a sample if there is a seed; none for all.
     max_examples: Option<u64>,
+    /// What a sample is drawn by.
+    seed: Option<u64>,
 }
 
 /// SHA-256 hashes of a corpus.
@@ -65,8 +69,10 @@ pub struct Corpus {
 pub struct CorpusHashes {
     /// Of the text of every part.
     pub whole: [u8; 32],
-    /// Of the bytes of each file, in the order of the parts; images are not listed.
+    /// Of the bytes of each file of text, in the order of the parts.
     pub files: Vec<(PathBuf, [u8; 32])>,
+    /// Of the bytes of each image that has captions.
+    pub images: Vec<(PathBuf, [u8; 32])>,
 }
 
 impl Corpus {
@@ -124,8 +130,8 @@ impl Corpus {
         self.content
     }
 
-    /// How many pairs to train on, from the first on; `None` for all. [`Self::pairs`] streams all of them anyway,
-    /// because tokenizers and labels are made from the whole text.
+    /// How many pairs to train on, from the first on, or those of [`Self::sample`]; `None` for all. [`Self::pairs`]
+    /// streams all of them anyway, because tokenizers and labels are made from the whole text.
     pub fn max_examples(&self) -> Option<u64> {
         self.max_examples
     }
@@ -160,27 +166,39 @@ impl Corpus {
         })
     }
 
-    /// A SHA-256 hash of the text of every part, but not of the weights.
+    /// A SHA-256 hash of the text of every part, but not of the weights. Images with captions count by their sizes.
     ///
     /// # Errors
     /// [`DataError::Io`] if a file cannot be read.
     pub fn content_hash(&self) -> Result<[u8; 32], DataError> {
-        Ok(self.hashes()?.whole)
+        self.hash_text(&mut Vec::new())
     }
 
-    /// The hash of [`Self::content_hash`], and one of each file, which tells the file that has changed.
+    /// The hash of [`Self::content_hash`], and one of each file and image, which tells the one that has changed.
     ///
     /// # Errors
     /// As [`Self::content_hash`].
     pub fn hashes(&self) -> Result<CorpusHashes, DataError> {
-        let (mut hash, mut files) = (Sha256::new(), Vec::new());
-        if let Some(max_examples) = self.max_examples {
-            hash.update(format!("the first {max_examples}"));
+        let mut files = Vec::new();
+        let whole = self.hash_text(&mut files)?;
+        let mut images = Vec::new();
+        for part in &self.parts {
+            images.extend(part.image_hashes()?);
+        }
+        Ok(CorpusHashes { whole, files, images })
+    }
+
+    fn hash_text(&self, files: &mut Vec<(PathBuf, [u8; 32])>) -> Result<[u8; 32], DataError> {
+        let mut hash = Sha256::new();
+        match (self.max_examples, self.seed) {
+            (None, _) => {}
+            (Some(count), None) => hash.update(format!("the first {count}")),
+            (Some(count), Some(seed)) => hash.update(format!("{count} drawn by the seed {seed}")),
         }
         for part in &self.parts {
-            part.add_to(&mut hash, &mut files)?;
+            part.add_to(&mut hash, files)?;
         }
-        Ok(CorpusHashes { whole: hash.finalize().into(), files })
+        Ok(hash.finalize().into())
     }
 }
 

@@ -133,6 +133,21 @@ fn weights_repeat_and_sample_parts() {
 }
 
 #[test]
+fn epochs_together_hold_the_shares_that_the_weights_are() {
+    // 5 : 7 of equal parts; and a part of three lines, of which single epochs cannot hold a tenth.
+    let parts = [(0..1_000, 1.0), (1_000..2_000, 1.4), (2_000..2_003, 0.1)];
+    let mut drawn = [0; 3];
+    for epoch in 0..10 {
+        let counts = counts(&plan(&parts, &CONFIG, epoch));
+        assert_eq!(counts, self::counts(&plan(&parts, &CONFIG, epoch)), "an epoch is a function of its number");
+        for (sum, (range, _)) in drawn.iter_mut().zip(&parts) {
+            *sum += range.clone().map(|example| counts.get(&example).copied().unwrap_or(0)).sum::<usize>();
+        }
+    }
+    assert_eq!(drawn, [10_000, 14_000, 3]);
+}
+
+#[test]
 fn an_example_larger_than_a_batch_is_an_error() {
     let config = BatchingConfig { max_tokens: 30, ..CONFIG };
     let lengths = |example| if example == 5 { (12, 30) } else { (12, 12) };

@@ -107,6 +107,37 @@ fn what_is_wrong_with_captions_is_an_error_with_file_and_line() {
 }
 
 #[test]
+fn a_part_of_the_captions_is_drawn_from_all_images_and_keeps_them() {
+    let dir = TempDir::new().unwrap();
+    let mut captions = String::new();
+    for image in 0..30 {
+        write_image(&dir.path().join(format!("{image}.png")), image);
+        captions += &format!("{image}.png\tw{image}\n{image}.png\tw{image} w{image}\n");
+    }
+    fs::write(dir.path().join("all.tsv"), captions).unwrap();
+    let data = DataConfig { max_examples: Some(20), ..config(&dir.path().join("all.tsv")) };
+    let corpus = open(&data).unwrap().with_seed(3);
+    let words = TokenizerConfig { kind: Kind::Word, ..TokenizerConfig::default() };
+    let tokenizers = Tokenizers::train(&words, &corpus, &mut |_, _| {}).unwrap();
+    let (text, path) = (corpus.clone().target_side(), dir.path().join("ids"));
+    let (cache, report) = IdCache::open_or_build(&path, &text, &tokenizers, None, &mut |_, _| {}).unwrap();
+    assert_eq!((report.pairs, report.kept), (20, 20));
+    let images = CaptionImages::read(&corpus, &cache, data.images()).unwrap();
+    let batching = BatchingConfig { max_tokens: 1000, pad_multiple: 1, seed: 1, dropout: 0.0 };
+    let source = CaptionSource::new(Arc::new(cache), Arc::new(images), batching, 4).unwrap();
+    let batch = source.batch(0, &(0..20).collect::<Vec<_>>()).unwrap();
+    let (src, tgt) = (batch.src.ids.chunks(batch.src.len), batch.tgt_out.ids.chunks(batch.tgt_out.len));
+    let mut drawn = Vec::new();
+    for (src, tgt) in src.zip(tgt) {
+        let word = tokenizers.tgt.decode(&[tgt[0] as u32]).unwrap();
+        assert_eq!(word, format!("w{}", src[0]), "a caption keeps its image");
+        drawn.push(src[0]);
+    }
+    let late = drawn.iter().filter(|&&image| image >= 10).count();
+    assert!((7..20).contains(&late), "two thirds are expected: {drawn:?}");
+}
+
+#[test]
 fn batches_bring_each_caption_its_own_image() {
     let dir = TempDir::new().unwrap();
     for (name, value) in [("a.png", 10), ("b.png", 20), ("c.png", 30)] {

@@ -261,6 +261,47 @@ fn several_sets_of_images_become_one_with_the_weights_of_each() {
 }
 
 #[test]
+fn a_part_of_the_images_is_drawn_from_all_classes_by_the_seed() {
+    // 20 images of each class, class by class, as in a folder of folders; and in MNIST's files.
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["ant", "bee", "cat"].map(str::to_owned);
+    let label_ids: Vec<u32> = (0..60).map(|index| index / 20).collect();
+    let pixels: Vec<u8> = (0..60).flat_map(|index| [index, 100, index]).collect();
+    let set = ImageSet { height: 1, width: 3, channels: 1, labels: LabelSet::new(names), pixels, label_ids };
+    set.write(&dir.path().join("folder")).unwrap();
+    let write = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();
+    write("images-idx3", &[&[0, 0, 8, 3, 0, 0, 0, 60, 0, 0, 0, 1, 0, 0, 0, 3][..], &set.pixels].concat());
+    let labels: Vec<u8> = set.label_ids.iter().map(|&id| id as u8).collect();
+    write("labels-idx1", &[&[0, 0, 8, 1, 0, 0, 0, 60][..], &labels].concat());
+    let gray = ImageConfig { size: [1, 3], grayscale: true, ..ImageConfig::default() };
+    for name in ["folder", "images-idx3"] {
+        let config = DataConfig {
+            train: Some(TrainFiles::One(dir.path().join(name))),
+            images: Some(gray),
+            max_examples: Some(24),
+            ..DataConfig::default()
+        };
+        let open = |seed| Corpus::open(&config, Content::Images, Split::Train).unwrap().with_seed(seed);
+        let (images, parts) = open(1).training_images().unwrap();
+        assert_eq!((images.len(), &parts[..]), (24, &[(0..24, 1.0)][..]));
+        assert_eq!(images.labels.names().len(), 3);
+        for class in 0..3 {
+            let drawn = images.label_ids.iter().filter(|&&id| id == class).count();
+            // 8 are expected, with a standard deviation of 1.8.
+            assert!((3..=13).contains(&drawn), "{name}: {drawn} of class {class}");
+        }
+        // An image keeps its label.
+        assert!((0..24).all(|index| {
+            let example = images.example(index);
+            u32::from(example.pixels[0]) / 20 == example.label
+        }));
+        assert_eq!(images, open(1).training_images().unwrap().0);
+        assert_ne!(images, open(2).training_images().unwrap().0);
+        assert_ne!(open(1).content_hash().unwrap(), open(2).content_hash().unwrap());
+    }
+}
+
+#[test]
 fn mnists_labels_are_found_beside_its_images() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();

@@ -47,7 +47,11 @@ pub struct TrainState {
     pub tokens: u64,
     /// The best validation so far.
     pub best: Option<Best>,
-    /// Validations since the best.
+    /// The lowest validation loss so far, in nats per target token, which need not be the best validation's; the first
+    /// checkpoints did not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowest_loss: Option<f64>,
+    /// Validations after the warm-up since one that brought a better score or a lower loss.
     pub stale_validations: u64,
     /// Sums over the steps since the last report.
     pub interval: Interval,
@@ -75,6 +79,9 @@ pub struct TextHashes {
     /// Each file of the text, by its path; the first checkpoints did not have them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
+    /// Each image that has captions, by its path; checkpoints of before did not have them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub images: BTreeMap<String, String>,
 }
 
 /// The validation that no later one has beaten.

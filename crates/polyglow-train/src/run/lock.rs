@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Context, Result, failed, with_hint};
 
+/// The name of the file that is locked, which says who trains or trained last.
+pub(super) const LOCK: &str = "lock";
+
 /// Keeps other trainings out of a run's directory; the operating system lets go of it when the process ends.
 #[derive(Debug)]
 pub struct Lock {
@@ -19,7 +22,7 @@ impl Lock {
     /// # Errors
     /// Another process trains in it: the message names that; or the file cannot be written.
     pub(super) fn take(root: &Path) -> Result<Self> {
-        let path = root.join("lock");
+        let path = root.join(LOCK);
         let failed = || format!("cannot lock `{}`", path.display());
         let mut file =
             File::options().read(true).write(true).create(true).truncate(false).open(&path).with_context(failed)?;
@@ -34,8 +37,10 @@ impl Lock {
             }
             Err(TryLockError::Error(error)) => return Err(error).with_context(failed),
         }
-        let id = std::process::id();
-        file.set_len(0).and_then(|()| writeln!(file, "{id} on {}", host())).with_context(failed)?;
+        let holder = format!("{} on {}\n", std::process::id(), host());
+        // It is never empty in between, so that a run is known by it even if this process is killed here.
+        let write = file.write_all(holder.as_bytes()).and_then(|()| file.set_len(holder.len() as u64));
+        write.with_context(failed)?;
         Ok(Self { file, path })
     }
 
@@ -53,6 +58,15 @@ impl Lock {
             // Files have no number to compare here.
             self.file.metadata().is_ok() && self.path.exists()
         }
+    }
+}
+
+/// Whether there is a lock file at `path` that a training wrote.
+pub(super) fn is_lock(path: &Path) -> bool {
+    match fs::read_to_string(path) {
+        Ok(text) => text.split(' ').next().is_some_and(|id| id.trim_end().parse::<u32>().is_ok()),
+        // Windows lets no one read a file that is locked.
+        Err(_) => cfg!(windows) && path.is_file(),
     }
 }
 

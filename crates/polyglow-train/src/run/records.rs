@@ -159,10 +159,11 @@ fn is_record(line: &[u8]) -> bool {
     line.ends_with(b"\n") && serde_json::from_slice::<Value>(line).is_ok_and(|record| record["step"].is_u64())
 }
 
-/// Whether a line is a whole record of a step up to `step`, and not of a test, which follows the last step.
+/// Whether a line is a whole record of a step up to `step`, and not of a test, which follows the last step. A run that
+/// begins, or begins again, makes those of step 0.
 fn stays(line: &[u8], step: u64) -> bool {
     let Ok(record) = serde_json::from_slice::<Value>(line) else { return false };
-    is_record(line) && record["step"].as_u64().is_some_and(|of| of <= step) && record["kind"] != "test"
+    is_record(line) && record["step"].as_u64().is_some_and(|of| step > 0 && of <= step) && record["kind"] != "test"
 }
 
 #[cfg(test)]
@@ -181,5 +182,8 @@ mod tests {
         .expect("it can be written");
         Records::open(&run, 2, false).expect("it opens").write(&json!({"step": 4})).expect("it can be written");
         assert_eq!(fs::read_to_string(&path).expect("it is there"), "{\"step\":1}\n{\"step\":2}\n{\"step\":4}\n");
+        fs::write(&path, "{\"step\":0,\"kind\":\"valid\"}\n").expect("it can be written");
+        Records::open(&run, 0, false).expect("it opens").write(&json!({"step": 0})).expect("it can be written");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "{\"step\":0}\n", "a fork is validated again");
     }
 }

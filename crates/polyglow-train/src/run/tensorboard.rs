@@ -4,7 +4,7 @@
 //! `record_writer.cc`, `event.proto` and `summary.proto`).
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -19,6 +19,12 @@ use crate::error::{Context, Result};
 const SAMPLES: usize = 5;
 /// Without a time: a run has one file, which a resumed run writes anew.
 const NAME: &str = "events.out.tfevents.0000000000.polyglow";
+/// What the first event of a file says.
+const VERSION: &str = "brain.Event:2";
+/// Bytes of a length and of its check sum.
+const HEAD: usize = 12;
+/// The first event has fewer bytes.
+const MOST_FIRST: usize = 256;
 
 /// The events of a run in a file, open for more.
 #[derive(Debug)]
@@ -26,7 +32,7 @@ pub struct EventFile {
     run: RunDirectory,
     path: PathBuf,
     file: File,
-    /// When the run's config was written, and the time of training since then, in seconds.
+    /// When the run began, and the time of training since then, in seconds.
     time: f64,
 }
 
@@ -37,12 +43,13 @@ impl EventFile {
     /// The disk refuses.
     pub fn create<'a>(run: &RunDirectory, dir: &Path, records: impl IntoIterator<Item = &'a Json>) -> Result<Self> {
         let path = dir.join(NAME);
-        let began = fs::metadata(run.config_path()).and_then(|config| config.modified()).ok();
-        let mut time =
-            began.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0.0, |time| time.as_secs_f64());
+        let mut records = records.into_iter().peekable();
+        // Of a run that begins again, the old events are another training's.
+        let resumes = records.peek().is_some();
+        let mut time = first_time(&run.root().join(NAME)).filter(|_| resumes).unwrap_or_else(|| began(run));
         let write = || -> Result<File> {
             fs::create_dir_all(dir)?;
-            let version = Event { time, version: Some("brain.Event:2".to_owned()), ..Event::default() };
+            let version = Event { time, version: Some(VERSION.to_owned()), ..Event::default() };
             let mut bytes = version.framed();
             for record in records {
                 bytes.extend(event(run, record, &mut time).framed());
@@ -67,6 +74,27 @@ impl EventFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// When a run began, in seconds since 1970: when the oldest of the files was written that it begins with. A resumed run
+/// writes its config again.
+fn began(run: &RunDirectory) -> f64 {
+    let files = ["config.toml", "tokenizer.json", "tokenizer.src.json"].map(|name| run.root().join(name));
+    let written = files.iter().filter_map(|file| fs::metadata(file).ok()?.modified().ok()).min();
+    let since_1970 = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since_1970.map_or(0.0, |time| time.as_secs_f64())
+}
+
+/// The time of the first event in a file; `None` if there is no such file, or it is none of ours.
+fn first_time(path: &Path) -> Option<f64> {
+    let mut file = File::open(path).ok()?;
+    let mut head = [0; HEAD];
+    file.read_exact(&mut head).ok()?;
+    let len = u64::from_le_bytes(*head.first_chunk()?);
+    let mut content = vec![0; usize::try_from(len).ok().filter(|len| *len < MOST_FIRST)?];
+    file.read_exact(&mut content).ok()?;
+    let event = Event::decode(&content[..]).ok()?;
+    (event.version.as_deref() == Some(VERSION)).then_some(event.time)
 }
 
 /// All numbers of a record, as `train/loss`, `valid/bleu` or `test_deep/chrf`, and of a validation some translations.
@@ -187,6 +215,8 @@ fn masked(bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
@@ -210,6 +240,42 @@ mod tests {
     fn the_check_sum_is_the_published_one() {
         // RFC 3720, B.4.
         assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
+    }
+
+    #[test]
+    fn the_clock_stays_when_a_run_resumes_and_writes_its_config_again() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDirectory::new(place.path());
+        let write = |name: &str, seconds: u64| {
+            fs::write(place.path().join(name), "").expect("there is room");
+            let file = File::options().append(true).open(place.path().join(name)).expect("it is there");
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).expect("it is ours");
+        };
+        let record = json!({"kind": "train", "step": 10, "loss": 2.5, "seconds": 3.0});
+        let times = |dir: &Path| {
+            let file = EventFile::create(&run, dir, [&record]).expect("there is room");
+            read(file.path()).iter().map(|event| event.time).collect::<Vec<_>>()
+        };
+        write("tokenizer.json", 1000);
+        write("config.toml", 1001);
+        assert_eq!(times(place.path()), [1000.0, 1003.0]);
+        write("config.toml", 5000);
+        assert_eq!(times(place.path()), [1000.0, 1003.0]);
+        assert_eq!(times(&place.path().join("elsewhere")), [1000.0, 1003.0], "as `report --tensorboard` writes it");
+        // As after a copy, which is newer: the old events tell.
+        write("tokenizer.json", 6000);
+        assert_eq!(times(place.path()), [1000.0, 1003.0]);
+        fs::remove_file(place.path().join(NAME)).expect("it is there");
+        assert_eq!(times(place.path()), [5000.0, 5003.0]);
+        let began_again = EventFile::create(&run, place.path(), []).expect("there is room");
+        write("config.toml", 7000);
+        assert_eq!(read(began_again.path())[0].time.to_bits(), 5000_f64.to_bits());
+        let began_again = EventFile::create(&run, place.path(), []).expect("there is room");
+        assert_eq!(
+            read(began_again.path())[0].time.to_bits(),
+            6000_f64.to_bits(),
+            "its records are another training's"
+        );
     }
 
     #[test]

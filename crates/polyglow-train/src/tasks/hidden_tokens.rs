@@ -44,7 +44,8 @@ impl Task for HiddenTokens {
         let MaskedBatch { shown, asked, num_asked, .. } = batch;
         let bytes = ID_BYTES * (shown.ids.len() + asked.len());
         let shape = BatchShape { rows: shown.num_rows(), src_len: shown.len, tgt_len: shown.len };
-        BatchSize { shape, real_positions: shown.num_real() + num_asked, targets: *num_asked, bytes }
+        // What is predicted are the tokens of the text itself, asked for or not.
+        BatchSize { shape, real_positions: 2 * shown.num_real(), targets: *num_asked, bytes }
     }
 
     fn upload(&self, batch: &MaskedBatch, device: &Device) -> Self::Inputs {
@@ -55,6 +56,10 @@ impl Task for HiddenTokens {
     fn loss(&self, model: &Model, (text, targets): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
         Predict::<Text>::predict(model, text).loss(targets, smoothing, self.pad_id).into()
+    }
+
+    fn uniform_loss(&self) -> Option<f64> {
+        Some(self.setting.uniform_loss())
     }
 
     fn validate(&self, model: Model) -> Result<Option<Validation>> {

@@ -56,6 +56,10 @@ impl Task for Images {
             .into()
     }
 
+    fn uniform_loss(&self) -> Option<f64> {
+        Some(self.setting.uniform_loss())
+    }
+
     fn validate(&self, model: Model) -> Result<Option<Validation>> {
         self.setting.validate(model)
     }

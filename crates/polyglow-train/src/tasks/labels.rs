@@ -63,6 +63,10 @@ impl Task for Labels {
         Predict::<Text>::predict(model, text).loss(labels, smoothing, self.setting.tokenizers.tgt.special().pad).into()
     }
 
+    fn uniform_loss(&self) -> Option<f64> {
+        Some(self.setting.uniform_loss())
+    }
+
     fn validate(&self, model: Model) -> Result<Option<Validation>> {
         self.setting.validate(model)
     }

@@ -63,6 +63,10 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
         Predict::<Text>::predict(model, text).loss(targets, smoothing, self.pad_id).into()
     }
 
+    fn uniform_loss(&self) -> Option<f64> {
+        Some(self.setting.uniform_loss())
+    }
+
     fn validate(&self, model: Model) -> Result<Option<Validation>> {
         self.setting.validate(model)
     }

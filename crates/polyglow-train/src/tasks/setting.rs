@@ -160,6 +160,11 @@ impl Setting {
         Runner::new(model, plan, tokenizers, plan.config.search.greedy(), *longest)
     }
 
+    /// The cross-entropy of a model that finds all target tokens equally probable, in nats: `ln V`, smoothed or not.
+    pub(super) fn uniform_loss(&self) -> f64 {
+        (self.tokenizers.tgt.vocab_size() as f64).ln()
+    }
+
     /// Scores the validation set with a built-in model.
     pub(super) fn validate(&self, model: Model) -> Result<Option<Validation>> {
         if self.valid.is_empty() {

@@ -110,6 +110,10 @@ where
         }
     }
 
+    fn uniform_loss(&self) -> Option<f64> {
+        Some(self.setting.uniform_loss())
+    }
+
     fn validate(&self, model: M) -> Result<Option<Validation>> {
         let pairs = self.setting.valid.pairs();
         if pairs.is_empty() {

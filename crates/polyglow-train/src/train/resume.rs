@@ -1,6 +1,8 @@
 //! What must not change between the start of a run and its resumption.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use polyglow_data::corpus::Corpus;
@@ -13,6 +15,9 @@ use crate::run::TextHashes;
 use crate::run::hexadecimal;
 use crate::run::{RunDirectory, hash};
 use crate::wording::counted;
+
+/// Changed files that a message names at most.
+const NAMED_FILES: usize = 5;
 
 /// A run is resumed only with the config it started with, except for what cannot change its result.
 pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<()> {
@@ -93,11 +98,13 @@ fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
 /// A file cannot be read.
 pub(super) fn text_hashes(train: &Corpus, valid: Option<&Corpus>, tokenizers: &Tokenizers) -> Result<TextHashes> {
     let (train, valid) = (train.hashes()?, valid.map(Corpus::hashes).transpose()?);
-    let files = train.files.iter().chain(valid.iter().flat_map(|valid| &valid.files));
+    let both = || [Some(&train), valid.as_ref()].into_iter().flatten();
+    let named = |(path, hash): &(PathBuf, [u8; 32])| (path.display().to_string(), hexadecimal(hash));
     Ok(TextHashes {
-        files: files.map(|(path, hash)| (path.display().to_string(), hexadecimal(hash))).collect(),
+        files: both().flat_map(|split| &split.files).map(named).collect(),
+        images: both().flat_map(|split| &split.images).map(named).collect(),
         train: hexadecimal(&train.whole),
-        valid: valid.map(|valid| hexadecimal(&valid.whole)).unwrap_or_default(),
+        valid: valid.as_ref().map(|valid| hexadecimal(&valid.whole)).unwrap_or_default(),
         tokenizers: hash(tokenizers)?,
     })
 }
@@ -113,7 +120,11 @@ pub(super) fn check_same_text(run: &RunDirectory, text: &TextHashes) -> Result<(
         ("the validation text (`data.valid`)", &old.valid, &text.valid),
         ("the tokenizer in the run's directory", &old.tokenizers, &text.tokenizers),
     ];
-    let changed: Vec<&str> = contents.into_iter().filter(|(_, old, new)| old != new).map(|(name, ..)| name).collect();
+    let mut changed: Vec<&str> =
+        contents.into_iter().filter(|(_, old, new)| old != new).map(|(name, ..)| name).collect();
+    if !old.images.is_empty() && old.images != text.images {
+        changed.push("the images that have captions");
+    }
     if changed.is_empty() {
         return Ok(());
     }
@@ -125,24 +136,29 @@ pub(super) fn check_same_text(run: &RunDirectory, text: &TextHashes) -> Result<(
     Err(with_hint(usage(error), advice))
 }
 
-/// The files whose content is not what it was, and when they were written. Of a run whose checkpoints do not know its files,
-/// none.
+/// The files and images whose content is not what it was, and when they were written, a few of them. Of a run whose
+/// checkpoints do not know them, none.
 fn changed_files(old: &TextHashes, new: &TextHashes) -> Vec<String> {
-    if old.files.is_empty() {
+    let mut changed = changes(&old.files, &new.files);
+    changed.extend(changes(&old.images, &new.images));
+    if changed.len() > NAMED_FILES {
+        let more = changed.len() - NAMED_FILES;
+        changed.truncate(NAMED_FILES);
+        changed.push(format!("and {}", counted(more as u64, "other")));
+    }
+    changed
+}
+
+fn changes(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<String> {
+    if old.is_empty() {
         return Vec::new();
     }
-    let changed = new.files.iter().filter(|(path, hash)| old.files.get(*path) != Some(hash)).map(|(path, _)| {
+    let changed = new.iter().filter(|(path, hash)| old.get(*path) != Some(hash)).map(|(path, _)| {
         let written = fs::metadata(path).and_then(|file| file.modified()).ok().and_then(|time| time.elapsed().ok());
-        format!(
-            "`{path}` has changed{}",
-            written.map(|age| format!(" (written {} ago)", words(age))).unwrap_or_default()
-        )
+        let written = written.map(|age| format!(" (written {} ago)", words(age))).unwrap_or_default();
+        format!("`{path}` has changed{written}")
     });
-    let gone = old
-        .files
-        .keys()
-        .filter(|path| !new.files.contains_key(*path))
-        .map(|path| format!("`{path}` is not read any more"));
+    let gone = old.keys().filter(|path| !new.contains_key(*path)).map(|path| format!("`{path}` is not read any more"));
     changed.chain(gone).collect()
 }
 

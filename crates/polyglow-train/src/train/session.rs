@@ -1,15 +1,16 @@
 //! A training under way: the model, the optimizer, and where it stands.
 
+mod improvement;
 mod save;
 mod warm_up;
 
 use std::cell::Cell;
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use burn::module::Module;
 use burn::tensor::Device;
+use polyglow_data::file;
 use polyglow_data::prefetch::{BatchStream, Placed};
 use polyglow_data::sources::{BatchSource, Sharded};
 use serde_json::json;
@@ -31,6 +32,11 @@ use crate::run::records::Records;
 use crate::run::{Best, Checkpoints, TrainState};
 use crate::tasks::{BatchSize, MicroBatch, Task, Validation};
 use crate::workload::BatchShape;
+
+/// A loss has risen if it is above the lowest by this part of the loss of a model that has learned nothing.
+const RISEN: f64 = 0.1;
+/// No model begins with a loss that is so many times that of a model that has learned nothing.
+const FAR: f64 = 1.5;
 
 /// A training under way.
 pub struct Session<'a, T: Task> {
@@ -57,6 +63,10 @@ pub struct Session<'a, T: Task> {
     batch: Cell<Option<BatchShape>>,
     /// Whether it has been said that the ranks do not compute the same bits.
     warned_of_drift: bool,
+    /// The lowest loss of the reports so far, in nats per target token.
+    lowest_loss: f64,
+    /// Whether it has been said that the loss has diverged.
+    warned_of_divergence: bool,
 }
 
 impl<'a, T: Task> Session<'a, T> {
@@ -105,6 +115,8 @@ impl<'a, T: Task> Session<'a, T> {
             untimed_tokens,
             batch: Cell::default(),
             warned_of_drift: false,
+            lowest_loss: f64::INFINITY,
+            warned_of_divergence: false,
         };
         if !group.is_alone() {
             session.take_from_first()?;
@@ -139,6 +151,20 @@ impl<'a, T: Task> Session<'a, T> {
     /// Whether the last step is done.
     pub fn is_last(&self) -> bool {
         self.state.step >= self.last_step || self.epochs_are_over()
+    }
+
+    /// Validates the weights that a fork begins with, before its first step: they compete for `best`, so that a fork that
+    /// only loses by its training keeps them. Does nothing in any other run, and in one that has begun.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn validate_origin(&mut self, records: &mut Records, observer: &mut dyn Observer) -> Result<()> {
+        let training = self.training;
+        let is_fork = training.plan.group.share(|| Ok(training.origin().is_some()))?;
+        if is_fork && self.state.step == 0 {
+            self.validate(records, observer)?;
+        }
+        Ok(())
     }
 
     /// Whether there is a reason to end, and which.
@@ -219,7 +245,27 @@ impl<'a, T: Task> Session<'a, T> {
         let report = TrainReport { step, epoch, lr, interval: &interval, elapsed, timed_tokens, times: &times };
         let record = report.record();
         observer.report(&report, &record);
+        self.warn_of_divergence(interval.loss());
         records.write(&record)
+    }
+
+    /// Warns once if a loss after the warm-up is above that of a model that has learned nothing, and is not merely on its
+    /// way down from there: it has been lower, or is far above.
+    fn warn_of_divergence(&mut self, loss: f64) {
+        let lowest = self.lowest_loss.min(loss);
+        self.lowest_loss = lowest;
+        let Some(uniform) = self.task.uniform_loss() else { return };
+        let warms_up = self.state.step <= self.training.plan.config.train.warmup_steps;
+        let has_risen = loss > lowest + RISEN * uniform || loss > FAR * uniform;
+        if warms_up || self.warned_of_divergence || loss <= uniform || !has_risen || !loss.is_finite() {
+            return;
+        }
+        self.warned_of_divergence = true;
+        let step = self.state.step;
+        tracing::warn!(
+            "the loss has diverged: at step {step} it is {loss:.3}, and guessing at random has {uniform:.3}; stop, and \
+             start again with a lower `train.lr`, more `train.warmup_steps`, or `train.clip_norm = 1.0`"
+        );
     }
 
     /// Scores the validation set and keeps what the model wrote; returns whether it is the best so far.
@@ -241,7 +287,7 @@ impl<'a, T: Task> Session<'a, T> {
         let path = training.run.validation_path(step);
         if !outputs.is_empty()
             && training.plan.group.is_first()
-            && let Err(error) = fs::write(&path, outputs.join("\n") + "\n")
+            && let Err(error) = file::replace(&path, (outputs.join("\n") + "\n").as_bytes())
         {
             tracing::warn!("cannot write `{}`: {error}; training continues without it", path.display());
         }
@@ -262,24 +308,21 @@ impl<'a, T: Task> Session<'a, T> {
         Ok(decided.0)
     }
 
-    /// Whether these scores are the best so far; remembers them if so. Among equal scores, such as the zeros of the
-    /// first validations, the loss decides.
+    /// Whether these scores are the best so far; remembers them if so.
     fn compare(&mut self, scores: &Scores) -> bool {
-        let (score, sign) = match (self.training.plan.config.train.best_metric, &scores.translations) {
+        let train = &self.training.plan.config.train;
+        let (score, sign) = match (train.best_metric, &scores.translations) {
             (Some(BestMetric::Bleu), Some(translations)) => (translations.bleu, 1.0),
             (Some(BestMetric::Chrf), Some(translations)) => (translations.chrf, 1.0),
             (Some(BestMetric::Loss) | None, _) | (_, None) => (scores.loss, -1.0),
         };
-        let rank = |score: f64, loss: f64| (score * sign, -loss);
-        let improved = self.state.best.is_none_or(|best| rank(score, scores.loss) > rank(best.score, best.loss));
-        if improved {
-            self.before_best = (self.state.best, self.state.stale_validations);
-            self.state.best = Some(Best { step: self.state.step, score, loss: scores.loss });
-            self.state.stale_validations = 0;
-        } else {
-            self.state.stale_validations += 1;
+        let before = (self.state.best, self.state.stale_validations);
+        let warms_up = self.state.step <= train.warmup_steps;
+        let is_best = self.state.see_validation(score, |score| score * sign, scores.loss, warms_up);
+        if is_best {
+            self.before_best = before;
         }
-        improved
+        is_best
     }
 
     /// The newest batch that the device was given; `None` where it is done with it.

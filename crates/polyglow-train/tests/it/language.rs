@@ -173,12 +173,23 @@ fn the_model_of_counts_follows_the_weights_of_corpora() {
     fs::write(path("one"), "a b c\nb c d e\n").expect("it can be written");
     fs::write(path("two"), "e d\nc b a\n").expect("it can be written");
     let entry = |name: &str, weight: f64| format!("{{ path = '{}', weight = {weight:?} }}", path(name).display());
-    let config = format!("[data]\ntrain = [{}, {}]\n{MODEL}", entry("one", 0.5), entry("two", 1.0));
-    let config = Config::from_text(&config, &[]).expect("it is a config");
-    let training = Training::prepare(config, path("run"), &mut Silent).expect("nothing is wrong");
     let test = ["a b", "e"];
-    let found = ngram_scores(&training.plan, &training.tokenizers.tgt, &lines("a b\ne\n")).expect("it can be scored");
+    let prepare = |run: &str, weights: [f64; 2]| {
+        let config = format!("[data]\ntrain = [{}, {}]\n{MODEL}", entry("one", weights[0]), entry("two", weights[1]));
+        let config = Config::from_text(&config, &[]).expect("it is a config");
+        Training::prepare(config, path(run), &mut Silent).expect("nothing is wrong")
+    };
+    let score = |training: &Training| {
+        ngram_scores(&training.plan, &training.tokenizers.tgt, &lines("a b\ne\n")).expect("it can be scored")
+    };
+    let training = prepare("run", [0.5, 1.0]);
+    let found = score(&training);
     let weighted = [("a b c", 1), ("b c d e", 1), ("e d", 2), ("c b a", 2)];
     assert_eq!(found, counted(&training, &weighted, &test));
     assert_ne!(found, counted(&training, &weighted.map(|(line, _)| (line, 1)), &test));
+    // 1 : 1.4 is five times and seven: of five lines two count twice.
+    fs::write(path("two"), "e d\nc b a\ne\nd e\na a\n").expect("it can be written");
+    let training = prepare("fractional", [1.0, 1.4]);
+    let weighted = [("a b c", 1), ("b c d e", 1), ("e d", 1), ("c b a", 2), ("e", 1), ("d e", 2), ("a a", 1)];
+    assert_eq!(score(&training), counted(&training, &weighted, &test));
 }

@@ -1,8 +1,8 @@
 //! The format of what is drawn, by the ending of its file.
 
-use std::fs;
 use std::path::Path;
 
+use polyglow_data::file;
 use polyglow_train::error::{usage, with_hint};
 use polyglow_train::{Result, TrainError};
 
@@ -42,7 +42,7 @@ impl Format {
 /// The file cannot be written.
 pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
     let failed = |error| TrainError::from(error).context(format!("cannot write `{}`", path.display()));
-    fs::write(path, bytes).map_err(failed)
+    file::write(path, bytes.as_ref()).map_err(failed)
 }
 
 #[cfg(test)]

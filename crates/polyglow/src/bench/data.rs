@@ -17,6 +17,7 @@ use polyglow_train::device::threads;
 use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Setting, Task, TrainingData, Visitor, with_task};
 use polyglow_train::train::peak_memory;
+use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, TaskPlan};
 use serde::Serialize;
 
@@ -64,8 +65,8 @@ pub(crate) struct DataReport {
 pub(crate) struct Operations {
     /// Those of each example by itself.
     pub(crate) useful: f64,
-    /// Those of its batches, whose rows are as long as their longest. Rows of padding are left out of the output layer where it
-    /// has kernels.
+    /// Those of its batches, whose rows are as long as their longest. Positions without a target, such as padding and the
+    /// tokens that are not hidden, are left out of the output layer where it has kernels; of the useful ones, too.
     pub(crate) done: f64,
 }
 
@@ -151,21 +152,32 @@ impl Visitor for Batches<'_> {
         let plan_seconds = (self.timed)("plan", begin);
         let stream = BatchStream::start(self.plan.sharded(task.source()), Position::default()).map_err(Into::into)?;
         let begin = Instant::now();
-        let writes = matches!(self.plan.task, TaskPlan::Translation | TaskPlan::Language { .. });
-        let leaves_out = writes && self.plan.has_kernels;
+        let has_output_kernels =
+            matches!(self.plan.task, TaskPlan::Translation | TaskPlan::Language { .. } | TaskPlan::Masked);
+        let leaves_out = has_output_kernels && self.plan.has_kernels;
+        // Positions without a target do not come to the output layer.
+        let left_out = |positions: usize, targets: usize| {
+            let count = if leaves_out { positions.saturating_sub(targets) } else { 0 };
+            STEP * count as f64 * shape.output_flops()
+        };
         let (mut target_tokens, mut rows, mut done) = (0, 0, 0.0);
         for placed in stream.take(batches) {
             let placed = placed.map_err(Into::into)?;
             for size in placed.batch.iter().map(|shard| task.size(shard)) {
-                let padding = if leaves_out { size.shape.rows * size.shape.tgt_len - size.targets } else { 0 };
-                done += flops(shape, &size.shape) - STEP * padding as f64 * shape.output_flops();
+                done += flops(shape, &size.shape) - left_out(size.shape.rows * size.shape.tgt_len, size.targets);
                 target_tokens += size.targets;
             }
             rows += placed.examples.len();
         }
         let seconds = (self.timed)("batches", begin);
         let examples = (0..batches).flat_map(|place| epoch.batch(place));
-        let useful = examples.map(|&item| flops(shape, &source.size(0, &[item]).0.into())).sum();
+        let (mut useful, mut positions) = (0.0, 0);
+        for &item in examples {
+            let size = BatchShape::from(source.size(0, &[item]).0);
+            useful += flops(shape, &size);
+            positions += size.rows * size.tgt_len;
+        }
+        useful -= left_out(positions, target_tokens);
         Ok(BatchTimes { plan_seconds, batches, target_tokens, rows, seconds, operations: Operations { useful, done } })
     }
 }

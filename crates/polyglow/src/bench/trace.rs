@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Instant;
 
+use anyhow::Context;
+use polyglow_data::file;
 use serde::Serialize;
 
 /// The parts of a measurement, each with its begin and its length.
@@ -53,6 +55,6 @@ impl Trace {
     /// The file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string(&serde_json::json!({ "traceEvents": self.events, "displayTimeUnit": "ms" }))?;
-        Ok(fs_err::write(path, text)?)
+        file::write(path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
     }
 }

@@ -3,14 +3,14 @@
 mod args;
 mod sentences;
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::anyhow;
-use fs_err::File;
+use anyhow::{Context, anyhow};
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
+use polyglow_data::file;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
@@ -244,9 +244,8 @@ fn bank_sentences(plan: &Plan, side: Side) -> anyhow::Result<Vec<String>> {
 }
 
 fn export(embeddings: &Embeddings, path: &Path) -> anyhow::Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
-    let left_out = embeddings.write(&mut out)?;
-    out.flush()?;
+    let written = file::write_with(path, |mut out| embeddings.write(&mut out));
+    let left_out = written.with_context(|| format!("cannot write `{}`", path.display()))?;
     if left_out > 0 {
         tracing::warn!("{left_out} words contain whitespace, which the format cannot represent: they are left out");
     }

@@ -4,14 +4,14 @@ mod files;
 mod split;
 mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use polyglow_data::config::{Content, DataConfig, Split, TestFiles, TrainFiles};
-use polyglow_data::corpus::Corpus as Text;
+use polyglow_data::config::{DataConfig, TestFiles, TrainFiles};
+use polyglow_data::file;
 use polyglow_data::tokenizer::Kind;
 use polyglow_train::config::Config;
 use polyglow_train::formats::Target;
@@ -22,7 +22,7 @@ use crate::failure::{usage, with_hint};
 use crate::inspection::{duration, inspect};
 use crate::proposal::{self, Budget, propose_for};
 use files::{Found, find};
-use split::split_off;
+use split::{count, open, provide};
 use text::Subject;
 
 /// The folder for what is split off, in the folder of the data.
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     let files = complete(find(&args.data, src, tgt)?, args)?;
     let mut config = Config { device: device.clone(), data: data(&files, [src, tgt]), ..Config::default() };
     config.tokenizer.kind = args.tokenizer();
-    proposal::prepare(&mut config, count(&files.train, [src, tgt])?, seconds);
+    proposal::prepare(&mut config, count(&open(&files.train, [src, tgt])?)?, seconds);
 
     let mut observer = Passing::new();
     let (directory, started) = (tempfile::tempdir().context("cannot make a temporary directory")?, Instant::now());
@@ -109,14 +109,14 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     let text = text::write(&Subject { languages: [src, tgt], device, files: &files, command }, &proposal);
     // What is written is read back, so that it is a config whatever names the files have.
     Config::from_text(&text, &[])?.validate()?;
-    fs_err::write(&path, text)?;
+    file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))?;
     tracing::info!("wrote `{}`, for {} on this machine", path.display(), duration(seconds));
     proposal.summary.iter().for_each(|line| tracing::info!("{line}"));
     tracing::info!("next: `polyglow check {0}`, then `polyglow train {0}`", path.display());
     Ok(())
 }
 
-/// Splits off what is missing; what an earlier command split off is taken again.
+/// Splits off what is missing; what an earlier command split off the same text is taken again.
 fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
     for path in &found.unused {
         tracing::warn!("`{}` is not used: its name is not as plain as that of another", path.display());
@@ -133,26 +133,7 @@ fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
     }
     let folder = args.data.join(SPLIT);
     let set = |name: &str| folder.join(name);
-    let is_there = |name: &str| [&args.src, &args.tgt].iter().all(|side| set(&format!("{name}.{side}")).is_file());
-    if missing.iter().chain(&["train"]).all(|name| is_there(name)) {
-        let pairs = |text: &Path| count(text, [&args.src, &args.tgt]);
-        let whole = pairs(&found.train)?;
-        let parts = missing.iter().chain(&["train"]).map(|name| pairs(&set(name))).sum::<anyhow::Result<u64>>()?;
-        if whole != parts {
-            let (text, split) = (found.train.display(), folder.display());
-            let error = usage(anyhow!("`{split}` was split off {parts} pairs, and `{text}` has {whole} now"));
-            return Err(with_hint(error, format!("remove `{split}`, and the text is split again")));
-        }
-        tracing::info!("taking what was split off before, in `{}`", folder.display());
-    } else {
-        let sizes = split_off(&found.train, [&args.src, &args.tgt], &missing, &folder)?;
-        for (name, size) in missing.iter().zip(sizes) {
-            tracing::info!(
-                "split {size} pairs off as `{}`; none of their sentences is in what is left",
-                set(name).display()
-            );
-        }
-    }
+    provide(&found.train, [&args.src, &args.tgt], &missing, &folder)?;
     let valid = found.valid.clone().or_else(|| Some(set("valid")));
     let tests = if found.tests.is_empty() { vec![set("test")] } else { found.tests.clone() };
     Ok(Found { train: set("train"), valid, tests, ..found })
@@ -172,17 +153,4 @@ fn data(files: &Found, [src, tgt]: [&str; 2]) -> DataConfig {
         tgt: Some(tgt.to_owned()),
         ..DataConfig::default()
     }
-}
-
-/// Pairs of a text.
-fn count(text: &Path, [src, tgt]: [&str; 2]) -> anyhow::Result<u64> {
-    let train = Some(TrainFiles::One(text.to_owned()));
-    let config = DataConfig { train, src: Some(src.to_owned()), tgt: Some(tgt.to_owned()), ..DataConfig::default() };
-    let text = Text::open(&config, Content::Pairs, Split::Train)?;
-    let mut pairs = 0;
-    for pair in text.pairs() {
-        pair?;
-        pairs += 1;
-    }
-    Ok(pairs)
 }

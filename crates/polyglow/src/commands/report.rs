@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{self, Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::Args;
+use polyglow_data::file;
 use polyglow_train::run::tensorboard::EventFile;
 use polyglow_train::run::{RunDirectory, records};
 use polyglow_view::report::{RunSummary, compare, render};
@@ -37,7 +38,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let runs: Vec<RunSummary> = args.runs.iter().map(|run| RunSummary::read(run)).collect::<Result<_, _>>()?;
     let comparisons = if runs.len() > 1 { compare(&runs)? } else { Vec::new() };
     let page = render(&runs, &comparisons);
-    fs_err::write(&args.out, page)?;
+    let failed = || format!("cannot write `{}`", args.out.display());
+    file::write(&args.out, page.as_bytes()).with_context(failed)?;
     tracing::info!("wrote `{}`", args.out.display());
     Ok(())
 }

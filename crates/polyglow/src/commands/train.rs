@@ -5,7 +5,9 @@ mod finish;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context;
 use clap::Args;
+use polyglow_data::file;
 use polyglow_train::group::Group;
 use polyglow_train::train::{Ending, Start, Training, check_one_config};
 use polyglow_train::wording::counted;
@@ -87,7 +89,8 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8
 fn inspect_and_keep(training: &Training) -> anyhow::Result<()> {
     let inspection = inspect(training, training.run.root())?;
     tracing::info!("{}", inspection.to_string().trim_end());
-    fs_err::write(training.run.inspection_path(), serde_json::to_string_pretty(&inspection)? + "\n")?;
+    let (path, text) = (training.run.inspection_path(), serde_json::to_string_pretty(&inspection)? + "\n");
+    file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))?;
     for warning in inspection.warnings {
         tracing::warn!("{warning}");
     }

@@ -124,11 +124,14 @@ impl Setting<'_> {
         let mut reader = Reader::new("train", self.plan.content, &self.languages);
         let lines = cache.lines()?;
         let mut rest = &lines[..];
-        for (part, of_part) in train.parts().iter().zip(&report.parts) {
+        let sample = train.sample();
+        for (index, (part, of_part)) in train.parts().iter().zip(&report.parts).enumerate() {
             let (kept, others) = rest.split_at(of_part.kept as usize);
             let mut kept = kept.iter().peekable();
             rest = others;
-            for (line, pair) in (1..=of_part.pairs).zip(part.pairs()?) {
+            let is_drawn = |line| sample.as_ref().is_none_or(|sample| sample.has(index, line));
+            let pairs = (1..).zip(part.pairs()?).filter(|(line, _)| is_drawn(*line));
+            for (line, pair) in pairs.take(of_part.pairs as usize) {
                 let pair = pair?;
                 let is_kept = kept.next_if(|&&next| u64::from(next) == line).is_some();
                 reader.see(&of_part.name, line, &pair, is_kept);

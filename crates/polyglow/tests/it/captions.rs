@@ -156,6 +156,23 @@ fn each_word_shows_where_it_looked() {
 }
 
 #[test]
+fn a_run_does_not_go_on_with_other_images_of_the_same_names_and_sizes() {
+    let place = place();
+    place.succeed(&["train", "transformer.toml", "--run", "run", "--set", "train.max_steps=20"]);
+    let image = place.path().join("data/train/3.png");
+    let old = fs::read(&image).expect("it is there");
+    let mut other = old.clone();
+    *other.last_mut().expect("it is not empty") ^= 1;
+    let longer = ["train", "transformer.toml", "--run", "run", "--set", "train.max_steps=40"];
+    fs::write(&image, other).expect("it can be written");
+    let message = place.fail(2, &longer);
+    assert!(message.contains("`run` was trained with other content of the images that have captions"), "{message}");
+    assert!(message.contains("data/train/3.png` has changed (written "), "{message}");
+    fs::write(&image, old).expect("it can be written");
+    place.succeed(&longer);
+}
+
+#[test]
 fn where_words_look_is_scored_on_generated_pictures() {
     let place = place();
     let config = "[data]\ncorpus = 'captioned-shapes'\nmax_examples = 40\nmax_len = 9\n".to_owned() + CAPTIONER + TRAIN;

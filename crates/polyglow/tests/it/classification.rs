@@ -11,7 +11,7 @@ use polyglow_train::predict::runner::Runner;
 use polyglow_train::tasks::labels::classify;
 use polyglow_train::tasks::{HeldOut, evaluate};
 
-use crate::program::{Workplace, word};
+use crate::program::{Workplace, succeed, word};
 
 const TRAIN: &str = "
 [train]
@@ -93,6 +93,27 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
             fs::read(place.path().join(run).join("checkpoints/step-60/model.safetensors")).expect("it is there")
         };
         assert!(weights(&straight) == weights(&resumed), "{arch}");
+    }
+}
+
+#[test]
+fn padding_is_what_check_counts_in_the_records_of_every_task() {
+    let place = place();
+    for config in ["tiny.toml", "encoder.toml", "masked.toml", "vit.toml"] {
+        let batches = &place.json(&["-q", "check", config, "--json"])["batches"];
+        let steps = format!("train.max_steps={}", batches["steps_per_epoch"]);
+        let run = format!("run-{config}");
+        let sets = [&steps, "train.log_every=100000", "train.warmup_steps=1", "train.validate_every=100000"];
+        let sets = sets.into_iter().flat_map(|set| ["--set", set]);
+        // On one core a batch is one shard, and padded as a whole.
+        let mut train = place.command(&["train", config, "--run", &run]);
+        succeed(train.args(sets).env("RAYON_NUM_THREADS", "1"));
+        let records = fs::read_to_string(place.path().join(run).join("metrics.jsonl")).expect("it was written");
+        let record: serde_json::Value =
+            serde_json::from_str(records.lines().next().expect("a record")).expect("it is JSON");
+        let padding = |value: &serde_json::Value| value["padding"].as_f64().expect("a number");
+        let (expected, found) = (padding(batches), padding(&record));
+        assert!((expected - found).abs() < 1e-9 && expected < 0.3, "{config}: {expected}, {found}");
     }
 }
 

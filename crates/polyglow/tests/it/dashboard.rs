@@ -19,7 +19,7 @@ mod in_a_terminal {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
-    use crate::program::{newest_step, wait_until};
+    use crate::program::{hears_hangups, newest_step, wait_until};
 
     /// A training without end in a terminal of its own, which `script` of util-linux makes.
     struct Terminal {
@@ -38,7 +38,7 @@ mod in_a_terminal {
             let mut script = Command::new("script");
             script.args(["-qfec", &train, "/dev/null"]).current_dir(place.path()).env_remove("RUST_LOG");
             script.env("TERM", "xterm").stdin(Stdio::piped()).stdout(screen).stderr(Stdio::null());
-            let terminal = Self { script: script.spawn().expect("`script` starts"), place };
+            let terminal = Self { script: hears_hangups(&mut script).spawn().expect("`script` starts"), place };
             wait_until("a step was made", || newest_step(&terminal.run()).is_some());
             terminal
         }

@@ -149,20 +149,7 @@ fn a_full_disk_costs_no_training_and_no_checkpoint() {
     training.wait_for("step ");
     let (code, message) = training.stop();
     assert_eq!(code, Some(0), "{message}");
-    // Nothing of this shows in what was trained, nor in the record of it.
-    let end = last_step(&run);
-    let straight = Workplace::new();
-    let max_steps = format!("train.max_steps={end}");
-    straight.train("run", &[&max_steps, "train.validate_every=50"]);
-    assert_eq!(weights(&run, end), weights(&straight.path().join("run"), end));
-    let metrics = fs::read_to_string(run.join("metrics.jsonl")).expect("it was written");
-    let steps: Vec<u64> = metrics
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("every line is whole"))
-        .filter(|record| record["kind"] == "train")
-        .map(|record| record["step"].as_u64().expect("a number"))
-        .collect();
-    assert_eq!(steps, (1..=end / 2).map(|report| 2 * report).collect::<Vec<_>>());
+    assert_as_straight(&run);
 }
 
 #[test]
@@ -209,6 +196,62 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_end_by_a_signal() {
     assert_eq!(weights(&run, 12), undisturbed());
 }
 
+/// As on a disk that is full for a while, which needs no file system of its own: the limit on the size of files comes and
+/// goes while the training runs.
+#[test]
+fn files_that_cannot_be_written_for_a_while_cost_no_training_and_no_checkpoint() {
+    let place = Workplace::new();
+    let run = place.path().join("run");
+    let mut training = Training::start(&place, "run");
+    let id = training.child.id().to_string();
+    let limit = |bytes: &str| {
+        // Only the soft limit, which may be raised again.
+        let set = Command::new("prlimit").args(["--pid", &id, &format!("--fsize={bytes}:")]).status();
+        assert!(set.expect("prlimit runs").success());
+    };
+    training.wait_for("step 10/");
+    limit("1024");
+    training.wait_for("warning: cannot write the checkpoint `run/checkpoints/step-");
+    training.wait_for("metrics.jsonl`: File too large");
+    training.wait_for("training continues, and the next save tries again");
+    let before = last_step(&run);
+    limit("unlimited");
+    while last_step(&run) == before {
+        training.wait_for("step ");
+    }
+    limit("1024");
+    training.wait_for("training continues, and the next save tries again");
+    training.wait_for("training continues, and the next save tries again");
+    let good = last_step(&run);
+    let (code, message) = training.stop();
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("error: cannot write the checkpoint `run/checkpoints/step-"), "{message}");
+    assert!(message.contains(&format!("resumes from the last checkpoint, `run/checkpoints/step-{good}`")), "{message}");
+    let mut training = Training::start(&place, "run");
+    training.wait_for(&format!("resuming after step {good}"));
+    training.wait_for("step ");
+    let (code, message) = training.stop();
+    assert_eq!(code, Some(0), "{message}");
+    assert_as_straight(&run);
+}
+
+/// Makes sure that nothing of what happened to a run shows in what was trained, nor in the record of it.
+fn assert_as_straight(run: &Path) {
+    let end = last_step(run);
+    let straight = Workplace::new();
+    let max_steps = format!("train.max_steps={end}");
+    straight.train("run", &[&max_steps, "train.validate_every=50"]);
+    assert_eq!(weights(run, end), weights(&straight.path().join("run"), end));
+    let metrics = fs::read_to_string(run.join("metrics.jsonl")).expect("it was written");
+    let steps: Vec<u64> = metrics
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("every line is whole"))
+        .filter(|record| record["kind"] == "train")
+        .map(|record| record["step"].as_u64().expect("a number"))
+        .collect();
+    assert_eq!(steps, (1..=end / 2).map(|report| 2 * report).collect::<Vec<_>>());
+}
+
 #[test]
 fn what_may_not_be_written_is_named_and_left_alone() {
     let place = Workplace::trained();
@@ -233,7 +276,7 @@ fn what_may_not_be_written_is_named_and_left_alone() {
         ("train tiny.toml --run new", "cannot make `new`: Permission denied"),
         ("train tiny.toml --run run --set train.max_steps=12", "cannot lock `run/lock`: Permission denied"),
         ("corpus digits digits", "digits`: Permission denied"),
-        ("report run --out report.html", "failed to create file `report.html`: Permission denied"),
+        ("report run --out report.html", "cannot write `report.html`: Permission denied"),
         ("translate run test.en -o output", "cannot write `output`: Permission denied"),
         ("average run", "cannot write the checkpoint `run/checkpoints/average`: Permission denied"),
     ] {

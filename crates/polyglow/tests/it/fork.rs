@@ -5,7 +5,7 @@ use std::fs;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_train::predict::weights::Weights;
 
-use crate::program::Workplace;
+use crate::program::{Workplace, checkpoint};
 
 /// What a fork needs to be another training.
 const FINE_TUNING: [&str; 6] =
@@ -55,6 +55,33 @@ fn a_fork_goes_on_by_the_same_command_and_as_a_run_of_its_own() {
     assert_eq!(again("straight", "best").status.code(), Some(2));
     fs::remove_dir_all(place.path().join("run")).expect("it is there");
     assert_eq!(again("run", "best").status.code(), Some(0));
+}
+
+#[test]
+fn the_weights_that_a_fork_begins_with_compete_for_the_best() {
+    let place = Workplace::trained();
+    let run = |name: &str| place.path().join(name);
+    let loss = ["--set", "train.best_metric=loss"];
+    let worse = [&loss[..], &["--set", "train.lr=1"]].concat();
+    fork(&place, "worse", &worse);
+    let best = |name: &str| checkpoint(&run(name), "best").state;
+    let parent = best("run").best.expect("it was validated");
+    assert_eq!(best("worse").step, 0);
+    let records = || fs::read_to_string(run("worse/metrics.jsonl")).expect("it was written");
+    let first: serde_json::Value = serde_json::from_str(records().lines().next().expect("a record")).expect("JSON");
+    assert_eq!((first["kind"].as_str(), first["step"].as_u64()), (Some("valid"), Some(0)));
+    assert_eq!(first["loss"].as_f64(), Some(parent.loss), "the validation sets are the same");
+    let better = ["--set", "train.lr=3e-3", "--set", "train.max_steps=20"];
+    fork(&place, "better", &[&loss[..], &better].concat());
+    assert!(best("better").step > 0);
+    // A fork that was killed before its first step is validated once more, and recorded once.
+    for step in ["step-2", "step-3", "step-4"] {
+        let _ = fs::remove_dir_all(run("worse/checkpoints").join(step));
+    }
+    let (_, stderr) = fork(&place, "worse", &worse);
+    assert!(stderr.contains("resuming after step 0"), "{stderr}");
+    let of_beginning = records().lines().filter(|line| line.contains("\"step\":0,")).count();
+    assert_eq!((of_beginning, best("worse").step), (1, 0));
 }
 
 #[test]

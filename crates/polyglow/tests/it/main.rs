@@ -33,3 +33,4 @@ mod score;
 mod together;
 mod train;
 mod translate;
+mod user_files;

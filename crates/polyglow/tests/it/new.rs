@@ -112,6 +112,59 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
 }
 
 #[test]
+fn a_corrected_text_is_split_again_unless_the_split_was_edited() {
+    let place = Workplace::new();
+    folder(&place, &[("train", "talks")]);
+    let again = |code: i32| {
+        let _ = fs::remove_file(place.path().join("mine.toml"));
+        if code == 0 { place.succeed(&NEW).1 } else { place.fail(code, &NEW) }
+    };
+    let correct = |number: usize| {
+        let path = place.path().join("data/talks.de");
+        let mut all = lines(&path);
+        all[number].push_str(" !");
+        fs::write(&path, all.join("\n") + "\n").expect("it can be written");
+        all.swap_remove(number)
+    };
+    let split = |file: &str| place.path().join("data/split").join(file);
+    let has = |line: &String| ["train.de", "valid.de", "test.de"].iter().any(|file| lines(&split(file)).contains(line));
+    again(0);
+    let corrected = correct(7);
+    assert!(!has(&corrected));
+    let messages = again(0);
+    assert!(messages.contains("`data/talks` is split again, because it has changed since it was split"), "{messages}");
+    assert!(has(&corrected));
+    assert!(again(0).contains("taking what was split off before"));
+    // After a kill some files are missing.
+    fs::remove_file(split("test.de")).expect("it is there");
+    again(0);
+    assert_eq!(lines(&split("test.de")).len(), 30);
+    // What somebody has edited is taken, and never written over.
+    let edited = fs::read_to_string(split("train.de")).expect("it is there") + "\n";
+    fs::write(split("train.de"), edited.replacen(' ', "  ", 1).trim_end().to_owned() + "\n")
+        .expect("it can be written");
+    let edited = fs::read_to_string(split("train.de")).expect("it is there");
+    let messages = again(0);
+    assert!(messages.contains("`train.de` in `data/split` was edited, and is taken as it is"), "{messages}");
+    correct(8);
+    let message = again(2);
+    assert!(message.contains("was edited after it was split off, and the text has changed since"), "{message}");
+    assert!(message.contains("hint: rename `data/split` to keep it"), "{message}");
+    assert_eq!(fs::read_to_string(split("train.de")).expect("it is there"), edited);
+    // A split of before has no record: it is compared with the text.
+    fs::remove_dir_all(split("")).expect("it is there");
+    again(0);
+    fs::remove_file(split("split.json")).expect("it is there");
+    assert!(again(0).contains("taking what was split off before"));
+    correct(9);
+    let message = again(2);
+    assert!(message.contains("`data/split` has other pairs than `data/talks`"), "{message}");
+    fs::remove_file(split("test.de")).expect("it is there");
+    let message = again(2);
+    assert!(message.contains("was not split off by this command"), "{message}");
+}
+
+#[test]
 fn what_cannot_be_made_a_config_is_refused_with_what_to_do() {
     let place = Workplace::new();
     let refused = |arguments: &[&str], code: i32, words: [&str; 2]| {

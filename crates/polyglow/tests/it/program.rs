@@ -76,6 +76,21 @@ pub(crate) fn polyglow(arguments: &[&str]) -> Command {
     command
 }
 
+/// Lets a child end, or do what it does, at SIGHUP, although the tests may run under `nohup`, which ignores it.
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "the standard library cannot set how a child handles signals")]
+pub(crate) fn hears_hangups(command: &mut Command) -> &mut Command {
+    use std::os::unix::process::CommandExt;
+
+    let reset = || {
+        // SAFETY: `signal` may be called between `fork` and `exec`, and takes no memory.
+        let before = unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+        if before == libc::SIG_ERR { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: the closure does nothing but this call.
+    unsafe { command.pre_exec(reset) }
+}
+
 /// What a command that must succeed writes to stdout and stderr.
 pub(crate) fn succeed(command: &mut Command) -> (String, String) {
     let output = command.output().expect("the program starts");

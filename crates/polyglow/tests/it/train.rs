@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::program::{DIGITS, Workplace, checkpoint, train_pairs};
 #[cfg(unix)]
-use crate::program::{newest_step, wait_until};
+use crate::program::{hears_hangups, newest_step, wait_until};
 
 /// The digits with accumulation and a moving average.
 fn place() -> Workplace {
@@ -188,7 +188,8 @@ fn signals_save_and_the_same_command_goes_on() {
     // A terminal that is closed may send SIGHUP more than once, and a service manager sends SIGTERM with it.
     for signals in [&["-TERM"][..], &["-INT"], &["-HUP", "-HUP"], &["-HUP", "-TERM"], &["-TERM", "-HUP"]] {
         let mut command = place.command(&arguments);
-        let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+        hears_hangups(&mut command).stderr(Stdio::null()).stdout(Stdio::null());
+        let mut child = command.spawn().expect("it starts");
         wait_until("a step was made", || newest_step(&run).is_some_and(|step| step > reached));
         let message = place.fail(1, &arguments);
         assert!(message.contains(&format!("is in use: process {} trains there", child.id())), "{message}");
@@ -246,11 +247,32 @@ fn a_training_under_nohup_outlives_its_terminal() {
 #[test]
 fn a_run_that_is_out_of_patience_saves_where_it_ends() {
     let place = place();
-    // The weights do not move, so no validation after the first is better.
+    // The weights do not move, so no validation after the first is better; the warm-up ends after step 10.
     let sets = ["train.lr=1e-30", "train.patience=1", "train.validate_every=2", "train.save_every=100"];
     let run = train(&place, &sets);
-    assert_eq!(checkpoint(&run, "last").state.step, 4);
+    assert_eq!(checkpoint(&run, "last").state.step, 12);
     assert_eq!(checkpoint(&run, "best").state.step, 2);
+}
+
+#[test]
+fn patience_begins_after_the_warm_up() {
+    let place = place();
+    let sets =
+        ["train.lr=1e-30", "train.warmup_steps=5", "train.patience=2", "train.validate_every=1", "train.max_steps=12"];
+    let run = train(&place, &sets);
+    assert_eq!(checkpoint(&run, "last").state.step, 7, "the validations after steps 6 and 7 brought nothing");
+    assert_eq!(checkpoint(&run, "best").state.step, 1);
+}
+
+#[test]
+fn a_loss_that_has_diverged_is_said_once() {
+    let place = place();
+    let diverging = ["train.lr=30", "train.schedule=constant", "train.max_steps=20", "train.log_every=1"];
+    let message = place.train("diverged", &diverging).1;
+    assert_eq!(message.matches("warning: the loss has diverged: at step ").count(), 1, "{message}");
+    assert!(message.contains("start again with a lower `train.lr`, more `train.warmup_steps`"), "{message}");
+    let message = place.train("run", &["train.max_steps=20", "train.log_every=1"]).1;
+    assert!(!message.contains("diverged"), "{message}");
 }
 
 #[test]

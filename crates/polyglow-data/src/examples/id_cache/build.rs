@@ -52,9 +52,11 @@ pub(super) fn build(
         is_text: false,
     };
     builder.output.writer.write_all(&[0; HEADER_BYTES]).map_err(DataError::io(path))?;
-    for part in corpus.parts() {
+    let sample = corpus.sample();
+    for (index, part) in corpus.parts().iter().enumerate() {
         let left = corpus.max_examples().map_or(u64::MAX, |most| most.saturating_sub(builder.report.pairs));
-        builder.add_part(part, left, progress)?;
+        let is_drawn = |line| sample.as_ref().is_none_or(|sample| sample.has(index, line));
+        builder.add_part(part, left, is_drawn, progress)?;
     }
     builder.finish(key)?;
     new.commit().map_err(DataError::io(path))
@@ -94,14 +96,22 @@ struct Encoded {
 }
 
 impl Builder<'_> {
-    fn add_part(&mut self, part: &Part, most: u64, progress: &mut Progress) -> Result<(), DataError> {
+    /// Adds the first `most` pairs of a part whose lines, counted from 1, are drawn. Those with alignments all are.
+    fn add_part(
+        &mut self,
+        part: &Part,
+        most: u64,
+        is_drawn: impl Fn(u64) -> bool,
+        progress: &mut Progress,
+    ) -> Result<(), DataError> {
         self.report.parts.push(PartReport { name: part.name(), pairs: 0, kept: 0 });
         self.is_text = part.is_text();
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let mut pairs = part.pairs()?.take(most).peekable();
+        let drawn = (1..).zip(part.pairs()?).filter(|(line, _)| is_drawn(*line));
+        let mut pairs = drawn.take(most).peekable();
         let mut alignments = part.alignments()?.map(|alignments| alignments.take(most));
         while pairs.peek().is_some() {
-            let chunk = next_chunk(&mut pairs)?;
+            let (lines, chunk) = next_chunk(&mut pairs)?;
             let encoded: Vec<Encoded> = match &mut alignments {
                 None => chunk.par_iter().map(|pair| encode(pair, self.tokenizers)).collect::<Result<_, _>>()?,
                 Some(alignments) => {
@@ -118,8 +128,8 @@ impl Builder<'_> {
                 }
             };
             let mut bytes = Vec::new();
-            for encoded in &encoded {
-                self.add(encoded, &mut bytes);
+            for (line, encoded) in lines.into_iter().zip(&encoded) {
+                self.add(line, encoded, &mut bytes);
             }
             self.output.write(&bytes)?;
             progress(Stage::Encoding, self.report.pairs);
@@ -134,13 +144,12 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn add(&mut self, encoded: &Encoded, bytes: &mut Vec<u8>) {
+    fn add(&mut self, line: u64, encoded: &Encoded, bytes: &mut Vec<u8>) {
         let Encoded { example: Example { src, tgt }, links } = encoded;
         let report = &mut self.report;
         report.pairs += 1;
         let part = report.parts.last_mut().expect("`add_part` begins a part before it adds to it");
         part.pairs += 1;
-        let line = part.pairs;
         // The missing side of one-sided text must not be rejected as empty, so the text is compared with itself.
         let other_len = if self.is_text { tgt.len() } else { src.len() };
         if let Some(reason) = left_out(self.filter, other_len, tgt.len()) {
@@ -202,16 +211,20 @@ impl Builder<'_> {
     }
 }
 
-/// The next pairs, as many as are encoded at a time.
-fn next_chunk(pairs: &mut impl Iterator<Item = Result<Pair, DataError>>) -> Result<Vec<Pair>, DataError> {
-    let mut chunk = Vec::new();
+/// The next pairs with their lines, as many as are encoded at a time.
+fn next_chunk(
+    pairs: &mut impl Iterator<Item = (u64, Result<Pair, DataError>)>,
+) -> Result<(Vec<u64>, Vec<Pair>), DataError> {
+    let (mut lines, mut chunk) = (Vec::new(), Vec::new());
     let mut bytes = 0;
     while chunk.len() < PAIRS_PER_CHUNK && bytes < BYTES_PER_CHUNK {
-        let Some(pair) = pairs.next().transpose()? else { break };
+        let Some((line, pair)) = pairs.next() else { break };
+        let pair = pair?;
         bytes += pair.src.len() + pair.tgt.len();
+        lines.push(line);
         chunk.push(pair);
     }
-    Ok(chunk)
+    Ok((lines, chunk))
 }
 
 struct Output<'a> {

@@ -53,8 +53,20 @@ impl Corpus {
     /// `None` if it has none.
     pub fn training_images(&self) -> Option<(Arc<ImageSet>, Weighted)> {
         let sets = self.images()?;
+        let all = ImageSet::join(&sets);
+        let Some(sample) = self.sample() else { return Some(self.first_images(&sets, all)) };
+        let mut start = 0;
+        let ranges = self.parts.iter().enumerate().map(|(index, part)| {
+            let range = start..start + sample.count(index) as u32;
+            start = range.end;
+            (range, part.weight)
+        });
+        Some((Arc::new(all.select(&sample.indices())), ranges.collect()))
+    }
+
+    fn first_images(&self, sets: &[Arc<ImageSet>], all: Arc<ImageSet>) -> (Arc<ImageSet>, Weighted) {
         let most = self.max_examples.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
-        let (all, mut start) = (ImageSet::join(&sets), 0);
+        let mut start = 0;
         let ranges = sets.iter().zip(&self.parts).map(|(set, part)| {
             let range = start..(start + set.len()).min(most).max(start);
             start = range.end;
@@ -62,7 +74,7 @@ impl Corpus {
         });
         let ranges = ranges.collect();
         let first = if most < all.len() { Arc::new(Arc::unwrap_or_clone(all).first(most)) } else { all };
-        Some((first, ranges))
+        (first, ranges)
     }
 }
 

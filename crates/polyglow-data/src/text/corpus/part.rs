@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::Pair;
@@ -175,7 +176,7 @@ impl Part {
             Source::Captions { path, pairs } => {
                 hash.update(b"captions");
                 add_file(hash, files, path)?;
-                // Their sizes tell images that were replaced, without reading all of them.
+                // Their sizes tell most images that were replaced, without reading all of them: see `image_hashes`.
                 for (image, _) in in_order(pairs) {
                     let bytes = std::fs::metadata(image).map_err(DataError::io(Path::new(image)))?.len();
                     hash.update(bytes.to_le_bytes());
@@ -192,6 +193,28 @@ impl Part {
                 Ok(())
             }
         }
+    }
+}
+
+impl Part {
+    /// How many pairs it has, if they are in memory.
+    pub(super) fn len_in_memory(&self) -> Option<usize> {
+        match &self.source {
+            Source::Embedded { pairs, .. } | Source::Captions { pairs, .. } => Some(pairs.len()),
+            Source::Images { images, .. } => Some(images.len()),
+            Source::TwoFiles { .. } | Source::Tsv(_) | Source::Text(_) | Source::Labeled(_) => None,
+        }
+    }
+
+    /// SHA-256 of every image that has captions here, in the order in which they occur; nothing of other parts.
+    pub(super) fn image_hashes(&self) -> Result<Vec<(PathBuf, [u8; 32])>, DataError> {
+        let Source::Captions { pairs, .. } = &self.source else { return Ok(Vec::new()) };
+        let hash = |(image, _): (&str, _)| {
+            let path = Path::new(image);
+            let bytes = std::fs::read(path).map_err(DataError::io(path))?;
+            Ok((path.to_owned(), Sha256::digest(bytes).into()))
+        };
+        in_order(pairs).into_par_iter().map(hash).collect()
     }
 }
 

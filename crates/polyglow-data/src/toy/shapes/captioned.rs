@@ -12,7 +12,7 @@ use crate::error::DataError;
 use crate::image_set::resize_one;
 use crate::random::Purpose;
 use crate::toy::random::SplitMix64;
-use crate::toy::{lines, write_files};
+use crate::toy::{lines, write_files, write_picture};
 
 /// Pictures of 32 by 32 pixels of 3 bytes (red, green, blue), and sentences such as `two red circles left of a blue square`.
 ///
@@ -109,9 +109,7 @@ impl CaptionedShapes {
             let write = |index| {
                 let file = format!("{index:05}.png");
                 let (path, picture) = (folder.join(&file), Layout::new(seed, index, split == "test_comp").draw());
-                let side = SIDE as u32;
-                image::save_buffer(&path, &picture.pixels, side, side, ExtendedColorType::Rgb8)
-                    .map_err(|error| DataError::Image { path, problem: error.to_string() })?;
+                write_picture(&path, &picture.pixels, (SIDE, SIDE), ExtendedColorType::Rgb8)?;
                 let line = |caption: &Caption| format!("{split}/{file}\t{}", caption.text);
                 Ok(picture.captions.iter().map(line).collect::<Vec<_>>())
             };

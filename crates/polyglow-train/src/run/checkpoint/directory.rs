@@ -111,6 +111,14 @@ impl Checkpoints {
         self.dir.join(name).symlink_metadata().is_ok()
     }
 
+    /// Whether there is any checkpoint, whole or damaged.
+    ///
+    /// # Errors
+    /// The directory cannot be read; a missing one has none.
+    pub fn has_any(&self) -> Result<bool> {
+        Ok(self.names()?.iter().any(|name| Checkpoint::is_at(&self.dir.join(name))))
+    }
+
     /// The checkpoint that a user calls `best`, `last`, `step-N`, `average`, or by a path.
     ///
     /// # Errors
@@ -181,7 +189,10 @@ impl Checkpoints {
     fn names(&self) -> Result<Vec<String>> {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            // A file of that name has none either.
+            Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) => {
+                return Ok(Vec::new());
+            }
             Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", self.dir.display())),
         };
         Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())

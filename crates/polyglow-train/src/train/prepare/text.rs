@@ -41,7 +41,7 @@ impl Text {
     /// A file is missing or cannot be read.
     pub fn open(plan: &Plan) -> Result<Self> {
         let (data, content) = (&plan.config.data, plan.content);
-        let train = Corpus::open(data, content, Split::Train)?;
+        let train = Corpus::open(data, content, Split::Train)?.with_seed(plan.config.seed);
         let valid = data.has_valid().then(|| Corpus::open(data, content, Split::Valid)).transpose()?;
         if data.corpus.is_none() {
             for name in data.test_names() {

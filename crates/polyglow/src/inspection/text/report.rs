@@ -1,6 +1,7 @@
 //! The numbers of a split; those of images, which have no lines.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
@@ -102,30 +103,22 @@ impl SplitReport {
 
 /// Reads splits of images, which are counted as sources of as many tokens as they have bytes, and their labels as targets.
 pub(super) fn read_images(plan: &Plan, train: &Corpus, splits: &[(&str, Split)]) -> Result<TextReport, DataError> {
-    let (training, known) = count_images("train", train, plan.config.data.max_examples, None);
+    let training = train.training_images().map(|(images, _)| images);
+    let (training, known) = count_images("train", training.as_slice(), None);
     let mut reports = vec![training];
     for &(name, split) in splits {
         let corpus = Corpus::open(&plan.config.data, plan.content, split)?;
-        reports.push(count_images(name, &corpus, None, Some(&known)).0);
+        reports.push(count_images(name, &corpus.images().unwrap_or_default(), Some(&known)).0);
     }
     Ok(TextReport { splits: reports, findings: Vec::new(), warnings: Vec::new() })
 }
 
-/// The numbers of a set of images, of which only the first `most` count, and the hashes of its pixels; `known` are those of the
-/// training set.
-fn count_images(
-    name: &str,
-    corpus: &Corpus,
-    most: Option<u64>,
-    known: Option<&HashSet<u64>>,
-) -> (SplitReport, HashSet<u64>) {
+/// The numbers of sets of images, and the hashes of their pixels; `known` are those of the training set.
+fn count_images(name: &str, sets: &[Arc<ImageSet>], known: Option<&HashSet<u64>>) -> (SplitReport, HashSet<u64>) {
     let mut report = CorpusReport::default();
     let (mut pixels, mut pairs) = (HashSet::new(), HashSet::new());
     let (mut in_train, mut duplicates) = (0, 0);
-    let sets = corpus.images().unwrap_or_default();
-    let all =
-        sets.iter().flat_map(|images: &std::sync::Arc<ImageSet>| (0..images.len()).map(|index| images.example(index)));
-    for image in all.take(most.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))) {
+    for image in sets.iter().flat_map(|images| (0..images.len()).map(|index| images.example(index))) {
         report.pairs += 1;
         for (side, len) in [(&mut report.src, image.pixels.len()), (&mut report.tgt, 1)] {
             side.tokens += len as u64;

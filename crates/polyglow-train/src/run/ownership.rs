@@ -1,0 +1,185 @@
+//! Whose a directory is: a training writes only into one that is empty or a run's, and removes only what runs leave there.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::RunDirectory;
+use super::lock::{self, LOCK};
+use crate::error::{Context, Result, TrainError, failed, usage, with_hint};
+
+/// What a training writes after the config, so that a run that has one of them and no config has lost it.
+const RECORDS: [&str; 4] = ["checkpoints", "metrics.jsonl", "validation", "inspection.json"];
+/// Files of a run that are written beside their place and renamed.
+const REPLACED: [&str; 7] = [
+    "config.toml",
+    "tokenizer.json",
+    "tokenizer.src.json",
+    "tokenizer.tgt.json",
+    "origin.json",
+    "inspection.json",
+    "metrics.jsonl",
+];
+/// What an empty disk has in its root.
+const LOST_AND_FOUND: &str = "lost+found";
+/// Foreign files that a message names at most.
+const NAMED: usize = 3;
+
+impl RunDirectory {
+    /// Makes sure that training may write into the directory: it is absent, empty or a run's.
+    ///
+    /// A run has a lock file, which every training writes before anything else, or a checkpoint. In a directory without
+    /// them there may only be what another rank leaves there (`cache`) and names that begin with a dot.
+    ///
+    /// # Errors
+    /// It holds other files and no run, or a run that has lost its config (exit code 2).
+    pub fn check_is_ours(&self) -> Result<()> {
+        let has = |name: &&&str| self.root().join(name).symlink_metadata().is_ok();
+        let records = RECORDS.iter().find(has).filter(|_| !self.config_path().is_file());
+        if let Some(name) = records {
+            return Err(not_complete(self.root(), name));
+        }
+        if self.is_run()? {
+            return Ok(());
+        }
+        let others = other_files(self.root())?;
+        if others.is_empty() { Ok(()) } else { Err(not_a_run(self.root(), &others)) }
+    }
+
+    /// Removes what a killed process left unfinished in the directory and in that of its caches.
+    ///
+    /// # Errors
+    /// A directory cannot be read, or a file cannot be removed.
+    pub(super) fn remove_unfinished(&self, cache: &Path) -> Result<()> {
+        remove_unfinished(cache, |name| name.ends_with(".ids"))?;
+        remove_unfinished(self.root(), |name| REPLACED.contains(&name) || name.ends_with(".polyglow"))
+    }
+
+    /// Whether a training has written to the directory, or an import made it.
+    fn is_run(&self) -> Result<bool> {
+        Ok(lock::is_lock(&self.root().join(LOCK)) || self.checkpoints(1).has_any()?)
+    }
+}
+
+/// The names in a directory that are neither a beginning of a run nor of no account, in order.
+fn other_files(dir: &Path) -> Result<Vec<String>> {
+    let failed = || format!("cannot read `{}`", dir.display());
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(failed)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // A training that was killed at its very first write leaves an empty lock file.
+        let is_unwritten_lock = name == LOCK && entry.metadata().is_ok_and(|lock| lock.is_file() && lock.len() == 0);
+        let is_cache = name == "cache" && entry.path().is_dir();
+        if !name.starts_with('.') && name != LOST_AND_FOUND && !is_cache && !is_unwritten_lock {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn not_complete(root: &Path, name: &str) -> TrainError {
+    let error = failed!("`{}` holds `{name}`, but no `config.toml`: the run is not complete", root.display());
+    with_hint(usage(error), "restore the config to resume, or give another directory")
+}
+
+fn not_a_run(root: &Path, others: &[String]) -> TrainError {
+    let named: Vec<String> = others.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+    let more = match others.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let (root, named) = (root.display(), named.join(", "));
+    let error = failed!("`{root}` holds no run but other files, which a training might replace: {named}{more}");
+    with_hint(usage(error), "give a new or an empty directory for the run, such as `runs/NAME`")
+}
+
+/// Removes the files that were to be renamed when they were complete, as
+/// [`NewFile`](polyglow_data::file::NewFile) names them: `NAME.PID.tmp`, of the names that `is_ours` accepts.
+fn remove_unfinished(dir: &Path, is_ours: impl Fn(&str) -> bool) -> Result<()> {
+    let failed = || format!("cannot clear `{}`", dir.display());
+    for entry in fs::read_dir(dir).with_context(failed)? {
+        let entry = entry.with_context(failed)?;
+        let name = entry.file_name();
+        let destination = name.to_str().and_then(destination_of);
+        if destination.is_some_and(&is_ours) {
+            fs::remove_file(entry.path()).with_context(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// The name that an unfinished file was to get: `a.json` of `a.json.12.tmp`.
+fn destination_of(unfinished: &str) -> Option<&str> {
+    let (name, process) = unfinished.strip_suffix(".tmp")?.rsplit_once('.')?;
+    let is_number = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).expect("it is there");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("it is there").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn only_what_is_empty_or_a_run_is_ours() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDirectory::new(dir.path().join("run"));
+        run.check_is_ours().expect("it is not there yet");
+        fs::create_dir(run.root()).expect("it can be made");
+        run.check_is_ours().expect("it is empty");
+        let write = |name: &str, text: &str| fs::write(run.root().join(name), text).expect("it can be written");
+        write(".gitignore", "*\n");
+        write("lock", "");
+        fs::create_dir(run.root().join("cache")).expect("it can be made");
+        run.check_is_ours().expect("there is nothing that matters");
+        for name in ["notes.txt", "tokenizer.json", "config.toml", "train.log", "b.tmp"] {
+            write(name, "mine");
+        }
+        let error = run.check_is_ours().expect_err("there are files");
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        let message = error.to_string();
+        assert!(message.contains("`b.tmp`, `config.toml`, `notes.txt` and 2 more"), "{message}");
+        write("lock", "somebody else's\n");
+        run.check_is_ours().expect_err("the lock is none of ours");
+        fs::remove_file(run.root().join("lock")).expect("it is there");
+        drop(run.lock().expect("it can be locked"));
+        run.check_is_ours().expect("a training was here");
+        fs::remove_file(run.root().join("config.toml")).expect("it is there");
+        run.check_is_ours().expect("it has not begun");
+        write("metrics.jsonl", "");
+        let message = run.check_is_ours().expect_err("it has begun").to_string();
+        assert!(message.contains("holds `metrics.jsonl`, but no `config.toml`"), "{message}");
+    }
+
+    #[test]
+    fn only_unfinished_files_of_a_run_are_removed() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDirectory::new(dir.path());
+        let cache = run.make_cache().expect("it can be made");
+        let write = |path: &Path| fs::write(path, "half").expect("it can be written");
+        let kept = ["a.tmp", "config.toml.tmp", "config.toml.x1.tmp", "notes.12.tmp"];
+        for name in kept.iter().chain(&["config.toml.12.tmp", "tokenizer.tgt.json.7.tmp"]) {
+            write(&dir.path().join(name));
+        }
+        for name in ["train.ids.9.tmp", "mine.tmp"] {
+            write(&cache.join(name));
+        }
+        run.make_room().expect("it can be cleared");
+        assert_eq!(names(dir.path()), ["a.tmp", "cache", "config.toml.tmp", "config.toml.x1.tmp", "notes.12.tmp"]);
+        assert_eq!(names(&cache), ["mine.tmp"]);
+    }
+}

@@ -1,0 +1,118 @@
+//! What is the user's stays: a folder with other files is no place for a run, and output that fails leaves the old file whole.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::program::Workplace;
+
+/// Every file below a directory.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(dir).expect("it is there") {
+        let path = entry.expect("it is there").path();
+        if path.is_dir() {
+            files.extend(self::files(&path));
+        } else {
+            files.insert(path.clone(), fs::read(&path).expect("it is there"));
+        }
+    }
+    files
+}
+
+#[test]
+fn a_folder_of_other_files_is_no_place_for_a_run() {
+    let place = Workplace::trained();
+    let mine = place.path().join("mine");
+    fs::create_dir_all(mine.join("checkpoints/step-2")).expect("it can be made");
+    for name in ["notes.tmp", "tokenizer.json", "config.toml", "checkpoints/step-2/model.pt"] {
+        fs::write(mine.join(name), format!("my own {name}\n")).expect("it can be written");
+    }
+    let before = files(place.path());
+    for command in [
+        &["train", "tiny.toml", "--run", "mine"][..],
+        &["train", "tiny.toml", "--run", "run", "--fork", "mine"],
+        &["train", "tiny.toml", "--run", "."],
+    ] {
+        let message = place.fail(2, command);
+        assert!(message.contains("holds no run but other files"), "{message}");
+        assert!(message.contains("hint: give a new or an empty directory for the run"), "{message}");
+    }
+    let message = place.fail(2, &["train", "tiny.toml", "--run", "mine"]);
+    assert!(message.contains("`mine` holds no run but other files"), "{message}");
+    assert!(message.contains("`checkpoints`, `config.toml`, `notes.tmp` and 1 more"), "{message}");
+    let message = place.fail(2, &["export", "run", "--to", "ctranslate2", "--out", "mine"]);
+    assert!(message.contains("`mine` is there already"), "{message}");
+    assert_eq!(files(place.path()), before);
+    place.succeed(&["export", "run", "--to", "ctranslate2", "--out", "exported"]);
+    let message = place.fail(2, &["import", "exported", "--run", "mine"]);
+    assert!(message.contains("`mine` is there already"), "{message}");
+    // What is empty, what only a killed training has left, and a run are accepted; and a user's file in it stays.
+    fs::create_dir_all(place.path().join("killed/cache")).expect("it can be made");
+    fs::write(place.path().join("killed/lock"), "").expect("it can be written");
+    fs::write(place.path().join("killed/cache/train.ids.123.tmp"), "half").expect("it can be written");
+    fs::write(place.path().join("killed/cache/mine.tmp"), "mine").expect("it can be written");
+    place.train("killed", &["train.max_steps=2"]);
+    assert!(!place.path().join("killed/cache/train.ids.123.tmp").exists());
+    assert!(place.path().join("killed/cache/mine.tmp").exists());
+    fs::write(place.path().join("run/notes.tmp"), "mine").expect("it can be written");
+    place.train("run", &["train.max_steps=7"]);
+    assert_eq!(fs::read_to_string(place.path().join("run/notes.tmp")).expect("it is there"), "mine");
+}
+
+/// Files may not grow beyond a kilobyte, as on a disk that is full, and the program is told so.
+#[cfg(unix)]
+#[test]
+fn output_that_cannot_be_written_leaves_the_old_file_whole() {
+    let place = Workplace::trained();
+    let lines = fs::read_to_string(place.path().join("test.en")).expect("it is there").repeat(50);
+    fs::write(place.path().join("many.en"), lines).expect("it can be written");
+    fs::create_dir(place.path().join("out")).expect("it can be made");
+    for (command, path) in [
+        ("report run --out out/report.html", "out/report.html"),
+        ("report run --tensorboard out/events", "out/events/events.out.tfevents.0000000000.polyglow"),
+        ("attention run 'look aaa now' --out out/map.html", "out/map.html"),
+        ("attention run 'look aaa now' --out out/map.svg", "out/map.svg"),
+        ("attention run 'look aaa now' --out out/map.png", "out/map.png"),
+        ("embeddings run plot --out out/words.html", "out/words.html"),
+        ("embeddings run plot --out out/words.svg", "out/words.svg"),
+        ("embeddings run export out/words.vec", "out/words.vec"),
+        ("translate run many.en --output out/many.de", "out/many.de"),
+        ("man --out out/man", "out/man/polyglow.1"),
+    ] {
+        let written = place.shell(&format!("$polyglow {command}"));
+        assert!(written.status.success(), "{command}: {}", String::from_utf8_lossy(&written.stderr));
+        let old = fs::read(place.path().join(path)).expect("it was written");
+        assert!(old.len() > 1024, "{command} writes {} bytes", old.len());
+        let before: Vec<PathBuf> = files(&place.path().join("out")).into_keys().collect();
+        let failed = place.shell(&format!("ulimit -f 1; exec $polyglow {command}"));
+        let message = String::from_utf8_lossy(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{command}: {message}");
+        assert!(message.contains("File too large") && !message.contains(".tmp`"), "{command}: {message}");
+        assert!(fs::read(place.path().join(path)).expect("it is there") == old, "{command} changed `{path}`");
+        let after: Vec<PathBuf> = files(&place.path().join("out")).into_keys().collect();
+        let others = after.iter().filter(|path| !path.ends_with("many.de.partial"));
+        assert!(others.eq(&before), "{command} left something: {after:?}");
+    }
+    // Of files that were not there, nothing is.
+    for command in ["corpus digits new", "corpus captioned-shapes new", "export run --to ctranslate2 --out new"] {
+        let failed = place.shell(&format!("ulimit -f 0; exec $polyglow {command}"));
+        assert_eq!(failed.status.code(), Some(1), "{command}");
+        let new = place.path().join("new");
+        assert!(!new.exists() || files(&new).is_empty(), "{command}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn output_goes_where_links_and_pipes_lead() {
+    let place = Workplace::trained();
+    std::os::unix::fs::symlink("page.html", place.path().join("link.html")).expect("it can be made");
+    for _ in 0..2 {
+        place.succeed(&["report", "run", "--out", "link.html"]);
+        assert!(place.path().join("link.html").is_symlink());
+        assert!(place.path().join("page.html").is_file());
+    }
+    let output = place.shell("$polyglow -q report run --out /dev/stdout | head -c 15");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "<!DOCTYPE html>");
+}
