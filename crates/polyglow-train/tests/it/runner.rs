@@ -123,8 +123,10 @@ fn a_draw_depends_on_the_number_of_its_line_and_not_on_its_batch() {
     assert_eq!(each, all);
     runner.max_tokens = 20;
     assert_eq!(texts(&runner, &requests, 1), all);
-    let numbered = (1..).zip(&requests).map(|(number, request)| Request { number: Some(number), ..request.clone() });
-    let mut reversed = texts(&runner, &numbered.rev().collect::<Vec<_>>(), 100);
+    let numbered = |(number, request): (u64, &Request)| Request { number: Some(number), ..request.clone() };
+    let mut backwards: Vec<Request> = (1..).zip(&requests).map(numbered).collect();
+    backwards.reverse();
+    let mut reversed = texts(&runner, &backwards, 100);
     reversed.reverse();
     assert_eq!(reversed, all);
 }
