@@ -41,7 +41,7 @@ fn a_sample_is_one_draw_by_its_place() {
         let found = translator.translate(&asked(json), &mut |_| {}).expect("it translates");
         found.into_iter().map(|best| best.into_iter().map(|found| (found.text, found.log_prob)).collect()).collect()
     };
-    let lines = serde_json::to_string(&["1 2 3 4 5"; 64]).expect("it is JSON");
+    let lines = serde_json::to_string(&vec!["1 2 3 4 5"; 64]).expect("it is JSON");
     let all = draw(&format!(r#"{{ "lines": {lines}, "method": "sample" }}"#));
     assert_eq!(all, draw(&format!(r#"{{ "lines": {lines}, "method": "sample", "beamSize": 1 }}"#)), "one draw");
     assert_eq!(all, draw(&format!(r#"{{ "lines": {lines}, "method": "sample" }}"#)), "the same seed");
