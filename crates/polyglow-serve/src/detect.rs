@@ -10,14 +10,16 @@ const CERTAIN: f64 = 0.5;
 const SIMILAR: f64 = 0.1;
 /// The score by trigrams of texts in languages that are not similar to one, and how much better texts in the language are. Measured
 /// on a sentence or two in each of 60 languages: in the right language they have 0.15 to 0.5, and in those that the detector does
-/// not know, 0.04 to 0.2 where no close relative is known. What is written in Arabic letters is 0.05 above that.
+/// not know, 0.04 to 0.2 where no close relative is known.
 const WORST: f64 = 0.1;
-const WORST_ARABIC: f64 = 0.15;
 const BETTER: f64 = 0.1;
 /// Confidence by a script that other languages have, too: Tigrinya is written as Amharic is.
 const SHARED_SCRIPT: f64 = 0.4;
-/// Letters of Bengali's script that Assamese has and Bengali has not.
-const ASSAMESE: [char; 2] = ['ৰ', 'ৱ'];
+/// Letters that no language has which the detector knows: of Icelandic and Maltese; of Kazakh, Kyrgyz, Tatar, Mongolian and Tajik;
+/// of Pashto, Sindhi, Uyghur and Kurdish; of Assamese.
+const FOREIGN: &str = "þðħ әғқңөұүһҗҷҳӣӯ ټډړږښګڼېۍڪٿڏڙٽڀڻڄڃڦڳڱڌڇۇۆۈۋەڭڕڵێ ৰৱ";
+/// The largest share of such letters, as in names, in a text of a language that the detector knows.
+const MOST_FOREIGN: f64 = 0.02;
 
 /// A language and how sure it is, in percent.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,25 +90,27 @@ fn share_of_script(text: &str, found: &Info) -> f64 {
     };
     let counts = raw_detect_script(text).counters.into_iter();
     let in_script: usize = counts.filter(|(script, _)| scripts.contains(script)).map(|(_, count)| count).sum();
-    let letters = text.chars().filter(|character| character.is_alphabetic()).count();
-    (in_script as f64 / letters as f64).min(1.0)
+    (in_script as f64 / num_letters(text) as f64).min(1.0)
 }
 
 /// How well a text fits a language, 0 to 1. The detector's confidence says how much better than all others that it knows, and is
 /// high also for languages that it does not know, as Kazakh, which it takes for Belarusian.
 fn fit(text: &str, found: &Info) -> f64 {
+    let num_foreign = text.to_lowercase().chars().filter(|&letter| letter != ' ' && FOREIGN.contains(letter)).count();
+    if num_foreign as f64 > MOST_FOREIGN * num_letters(text) as f64 {
+        return 0.0;
+    }
     if let Some(RawLangInfo::MultiScript(scores)) = raw_detect(text).lang_info {
         let trigrams = scores.trigram_raw_outcome.scores.iter().find(|(lang, _)| *lang == found.lang());
         let score = trigrams.map_or(0.0, |(_, score)| *score);
-        let worst = if found.script() == Script::Arabic { WORST_ARABIC } else { WORST };
-        return ((score - worst) / BETTER).clamp(0.0, 1.0);
+        return ((score - WORST) / BETTER).clamp(0.0, 1.0);
     }
     // These are told by their script alone, of which the detector knows one language.
-    match found.lang() {
-        Lang::Ben if text.contains(ASSAMESE) => 0.0,
-        Lang::Amh => SHARED_SCRIPT,
-        _ => 1.0,
-    }
+    if found.lang() == Lang::Amh { SHARED_SCRIPT } else { 1.0 }
+}
+
+fn num_letters(text: &str) -> usize {
+    text.chars().filter(|character| character.is_alphabetic()).count()
 }
 
 fn lang(code: &str) -> Option<Lang> {

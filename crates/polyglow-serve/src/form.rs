@@ -40,8 +40,9 @@ pub(crate) async fn add_multipart(
     content_type: &str,
     body: Bytes,
 ) -> Result<(), Failure> {
-    let no_boundary = |_| Failure::bad("Invalid request: the content type multipart/form-data needs a boundary");
-    let boundary = parse_boundary(content_type).map_err(no_boundary)?;
+    let Some(boundary) = parse_boundary(content_type).ok().filter(|boundary| !boundary.is_empty()) else {
+        return Err(Failure::bad("Invalid request: the content type multipart/form-data needs a boundary"));
+    };
     let mut parts = Multipart::new(stream::iter([Ok::<_, Infallible>(body)]), boundary);
     let mut num_parts = 0;
     while let Some(part) = parts.next_field().await.map_err(|error| damaged(&error))? {

@@ -75,21 +75,3 @@ async fn unknown_words_are_words_of_the_source_for_clients_of_libretranslate() {
     let answer = post_json(&router, "/translate", &over).await;
     assert!(answer.status == 200 && !answer.text.contains("<unk>"), "{}", answer.text);
 }
-
-#[tokio::test]
-async fn a_prefix_may_have_words_that_are_copied_from_the_source() {
-    let router = server_with(with_few_words(), Limits::default()).router();
-    let answer = post_json(&router, "/v1/translations", &json!({ "texts": [LINES[1]] })).await.json();
-    let text = answer["translations"][0]["text"].as_str().expect("text").to_owned();
-    let words: Vec<&str> = text.split(' ').collect();
-    let copied = words.iter().position(|word| LINES[1].contains(word)).expect("some are copied");
-    let prefix = words[..=copied].join(" ");
-    let body = json!({ "texts": [LINES[1]], "prefixes": [prefix], "n_best": 3 });
-    let answer = post_json(&router, "/v1/translations", &body).await.json();
-    for hypothesis in answer["translations"][0]["segments"][0]["hypotheses"].as_array().expect("a list") {
-        let text = hypothesis["text"].as_str().expect("text");
-        assert!(text.starts_with(&prefix) && !text.contains("<unk>"), "{text} for {prefix}");
-    }
-    let in_vain = json!({ "texts": [LINES[1]], "prefixes": ["Donaudampfschiff"] });
-    assert!(post_json(&router, "/v1/translations", &in_vain).await.error(400).contains("Donaudampfschiff"));
-}

@@ -57,20 +57,6 @@ fn is_unknown(word: &str, unknown: &str) -> bool {
     if is_plain { word == unknown } else { word.contains(unknown) }
 }
 
-/// Whether a text has a word, without regard to punctuation around it.
-pub(super) fn has_word(text: &str, word: &str) -> bool {
-    text.split_whitespace().any(|one| bare(one) == bare(word))
-}
-
-/// Writes the words of a prefix in the places of unknown words at the beginning of a translation, which are copies of them.
-pub(super) fn write_prefix(text: &mut String, prefix: &str, unknown: &str) {
-    let words: Vec<&str> = prefix.split_whitespace().collect();
-    let is_copied = text.split_whitespace().take(words.len()).any(|word| is_unknown(word, unknown));
-    if is_copied {
-        *text = map_unknown(text, unknown, |index, _| words.get(index).map(|word| (*word).to_owned()));
-    }
-}
-
 /// A text with source words in the places of its unknown ones.
 fn replaced(text: &str, unknown: &str, source: &str, attention: &WordAttention) -> String {
     let source: Vec<&str> = source.split_whitespace().collect();
@@ -80,13 +66,13 @@ fn replaced(text: &str, unknown: &str, source: &str, attention: &WordAttention) 
         let linked = links.iter().find(|(_, target)| *target == index).map(|(source, _)| *source);
         let nearest = index * source.len() / num_words;
         let copied = linked.and_then(|index| source.get(index)).or(source.get(nearest));
-        Some(copied.map_or(String::new(), |copied| with_copy(word, unknown, copied)))
+        copied.map_or(String::new(), |copied| with_copy(word, unknown, copied))
     })
 }
 
-/// A text with what `copy` returns for each unknown word, given with its number among all words, in place of the word; where that is
-/// `None` the word stays, and an empty one is left out.
-fn map_unknown(text: &str, unknown: &str, copy: impl Fn(usize, &str) -> Option<String>) -> String {
+/// A text with what `copy` returns for each unknown word, given with its number among all words, in place of the word; an empty one
+/// is left out.
+fn map_unknown(text: &str, unknown: &str, copy: impl Fn(usize, &str) -> String) -> String {
     let mut mapped = String::with_capacity(text.len());
     let mut rest = text;
     for (index, word) in text.split_whitespace().enumerate() {
@@ -94,12 +80,15 @@ fn map_unknown(text: &str, unknown: &str, copy: impl Fn(usize, &str) -> Option<S
         let start = rest.find(word).unwrap_or(0);
         mapped.push_str(&rest[..start]);
         rest = &rest[start + word.len()..];
-        let copied = if is_unknown(word, unknown) { copy(index, word) } else { None };
-        match copied.as_deref() {
-            Some("") => mapped.truncate(mapped.trim_end().len()),
-            Some(copied) => mapped.push_str(copied),
-            None => mapped.push_str(word),
+        if !is_unknown(word, unknown) {
+            mapped.push_str(word);
+            continue;
         }
+        let copied = copy(index, word);
+        if copied.is_empty() {
+            mapped.truncate(mapped.trim_end().len());
+        }
+        mapped.push_str(&copied);
     }
     mapped.push_str(rest);
     mapped.trim().to_owned()
@@ -152,21 +141,6 @@ mod tests {
         assert_eq!(replaced("<unk> b <unk> <unk>", "<unk>", "one two", &none), "one b two two");
         // The words beyond the longest that the model reads have no weights.
         assert_eq!(replaced("a <unk>", "<unk>", "one two", &vec![vec![1.0, 0.0]]), "a two");
-    }
-
-    #[test]
-    fn the_words_of_a_prefix_are_written_as_they_are() {
-        for (text, prefix, expected) in [
-            ("die <unk> <unk>", "die Anna", "die Anna <unk>"),
-            ("<unk> schläft", "Anna,", "Anna, schläft"),
-            ("die Katze <unk>", "die Katze", "die Katze <unk>"),
-            ("die Katze", "", "die Katze"),
-        ] {
-            let mut written = text.to_owned();
-            write_prefix(&mut written, prefix, "<unk>");
-            assert_eq!(written, expected, "{text}");
-        }
-        assert!(has_word("the (Anna) sleeps.", "Anna,") && !has_word("the cat", "at"));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use polyglow_model::Generate;
 use polyglow_model::search::{Hypothesis, Incremental, Marks, Sentence, search};
 use serde::{Deserialize, Serialize};
 
-use super::replacement::{has_word, write_prefix};
 use super::runner::{ENCODED_WHOLE, Runner};
 use super::split::{join, split};
 use crate::device::upload_rows;
@@ -111,14 +110,7 @@ impl<M: Generate> Runner<M> {
             },
         )?;
         let found = pieces.iter().map(|piece| piece.line).zip(found).collect();
-        let mut translations = join(found, requests.len());
-        let unknown = self.tgt.token(self.tgt.special().unk).unwrap_or_default();
-        for (request, translations) in requests.iter().zip(&mut translations) {
-            for translation in translations {
-                write_prefix(&mut translation.text, &request.prefix, &unknown);
-            }
-        }
-        Ok(translations)
+        Ok(join(found, requests.len()))
     }
 
     fn pieces(&self, requests: &[Request], first_line: usize) -> Result<Vec<Piece>> {
@@ -200,7 +192,9 @@ impl<M: Generate> Runner<M> {
     /// What is asked of the hypotheses for a line of `src_len` tokens.
     fn sentence(&self, request: &Request, src_len: usize, number: usize) -> Result<Sentence> {
         let most = self.longest + 1;
-        let prefix = self.prefix(request)?;
+        // A space at its end would be written twice: most tokens begin with the space before their word.
+        let prefix = request.prefix.trim();
+        let prefix = self.wanted(prefix, self.tgt.encode(prefix)?)?;
         let inside = |phrase: &String| self.wanted(phrase, self.encode_inside(phrase)?);
         let constraints: Vec<Vec<u32>> = request.constraints.iter().map(inside).collect::<Result<_, _>>()?;
         let needed = prefix.len() + constraints.iter().map(Vec::len).sum::<usize>() + 1;
@@ -211,21 +205,6 @@ impl<M: Generate> Runner<M> {
         let max_len = self.search.max_len(src_len).min(most).max(needed);
         let min_len = if self.reads_images() { 0 } else { self.search.min_len(src_len).min(max_len) };
         Ok(Sentence { min_len, max_len, prefix, constraints, number: request.number.unwrap_or(number as u64) })
-    }
-
-    /// The ids of what a translation begins with. Words that the target vocabulary lacks are allowed if they are words of the line:
-    /// a translation may copy them, and [`write_prefix`] writes them.
-    fn prefix(&self, request: &Request) -> Result<Vec<u32>> {
-        // A space at its end would be written twice: most tokens begin with the space before their word.
-        let prefix = request.prefix.trim();
-        let (ids, numbers) = self.tgt.encode_words(prefix)?;
-        let (unk, words) = (self.tgt.special().unk, prefix.split_whitespace().collect::<Vec<_>>());
-        let mut unknown = ids.iter().zip(numbers).filter(|(id, _)| **id == unk).map(|(_, number)| words.get(number));
-        let is_copied = |word: Option<&&str>| word.is_some_and(|word| has_word(&request.text, word));
-        if unknown.all(is_copied) && !ids.is_empty() {
-            return Ok(ids);
-        }
-        self.wanted(prefix, ids)
     }
 
     /// The ids of a phrase as they are after another word: some tokenizers make the space a part of them.
