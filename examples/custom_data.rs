@@ -4,6 +4,8 @@
 //! cargo run --release -p polyglow-examples --example custom_data -- runs/numbers
 //! ```
 //!
+//! What follows the run overrides its config, as `train.max_steps=300`.
+//!
 //! A task says where its batches are from, how they come to the device and what their loss is; the loop, its
 //! checkpoints and the resuming are the same as of all others.
 #![expect(clippy::print_stdout, reason = "an example shows what it finds")]
@@ -157,7 +159,9 @@ impl Task for Regression {
 fn main() -> Result<(), Box<dyn Error>> {
     let run = env::args().nth(1).unwrap_or("runs/numbers".to_owned());
     let corpus = Corpus::from_pairs("numbers", pairs().filter(|pair| !is_held_out(pair)));
-    let training = Training::prepare_with(Config::parse(CONFIG)?, Text::new(corpus, None)?, &run, &mut Silent)?;
+    let overrides: Vec<String> = env::args().skip(2).collect();
+    let config = Config::for_memory(CONFIG, &overrides)?;
+    let training = Training::prepare_with(config, Text::new(corpus, None)?, &run, &mut Silent)?;
     let task = Regression(Arc::new(Numbers::new(&training)?));
     let new = |device: &Device| Regressor::new(&training.tokenizers, device);
     let (ending, state) = training.run_with(&task, new, &Stop::default(), &mut Silent)?;

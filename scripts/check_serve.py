@@ -5,8 +5,9 @@
     npm install libretranslate-ts
     python scripts/check_serve.py target/release/polyglow runs/my input.en
 
-Each line goes through libretranslatepy (forms), deep-translator (fields in the address) and libretranslate-ts (JSON, from Node;
-`--node-modules` says where it is), and must come back as `polyglow translate` writes it.
+Each line goes through libretranslatepy (forms), deep-translator (fields in the address), libretranslate-ts (JSON, from Node;
+`--node-modules` says where it is) and curl (forms in parts, as LibreTranslate's page and its client for PHP send them), and must come
+back as `polyglow translate` writes it.
 
 Then 32 clients ask at a time, one of them for a stream, while SIGHUP and at last SIGTERM come: whoever was let in must get a whole
 answer, and the program must end with code 0. `--only signals` checks nothing else, and needs no client.
@@ -60,6 +61,14 @@ def check(holds, what):
         sys.exit(1)
 
 
+def in_parts(address, line, source, target):
+    """The translation of a line that is sent as `multipart/form-data`."""
+    fields = {"q": line, "source": source, "target": target, "format": "text", "api_key": "a key"}
+    parts = [word for name, text in fields.items() for word in ("--form-string", f"{name}={text}")]
+    done = subprocess.run(["curl", "-sS", f"{address}translate", *parts], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)["translatedText"]
+
+
 def refused(address, source, target):
     """Whether a client is told that its key is none."""
     from deep_translator import LibreTranslator
@@ -88,6 +97,7 @@ def clients(options, lines, wanted):
             same("libretranslatepy", [client.translate(line, source, target) for line in lines], wanted)
             check(source in [language["code"] for language in client.languages()], "its languages")
             check(client.detect(lines[0])[0]["language"] == source, "its detection")
+            same("curl --form", [in_parts(address, line, source, target) for line in lines], wanted)
             # It knows languages by their names in English and by codes.
             client = LibreTranslator(source, target, api_key="a key", use_free_api=False, custom_url=address)
             same("deep-translator", client.translate_batch(lines), wanted)

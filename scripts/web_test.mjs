@@ -81,7 +81,7 @@ const cut = [{ kept: " " }, { sentence: "Mr. Smith met J. Doe." }, { kept: " " }
 check(JSON.stringify(parts) === JSON.stringify(cut), `cut into ${JSON.stringify(parts)}`);
 
 // Whoever asks too late is told, too.
-check((await failure(translator.translate(["a"], { beamSize: 0 }))).includes("beam_size"), "a beam of 0 is accepted");
+check((await failure(translator.translate(["a"], { beamSize: 0 }))).includes("beamSize"), "a beam of 0 is accepted");
 const cutShort = failure(translator.translate(asked, options));
 translator.close();
 for (const promise of [cutShort, failure(translator.parts("a"))]) {

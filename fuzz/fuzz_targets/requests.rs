@@ -15,7 +15,8 @@ use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
 
 const PATHS: [&str; 4] = ["/translate", "/v1/translations", "/detect", "/translate?source=de&target=en&format=html"];
-const KINDS: [&str; 3] = ["application/json", "application/x-www-form-urlencoded", "text/plain"];
+const KINDS: [&str; 4] =
+    ["application/json", "application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x"];
 
 static SERVER: LazyLock<(Runtime, Router)> = LazyLock::new(|| {
     let runner = polyglow_fuzz::runner();

@@ -27,6 +27,7 @@ fuzz_target!(|input: &[u8]| {
         text: texts.first().copied().unwrap_or("1 2").to_owned(),
         prefix: String::from_utf8_lossy(prefix).into_owned(),
         constraints: vec![String::from_utf8_lossy(constraint).into_owned()],
+        ..Request::default()
     };
     // A wish that cannot be fulfilled is an error.
     let _ = RUNNER.translate(&[wish], 1);

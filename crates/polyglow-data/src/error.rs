@@ -1,5 +1,7 @@
 //! The error type of this crate: what went wrong between a file and a batch, and where.
 
+use std::error::Error as _;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -7,7 +9,9 @@ use thiserror::Error;
 pub use crate::text::encoding::Encoding;
 
 /// An error of this crate. Each names its file, line or configuration key.
-#[derive(Debug, Error)]
+///
+/// With [`Debug`](fmt::Debug) it is displayed as well, with its cause and its hint, which a program prints whose `main` returns it.
+#[derive(Error)]
 #[non_exhaustive]
 pub enum DataError {
     /// The operating system refused to read or write a file.
@@ -279,6 +283,20 @@ fn has_tab(path: &Path) -> bool {
     first.is_some_and(|line| line.contains(&b'\t'))
 }
 
+/// As it is displayed, with what the system said, and with the hint on a line of its own.
+impl fmt::Debug for DataError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")?;
+        if let Some(cause) = self.source() {
+            write!(formatter, ": {cause}")?;
+        }
+        match self.hint() {
+            Some(hint) => write!(formatter, "\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The place of a line, for messages that name the file before.
 fn at_line(line: u64) -> String {
     if line == 0 { String::new() } else { format!(" line {line}:") }
@@ -363,5 +381,20 @@ impl DataError {
     pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_returns_an_error_prints_its_message_and_its_hint() {
+        let missing = std::io::Error::other("no such disk");
+        let error: Box<dyn std::error::Error> = Box::new(DataError::io(Path::new("a.en"))(missing));
+        assert_eq!(format!("{error:?}"), "cannot access `a.en`: no such disk");
+        let error = DataError::Occupied { path: "a.en".into() };
+        let expected = "`a.en` is there already, with other content\nhint: give another directory, or remove the file";
+        assert_eq!(format!("{error:?}"), expected);
     }
 }

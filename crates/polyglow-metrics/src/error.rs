@@ -1,5 +1,6 @@
 //! What can be wrong with the input of a metric.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -7,7 +8,9 @@ use thiserror::Error;
 use crate::tokenizer::TokenizerName;
 
 /// Why no score could be computed.
-#[derive(Debug, Clone, PartialEq, Error)]
+///
+/// With [`Debug`](fmt::Debug) it is displayed as well: that is what a program prints whose `main` returns it.
+#[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum MetricError {
     /// There is no hypothesis to score.
@@ -107,4 +110,21 @@ pub enum MetricError {
         /// The name given.
         name: String,
     },
+}
+
+impl fmt::Debug for MetricError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_returns_an_error_prints_its_message() {
+        let error: Box<dyn std::error::Error> = Box::new(MetricError::UnpairedSystems { baseline: 2, system: 3 });
+        assert_eq!(format!("{error:?}"), "the baseline has 2 lines, but the system has 3");
+    }
 }

@@ -1,9 +1,13 @@
 //! Errors in the settings of models and searches.
 
+use std::fmt;
+
 /// An error of this crate: an invalid setting of a model or a search.
 ///
 /// Wrong tensor shapes are bugs, not errors: they panic with the axis and both sizes.
-#[derive(Debug, thiserror::Error)]
+///
+/// With [`Debug`](fmt::Debug) it is displayed as well: that is what a program prints whose `main` returns it.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
     /// A configuration key has a value outside its range, or one that contradicts another key.
@@ -26,8 +30,26 @@ pub enum ModelError {
     },
 }
 
+impl fmt::Debug for ModelError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")
+    }
+}
+
 impl ModelError {
     pub(crate) fn config(key: &'static str, value: impl std::fmt::Display, reason: impl Into<String>) -> Self {
         Self::Config { key, value: value.to_string(), reason: reason.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_returns_an_error_prints_its_message() {
+        let error = ModelError::config("search.beam_size", 0, "must be from 1 to 1024");
+        let error: Box<dyn std::error::Error> = Box::new(error);
+        assert_eq!(format!("{error:?}"), "`search.beam_size = 0`: must be from 1 to 1024");
     }
 }

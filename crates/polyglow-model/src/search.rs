@@ -36,6 +36,7 @@ mod beam;
 mod config;
 mod constraint;
 mod incremental;
+mod request;
 mod rule;
 mod sample;
 #[cfg(test)]
@@ -44,6 +45,7 @@ mod tests;
 pub use beam::{Hypothesis, Marks, Sentence, search};
 pub use config::{LengthPenalty, SearchConfig, SearchMethod};
 pub use incremental::Incremental;
+pub use request::SearchRequest;
 
 /// A token that may come next.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use polyglow_model::search::SearchMethod;
+use polyglow_model::search::SearchRequest;
 use polyglow_train::predict::attention::WordAttention;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::{Request, Translated};
@@ -25,12 +25,8 @@ const AHEAD: usize = 4;
 pub(crate) struct Asked {
     /// Which model.
     pub(crate) model: usize,
-    /// Width of the beam, if not the run's.
-    pub(crate) beam_size: Option<usize>,
-    /// Translations of each line, at most.
-    pub(crate) n_best: usize,
-    /// How they are looked for, if not as the run does.
-    pub(crate) method: Option<SearchMethod>,
+    /// How translations are searched for, and how many of each line are returned, at most.
+    pub(crate) search: SearchRequest,
     /// Whether what the words of translations look at is found.
     pub(crate) attention: bool,
 }

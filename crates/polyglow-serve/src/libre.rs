@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::detect::{self, Detected};
 use crate::document::Document;
 use crate::failure::Failure;
-use crate::fields::Fields;
+use crate::fields::{Fields, whole_number};
 use crate::server::Shared;
 
 /// Translations of an answer, at most: sentences, times the translations of each. One takes some hundred bytes besides its text.
@@ -50,18 +50,17 @@ impl Texts {
 
 /// `POST /translate`
 pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields) -> Answer {
-    server.keys.check(fields.text("api_key").as_deref())?;
+    server.keys.check(fields.text("api_key")?.as_deref())?;
     let texts = Texts::of(&fields)?;
-    let source = fields.text("source").ok_or_else(|| Failure::missing("source"))?;
-    let target = fields.text("target").ok_or_else(|| Failure::missing("target"))?;
+    let (source, target) = (fields.required("source")?, fields.required("target")?);
     let alternatives = alternatives(&fields, server.limits.alternatives)?;
     check_size(&server, &texts.texts)?;
-    let detected = if source == AUTO { Some(find_language(&server, &texts.texts)) } else { None };
+    let detected = if source == AUTO { Some(find_language(&server, &texts.texts, &target)?) } else { None };
     let source = detected.as_ref().map_or(&source, |detected| &detected.code);
     let known =
         |code: &str| server.routes.language(code).ok_or_else(|| Failure::bad(format!("{code} is not supported")));
     let (source, target) = (known(source)?, known(&target)?);
-    let format = fields.text("format").unwrap_or_else(|| "text".to_owned());
+    let format = fields.text("format")?.unwrap_or_else(|| "text".to_owned());
     let is_html = match &*format {
         "text" => false,
         "html" => true,
@@ -105,17 +104,17 @@ fn others(mut found: Vec<String>, is_html: bool) -> (String, Vec<String>) {
 
 /// How many other translations are asked for.
 fn alternatives(fields: &Fields, most: usize) -> Result<usize, Failure> {
-    let no_number = || Failure::bad("Invalid request: alternatives parameter is not a number");
-    let Some(text) = fields.text("alternatives") else {
-        let is_left_out = matches!(fields.value("alternatives"), None | Some(Value::Null | Value::String(_)));
-        return if is_left_out { Ok(0) } else { Err(no_number()) };
+    let value = match fields.value("alternatives") {
+        None | Some(Value::Null) => return Ok(0),
+        Some(Value::String(text)) if text.is_empty() => return Ok(0),
+        Some(value) => value,
     };
-    let number: i64 = text.parse().map_err(|_| no_number())?;
-    match usize::try_from(number).unwrap_or(0) {
-        number if number > most => {
-            Err(Failure::bad(format!("Invalid request: alternatives parameter must be <= {most}")))
-        }
-        number => Ok(number),
+    let wrong = |what: &str| Failure::bad(format!("Invalid request: alternatives parameter {what}"));
+    let number = whole_number(value).ok_or_else(|| wrong("is not a number"))?;
+    match usize::try_from(number) {
+        Err(_) if number < 0 => Err(wrong("must be >= 0")),
+        Ok(number) if number <= most => Ok(number),
+        _ => Err(wrong(&format!("must be <= {most}"))),
     }
 }
 
@@ -147,18 +146,34 @@ pub(crate) fn check_translations(sentences: usize, n_best: usize) -> Result<(), 
     Ok(())
 }
 
-/// The language of texts that are in one; where it cannot be told, that of the first model.
-fn find_language(server: &Shared, texts: &[String]) -> Detected {
-    let sources = server.routes.sources();
-    let first = || Detected { code: sources[0].clone(), confidence: 0.0 };
-    detect::detect(&texts.join("\n"), &sources).unwrap_or_else(first)
+/// The language of texts that are in one. What has no letter is the same in all languages, so that any will do.
+///
+/// # Errors
+/// It cannot be told, and there are several.
+fn find_language(server: &Shared, texts: &[String], target: &str) -> Result<Detected, Failure> {
+    let (text, sources) = (texts.join("\n"), server.routes.sources());
+    if let Some(detected) = detect::detect(&text, &sources) {
+        return Ok(detected);
+    }
+    if text.contains(char::is_alphabetic) {
+        let known = sources.join(", ");
+        let error = format!("Invalid request: the language of the text is unknown; set source to one of {known}");
+        return Err(Failure::bad(error));
+    }
+    let leads = |source: &&String| {
+        let target = server.routes.language(target);
+        target.is_some_and(|target| server.routes.find(source, &target).is_some())
+    };
+    let code = sources.iter().find(leads).unwrap_or(&sources[0]).clone();
+    Ok(Detected { code, confidence: 0.0 })
 }
 
 /// `POST /detect`
 pub(crate) async fn detect(State(server): State<Arc<Shared>>, fields: Fields) -> Answer {
-    server.keys.check(fields.text("api_key").as_deref())?;
+    server.keys.check(fields.text("api_key")?.as_deref())?;
     let texts = Texts::of(&fields)?.texts;
     check_size(&server, &texts)?;
+    // As LibreTranslate has it.
     let unknown = || Detected { code: "en".to_owned(), confidence: 0.0 };
     let Detected { code, confidence } =
         detect::detect(&texts.join("\n"), &server.routes.sources()).unwrap_or_else(unknown);

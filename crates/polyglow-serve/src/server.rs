@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
+use axum::extract::{DefaultBodyLimit, MatchedPath, Request as HttpRequest, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures_util::FutureExt;
+use polyglow_model::search::SearchRequest;
+use polyglow_train::predict::translate::Request;
 use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 
@@ -23,7 +25,7 @@ use crate::failure::Failure;
 use crate::fields::bearer;
 use crate::metrics::Metrics;
 use crate::routes::{Model, Reload, Routes};
-use crate::{libre, page, translations};
+use crate::{libre, numbering, page, translations};
 
 /// How long a server that was told to stop waits for clients that do not take their answers.
 const FAREWELL: Duration = Duration::from_secs(10);
@@ -157,18 +159,19 @@ impl Server {
 }
 
 impl Shared {
-    /// The best translations of each sentence, through one model or two, one after the other; of no model the sentences.
+    /// The best translations of each line, through one model or two, one after the other; of no model the lines.
     ///
     /// # Errors
     /// Too many requests wait; it takes too long; the models fail.
     pub(crate) async fn translate(
         &self,
         route: &[usize],
-        sentences: Vec<String>,
+        lines: Vec<Request>,
         n_best: usize,
     ) -> Result<Vec<Vec<String>>, Failure> {
         let all = async {
-            let mut found: Vec<Vec<String>> = sentences.into_iter().map(|sentence| vec![sentence]).collect();
+            let numbers: Vec<Option<u64>> = lines.iter().map(|line| line.number).collect();
+            let mut found: Vec<Vec<String>> = lines.into_iter().map(|line| vec![line.text]).collect();
             if found.is_empty() || route.is_empty() {
                 return Ok(found);
             }
@@ -176,8 +179,14 @@ impl Shared {
             let queued = self.engine.place()?;
             for (place, &model) in route.iter().enumerate() {
                 let n_best = if place + 1 == route.len() { n_best } else { 1 };
-                let asked = Asked { model, beam_size: None, n_best, method: None, attention: false };
-                let lines = found.into_iter().map(|mut best| request(best.swap_remove(0))).collect();
+                let search = SearchRequest { n_best, ..SearchRequest::default() };
+                let asked = Asked { model, search, attention: false };
+                let line = |(mut best, &number): (Vec<String>, _)| Request {
+                    text: best.swap_remove(0),
+                    number,
+                    ..Request::default()
+                };
+                let lines = found.into_iter().zip(&numbers).map(line).collect();
                 let text = |found: Found| found.translation.text;
                 let translated = self.engine.translate_all(&queued, asked, lines).await?;
                 found = translated.into_iter().map(|best| best.into_iter().map(text).collect()).collect();
@@ -197,8 +206,7 @@ impl Shared {
         documents: &[Document],
         n_best: usize,
     ) -> Result<Vec<Vec<String>>, Failure> {
-        let sentences: Vec<String> = documents.iter().flat_map(Document::sentences).map(str::to_owned).collect();
-        let mut found = self.translate(route, sentences, n_best).await?.into_iter();
+        let mut found = self.translate(route, numbering::requests(documents), n_best).await?.into_iter();
         let versions = |document: &Document| {
             let own: Vec<Vec<String>> = found.by_ref().take(document.sentences().count()).collect();
             // A sentence with fewer translations has its last in the rest.
@@ -211,13 +219,8 @@ impl Shared {
     }
 }
 
-/// A sentence of which nothing else is wanted than its translation.
-fn request(text: String) -> polyglow_train::predict::translate::Request {
-    polyglow_train::predict::translate::Request { text, ..Default::default() }
-}
-
 /// Around every request: what lets pages of other places ask, a line in the log without any text, and counts.
-async fn around(State(server): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn around(State(server): State<Arc<Shared>>, request: HttpRequest, next: Next) -> Response {
     let started = Instant::now();
     let (method, path) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
     let path = path.as_ref().map_or("other", MatchedPath::as_str).to_owned();

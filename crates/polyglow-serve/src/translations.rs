@@ -6,18 +6,20 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use polyglow_data::alignment::Link;
-use polyglow_model::search::SearchMethod;
+use polyglow_model::search::{SearchMethod, SearchRequest};
 use polyglow_train::predict::attention::WordAttention;
 use polyglow_train::predict::translate::Request;
 use polyglow_train::tasks::translation::alignment::strongest;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::detect;
 use crate::document::Document;
 use crate::engine::{Asked, Found};
 use crate::failure::Failure;
-use crate::fields::Body;
+use crate::fields::{Body, whole_number};
 use crate::libre::{check_size, check_translations};
+use crate::numbering;
 use crate::server::Shared;
 use crate::stream::streamed;
 
@@ -35,11 +37,10 @@ pub(crate) struct Wanted {
     /// Languages; may be left out where there is only one model.
     source: Option<String>,
     target: Option<String>,
-    /// Width of the beam, if not the run's.
-    beam_size: Option<usize>,
-    /// Translations of each sentence, at most.
-    #[serde(default = "one")]
-    n_best: usize,
+    /// Width of the beam, if not the run's, or number of samples, if not `n_best`.
+    beam_size: Option<Value>,
+    /// Translations of each sentence, at most; 1 if it is left out.
+    n_best: Option<Value>,
     /// `beam`, `sample` or `branch`, if not as the run does.
     method: Option<SearchMethod>,
     /// What the translation of each text begins with. A text is then one sentence.
@@ -58,10 +59,6 @@ pub(crate) struct Wanted {
     #[serde(default)]
     stream: bool,
     api_key: Option<String>,
-}
-
-fn one() -> usize {
-    1
 }
 
 #[derive(Serialize)]
@@ -112,9 +109,9 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Want
     check_size(&server, &wanted.texts)?;
     let asked = asked(&server, &wanted)?;
     let (documents, requests) = requests(&wanted)?;
-    check_translations(requests.len(), asked.n_best)?;
+    check_translations(requests.len(), asked.search.n_best)?;
     if asked.attention {
-        check_attention(&requests, asked.n_best)?;
+        check_attention(&requests, asked.search.n_best)?;
     }
     server.metrics.text(wanted.texts.iter().map(|text| text.chars().count()).sum());
     let told = Told { alignment: wanted.alignments, attention: wanted.attention };
@@ -167,16 +164,27 @@ fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
         let others = server.routes.find(&source, &target).map(|_| "; `/translate` does over a third language");
         Failure::bad(format!("no model translates from {from} to {to}{}", others.unwrap_or_default()))
     })?;
-    let Wanted { n_best, beam_size, .. } = *wanted;
-    for (name, value) in [("n_best", n_best), ("beam_size", beam_size.unwrap_or(1))] {
-        if !(1..=WIDEST).contains(&value) {
-            return Err(Failure::bad(format!("Invalid request: {name} must be from 1 to {WIDEST}")));
-        }
-    }
+    let n_best = width("n_best", wanted.n_best.as_ref())?.unwrap_or(1);
+    let beam_size = width("beam_size", wanted.beam_size.as_ref())?;
     if beam_size.is_some_and(|beam_size| beam_size < n_best) {
         return Err(Failure::bad("Invalid request: n_best must be <= beam_size"));
     }
-    Ok(Asked { model, beam_size, n_best, method: wanted.method, attention: wanted.alignments || wanted.attention })
+    let search = SearchRequest { method: wanted.method, beam_size, n_best };
+    Ok(Asked { model, search, attention: wanted.alignments || wanted.attention })
+}
+
+/// A number of hypotheses, if it is given.
+///
+/// # Errors
+/// It is no number, or out of range.
+fn width(name: &str, value: Option<&Value>) -> Result<Option<usize>, Failure> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+    let number = whole_number(value).filter(|_| value.is_number());
+    let number = number.ok_or_else(|| Failure::bad(format!("Invalid request: {name} is not a whole number")))?;
+    match usize::try_from(number) {
+        Ok(number) if (1..=WIDEST).contains(&number) => Ok(Some(number)),
+        _ => Err(Failure::bad(format!("Invalid request: {name} must be from 1 to {WIDEST}"))),
+    }
 }
 
 /// Makes sure that there is memory for the attention of all translations.
@@ -203,14 +211,14 @@ fn requests(wanted: &Wanted) -> Result<(Vec<Document>, Vec<Request>), Failure> {
     }
     if prefixes.is_empty() && constraints.is_empty() {
         let documents: Vec<Document> = texts.iter().map(|text| Document::of_text(text)).collect();
-        let request = |text: &str| Request { text: text.to_owned(), ..Request::default() };
-        let requests = documents.iter().flat_map(Document::sentences).map(request).collect();
+        let requests = numbering::requests(&documents);
         return Ok((documents, requests));
     }
     let request = |(place, text): (usize, &String)| Request {
         text: text.replace(['\n', '\r'], " "),
         prefix: prefixes.get(place).cloned().unwrap_or_default(),
         constraints: constraints.get(place).cloned().unwrap_or_default(),
+        number: Some(numbering::number(place, 0)),
     };
     let documents = texts.iter().map(|text| Document::of_sentence(text)).collect();
     Ok((documents, texts.iter().enumerate().map(request).collect()))

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use polyglow_model::search::{SearchMethod, SearchRequest};
 use polyglow_train::predict::attention::of_words;
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::Request;
@@ -124,11 +125,15 @@ impl Worker {
         if self.panics[asked.model] >= PANICS && !self.translates(asked.model) { Err(Lost) } else { Ok(()) }
     }
 
-    /// The next lines of requests that ask for this, and their places in the queue.
+    /// The next lines of requests that ask for this, and their places in the queue. A request that draws samples shares no batch,
+    /// on whose size the last digits of probabilities depend, so that its draws do not depend on what others ask for.
     fn slices(&mut self, asked: &Asked) -> (Vec<usize>, Vec<Vec<Request>>) {
+        let usual = self.models[asked.model].search.method;
+        let is_alone = asked.search.method.unwrap_or(usual) == SearchMethod::Sample;
         let (mut places, mut slices, mut room) = (Vec::new(), Vec::new(), BATCH);
         for (place, job) in self.jobs.iter_mut().enumerate() {
-            if room > 0 && job.asked == *asked && job.is_ready() {
+            let is_full = room == 0 || is_alone && !slices.is_empty();
+            if !is_full && job.asked == *asked && job.is_ready() {
                 let lines: Vec<Request> = job.lines.drain(..job.lines.len().min(SLICE).min(room)).collect();
                 room -= lines.len();
                 places.push(place);
@@ -161,16 +166,15 @@ impl Worker {
 
     /// Whether a model still translates anything.
     fn translates(&mut self, model: usize) -> bool {
-        let asked = Asked { model, beam_size: None, n_best: 1, method: None, attention: false };
+        let asked = Asked { model, search: SearchRequest::default(), attention: false };
         let line = Request { text: PLAIN.to_owned(), ..Request::default() };
         !matches!(self.translate(&asked, &[line]), Err(Trouble::Panic))
     }
 
     fn translate(&mut self, asked: &Asked, lines: &[Request]) -> Result<Vec<Vec<Found>>, Trouble> {
         let runner = &mut self.models[asked.model];
-        let (usual, widest) = (runner.search.clone(), runner.tgt.vocab_size());
-        runner.search.beam_size = asked.beam_size.unwrap_or(usual.beam_size).max(asked.n_best).min(widest);
-        runner.search.method = asked.method.unwrap_or(usual.method);
+        let search = runner.search.for_request(asked.search, runner.tgt.vocab_size());
+        let usual = std::mem::replace(&mut runner.search, search.map_err(|error| Trouble::Wish(error.to_string()))?);
         // Who shares a batch is chance in any case, so that the last digits may depend on the number of cores, too.
         runner.spread = true;
         let found = catch_unwind(AssertUnwindSafe(|| translate(runner, asked, lines)));
@@ -188,12 +192,13 @@ impl Worker {
 }
 
 fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> Result<Vec<Vec<Found>>, String> {
-    // A width may not fit the rest of the config's search, such as groups of it.
-    runner.search.validate().map_err(|error| error.to_string())?;
-    let translations = runner.translate(lines, 1).map_err(|error| error.to_string())?;
+    let mut translations = runner.translate(lines, 1).map_err(|error| error.to_string())?;
+    translations.iter_mut().for_each(|best| best.truncate(asked.search.n_best));
+    let sources: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    runner.replace_unknown(&sources, &mut translations).map_err(|error| error.to_string())?;
     let plain = |translation| Found { translation, attention: Vec::new() };
     let mut found: Vec<Vec<Found>> =
-        translations.into_iter().map(|best| best.into_iter().take(asked.n_best).map(plain).collect()).collect();
+        translations.into_iter().map(|best| best.into_iter().map(plain).collect()).collect();
     if asked.attention {
         let mut pairs: Vec<(&Request, &mut Found)> = Vec::new();
         for (line, best) in lines.iter().zip(&mut found) {

@@ -37,10 +37,18 @@ pub enum ErrorKind {
 ///
 /// One type with a kind, as that of [`std::io`], instead of an enum: a run can fail in some 150 places, and a caller who
 /// wants more than the message asks for its [`kind`](Self::kind) and its [`hint`](Self::hint).
-#[derive(Debug)]
+///
+/// With [`Debug`](fmt::Debug) it is displayed as well, with its hint on a second line, so that a program whose `main` returns it
+/// prints what its user can read:
+///
+/// ```
+/// use polyglow_train::Config;
+///
+/// let error = Config::from_text("data.corpus = 'digits'\ntrain.max_steps = 0", &[]).unwrap_err();
+/// assert!(format!("{error:?}").starts_with(&error.to_string()));
+/// ```
 pub struct TrainError(Box<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     kind: ErrorKind,
     hint: Option<String>,
@@ -49,7 +57,6 @@ struct Inner {
     cause: Cause,
 }
 
-#[derive(Debug)]
 enum Cause {
     Message(String),
     Error(Box<dyn Error + Send + Sync>),
@@ -124,6 +131,17 @@ impl Display for TrainError {
                 error.fmt(formatter)?;
                 self.causes().skip(1).try_for_each(|cause| write!(formatter, ": {cause}"))
             }
+        }
+    }
+}
+
+/// As it is displayed, with the hint on a line of its own.
+impl fmt::Debug for TrainError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{self}")?;
+        match self.hint() {
+            Some(hint) => write!(formatter, "\nhint: {hint}"),
+            None => Ok(()),
         }
     }
 }
@@ -250,6 +268,14 @@ mod tests {
         let error = Err::<(), _>(with_hint(usage(failed!("no key")), "try another")).context("reading");
         let error = error.expect_err("it is one");
         assert_eq!((error.kind(), error.hint().as_deref()), (ErrorKind::Usage, Some("try another")));
+    }
+
+    #[test]
+    fn a_main_that_returns_an_error_prints_its_message_and_its_hint() {
+        let error = with_hint(usage(failed!("no key").context("in `a.toml`")), "try another");
+        let error: Box<dyn Error> = Box::new(error);
+        assert_eq!(format!("{error:?}"), "in `a.toml`: no key\nhint: try another");
+        assert_eq!(format!("{:?}", failed!("no key")), "no key");
     }
 
     #[test]

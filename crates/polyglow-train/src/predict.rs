@@ -9,6 +9,7 @@ pub mod evaluation;
 #[cfg(feature = "training")]
 pub mod measures;
 pub mod model;
+mod replacement;
 pub mod runner;
 #[cfg(feature = "training")]
 pub mod samples;

@@ -11,14 +11,15 @@ export interface Model {
 }
 
 export interface Options {
-  /** Hypotheses that are kept at each position; 1 is greedy search, and fastest. Default: that of the run. */
+  /** Hypotheses that are kept at each position; 1 is greedy search, and fastest. Default: that of the run. Of `sample` how many
+   * are drawn, of which the most probable are returned. Default: `nBest`. */
   beamSize?: number;
   /** Translations of each line, at most. Default: 1. */
   nBest?: number;
-  /** How they are looked for; `branch`: each has another first word after its prefix, what else could stand there. Default: as
+  /** How they are looked for; `sample`: at random, by the seed of the run and the place of a line among `lines`; `branch`: each has another first word after its prefix, what else could stand there. Default: as
    * the run does. */
   method?: "beam" | "sample" | "branch";
-  /** What the translation of each line begins with: none, or one for each line. */
+  /** What the translation of each line begins with: none, or one for each line. Spaces around it change nothing. */
   prefixes?: string[];
   /** Phrases that the translation of each line contains: none, or some for each line. */
   constraints?: string[][];
@@ -29,6 +30,7 @@ export interface Options {
 }
 
 export interface Translation {
+  /** Words that the model has no token for are words of the line. */
   text: string;
   /** Log-probability under the model, in nats. */
   logProb: number;

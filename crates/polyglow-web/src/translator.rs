@@ -1,13 +1,15 @@
 //! What a page asks of a model.
 
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::search::SearchMethod;
+use polyglow_model::search::{SearchMethod, SearchRequest};
 use polyglow_train::device;
 use polyglow_train::predict::attention::{PairAttention, WordAttention, of_words};
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::{Request, Translated};
 use polyglow_train::{Result, TrainError};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Number;
 
 use crate::beam::Beam;
 
@@ -23,13 +25,15 @@ pub struct Translator {
 pub struct Asked {
     /// The lines.
     pub lines: Vec<String>,
-    /// Width of the beam; that of the run if it is not said.
+    /// Width of the beam, that of the run if it is not given; or number of samples, as many as are returned if it is not given.
+    #[serde(default, deserialize_with = "count")]
     pub beam_size: Option<usize>,
-    /// Translations of each line, at most; 1 if it is not said.
+    /// Translations of each line, at most; 1 if it is not given.
+    #[serde(default, deserialize_with = "count")]
     pub n_best: Option<usize>,
     /// How they are looked for; as the run does if it is not said.
     pub method: Option<SearchMethod>,
-    /// What the translation of each line begins with; none, or as many as lines.
+    /// What the translation of each line begins with, without regard to spaces around it; none, or as many as lines.
     #[serde(default)]
     pub prefixes: Vec<String>,
     /// Phrases that the translation of each line contains; none, or as many as lines.
@@ -55,6 +59,24 @@ pub struct Found {
     pub attention: Option<WordAttention>,
 }
 
+impl Asked {
+    /// Reads a question in JSON.
+    ///
+    /// # Errors
+    /// It is no such JSON; the message names the field that is wrong.
+    pub fn parse(json: &str) -> Result<Self> {
+        let mut json = serde_json::Deserializer::from_str(json);
+        serde_path_to_error::deserialize(&mut json).map_err(|error| TrainError::new(error.to_string()))
+    }
+}
+
+/// A number of hypotheses, if it is given.
+fn count<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<usize>, D::Error> {
+    let Some(number) = Option::<Number>::deserialize(deserializer)? else { return Ok(None) };
+    let count = number.as_u64().and_then(|number| usize::try_from(number).ok()).filter(|number| *number > 0);
+    count.map(Some).ok_or_else(|| D::Error::custom(format!("{number} is not a whole number from 1 on")))
+}
+
 impl From<Translated> for Found {
     fn from(Translated { text, log_prob, score }: Translated) -> Self {
         Self { text, log_prob, score, attention: None }
@@ -72,22 +94,23 @@ impl Translator {
         Ok(Self { runner: Runner::from_bytes(config, &tokenizers, weights, device::open("flex")?)? })
     }
 
-    /// The translations of each line, the best first. `progress` is told how many lines are done, each time that some are.
+    /// The translations of each line, the best first, with words of the line in place of unknown ones. A sample depends on the seed of
+    /// the run and on which of the lines it is of. `progress` is told how many lines are done, each time that some are.
     ///
     /// # Errors
-    /// There are not as many prefixes as lines; a beam cannot be so wide; a wish cannot be fulfilled.
+    /// There are not as many prefixes as lines; a beam cannot be so wide; a request cannot be fulfilled.
     pub fn translate(&self, asked: &Asked, progress: &mut dyn FnMut(usize)) -> Result<Vec<Vec<Found>>> {
         let mut runner = self.runner.clone();
+        let Asked { method, beam_size, .. } = *asked;
         let n_best = asked.n_best.unwrap_or(1);
-        let widest = runner.tgt.vocab_size();
-        runner.search.beam_size = asked.beam_size.unwrap_or(runner.search.beam_size);
-        runner.search.method = asked.method.unwrap_or(runner.search.method);
-        runner.search.validate()?;
-        runner.search.beam_size = runner.search.beam_size.max(n_best).min(widest);
-        let requests = requests(asked)?;
-        let translations = runner.translate_observed(&requests, 1, true, progress)?;
+        let request = SearchRequest { method, beam_size, n_best };
+        runner.search = runner.search.for_request(request, runner.tgt.vocab_size())?;
+        let mut translations = runner.translate_observed(&requests(asked)?, 1, true, progress)?;
+        translations.iter_mut().for_each(|best| best.truncate(n_best));
+        let sources: Vec<&str> = asked.lines.iter().map(String::as_str).collect();
+        runner.replace_unknown(&sources, &mut translations)?;
         let mut found: Vec<Vec<Found>> =
-            translations.into_iter().map(|best| best.into_iter().take(n_best).map(Found::from).collect()).collect();
+            translations.into_iter().map(|best| best.into_iter().map(Found::from).collect()).collect();
         if asked.attention {
             let pairs: Vec<[&str; 2]> = asked
                 .lines
@@ -131,6 +154,7 @@ fn requests(asked: &Asked) -> Result<Vec<Request>> {
         text: line.clone(),
         prefix: prefixes.get(place).cloned().unwrap_or_default(),
         constraints: constraints.get(place).cloned().unwrap_or_default(),
+        number: None,
     };
     Ok(lines.iter().enumerate().map(request).collect())
 }

@@ -45,7 +45,7 @@ impl Exported {
     /// # Errors
     /// As there; it is no such JSON.
     pub fn translate(&self, asked: &str, progress: &js_sys::Function) -> Result<String, JsError> {
-        let asked: Asked = serde_json::from_str(asked)?;
+        let asked = Asked::parse(asked)?;
         let mut tell = |done: usize| {
             // What goes wrong in showing it is no matter of the translation.
             let _ = progress.call1(&JsValue::NULL, &JsValue::from(done as u32));

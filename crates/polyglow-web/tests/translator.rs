@@ -31,7 +31,53 @@ fn models() -> (Runner, Translator) {
 }
 
 fn asked(json: &str) -> Asked {
-    serde_json::from_str(json).expect("it is a question")
+    Asked::parse(json).expect("it is a question")
+}
+
+#[test]
+fn a_sample_is_one_draw_by_its_place() {
+    let (_, translator) = models();
+    let draw = |json: &str| -> Vec<Vec<(String, f32)>> {
+        let found = translator.translate(&asked(json), &mut |_| {}).expect("it translates");
+        found.into_iter().map(|best| best.into_iter().map(|found| (found.text, found.log_prob)).collect()).collect()
+    };
+    let lines = serde_json::to_string(&vec!["1 2 3 4 5"; 64]).expect("it is JSON");
+    let all = draw(&format!(r#"{{ "lines": {lines}, "method": "sample" }}"#));
+    assert_eq!(all, draw(&format!(r#"{{ "lines": {lines}, "method": "sample", "beamSize": 1 }}"#)), "one draw");
+    assert_eq!(all, draw(&format!(r#"{{ "lines": {lines}, "method": "sample" }}"#)), "the same seed");
+    let texts: Vec<&str> = all.iter().map(|best| &*best[0].0).collect();
+    let different: HashSet<&str> = texts.iter().copied().collect();
+    assert!(different.len() > 16, "{different:?}");
+    assert!((0..32).any(|place| texts[place] != texts[place + 32]), "{texts:?}");
+    // The first lines are drawn alike beside fewer and beside others.
+    let fewer = draw(r#"{ "lines": ["1 2 3 4 5", "1 2 3 4 5", "6"], "method": "sample" }"#);
+    assert_eq!([&fewer[0][0].0, &fewer[1][0].0], [texts[0], texts[1]]);
+    let several = draw(r#"{ "lines": ["1 2 3 4 5"], "method": "sample", "nBest": 3 }"#);
+    assert_eq!(several[0].len(), 3);
+}
+
+#[test]
+fn unknown_words_are_words_of_the_line() {
+    // Of the words only the most frequent are in the vocabulary.
+    let overrides = ["tokenizer.vocab_size=10".to_owned()];
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let config = Config::from_text(CONFIG, &overrides).expect("it is a config");
+    let mut training = Training::prepare(config, dir.path(), &mut Silent).expect("it can start");
+    training.run(&Stop::default(), &mut Silent).expect("it trains");
+    let runner = Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there");
+    let read = |name: &str| fs::read(dir.path().join(name)).expect(name);
+    let config = String::from_utf8(read("config.toml")).expect("it is text");
+    let (tokenizer, weights) = (read("tokenizer.json"), read("checkpoints/best/model.safetensors"));
+    let translator = Translator::new(&config, &tokenizer, None, &weights).expect("the files belong together");
+    let lines = ["0 1 2 3 4", "5 6 7 8 9"];
+    assert!(runner.best(&lines).expect("it translates").concat().contains("<unk>"), "the model writes some");
+    for options in
+        ["", r#", "beamSize": 1"#, r#", "method": "sample", "nBest": 4"#, r#", "method": "branch", "nBest": 4"#]
+    {
+        let question = format!(r#"{{ "lines": ["0 1 2 3 4", "5 6 7 8 9"]{options} }}"#);
+        let found = translator.translate(&asked(&question), &mut |_| {}).expect("it translates");
+        assert!(found.iter().flatten().all(|found| !found.text.contains("<unk>")), "{found:?}");
+    }
 }
 
 #[test]
@@ -64,8 +110,21 @@ fn what_cannot_be_is_told() {
     let (_, translator) = models();
     let told = |json: &str| translator.translate(&asked(json), &mut |_| {}).expect_err("it cannot be").to_string();
     assert_eq!(told(r#"{ "lines": ["1", "2"], "prefixes": ["1"] }"#), "2 lines and 1 prefixes");
-    assert!(told(r#"{ "lines": ["1"], "beamSize": 0 }"#).contains("beam_size"));
-    assert!(serde_json::from_str::<Asked>(r#"{ "lines": [], "beam": 3 }"#).is_err(), "a name that nobody reads");
+    assert!(told(r#"{ "lines": ["1"], "beamSize": 2000 }"#).contains("beam_size"));
+    assert_eq!(told(r#"{ "lines": ["1"], "nBest": 2000 }"#), "`n_best = 2000`: must be from 1 to 1024");
+    for (json, expected) in [
+        (r#"{ "lines": [], "beam": 3 }"#, "unknown field `beam`"),
+        (r#"{ "lines": ["1"], "beamSize": 0 }"#, "beamSize: 0 is not a whole number from 1 on"),
+        (r#"{ "lines": ["1"], "nBest": 0 }"#, "nBest: 0 is not a whole number from 1 on"),
+        (r#"{ "lines": ["1"], "nBest": -1 }"#, "nBest: -1 is not a whole number from 1 on"),
+        (r#"{ "lines": ["1"], "nBest": 1.5 }"#, "nBest: 1.5 is not a whole number from 1 on"),
+        (r#"{ "lines": ["1"], "nBest": "2" }"#, "nBest: "),
+        (r#"{ "lines": ["1", 2] }"#, "lines[1]: "),
+        (r#"{ "lines": ["1"], "method": "greedy" }"#, "method: "),
+    ] {
+        let error = Asked::parse(json).expect_err("it is wrong").to_string();
+        assert!(error.contains(expected), "{error}");
+    }
     assert!(Translator::new("data.corpus = 'digits'", b"{}", None, b"").is_err());
 }
 

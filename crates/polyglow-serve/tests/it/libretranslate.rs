@@ -76,6 +76,34 @@ async fn the_language_of_a_text_is_found_out() {
 }
 
 #[tokio::test]
+async fn a_language_that_cannot_be_told_is_named_by_the_client_or_is_that_of_the_only_run() {
+    let basque = "Atzo gauean giltzak bulegoan ahaztu nituen, eta emaztea lanetik itzuli arte itxaron behar izan nuen.";
+    let french = "J'ai oublié mes clés au bureau, donc je dois attendre que ma femme rentre du travail.";
+    let two = Server::new(vec![model("en", "de"), model("de", "en")], Limits::default(), Keys::default()).router();
+    let one = Server::new(vec![model("en", "de")], Limits::default(), Keys::default()).router();
+    let unknown = "Invalid request: the language of the text is unknown; set source to one of en, de";
+    for text in [french, "ມະນຸດທຸກຄົນເກີດມາມີກຽດສັກສີ", "ᏂᎦᏓ ᎠᏂᏴᏫ ᏂᎨᎫᏓᎸᎾ"]
+    {
+        let found = post_json(&two, "/detect", &json!({ "q": text })).await.json();
+        assert_eq!(found, json!([{ "language": "en", "confidence": 0.0 }]), "{text}");
+        let q = json!({ "q": text, "source": "auto", "target": "de" });
+        assert_eq!(post_json(&two, "/translate", &q).await.error(400), unknown, "{text}");
+        let answer = post_json(&one, "/translate", &q).await.json();
+        assert_eq!(answer["detectedLanguage"], json!({ "language": "en", "confidence": 0.0 }), "{text}");
+    }
+    let found = post_json(&two, "/detect", &json!({ "q": basque })).await.json();
+    assert!(found[0]["confidence"].as_f64().is_some_and(|percent| percent <= 10.0), "{found}");
+    // What has no letter needs no language.
+    for text in ["12 34", "👍 !?", "…"] {
+        let found = post_json(&two, "/detect", &json!({ "q": text })).await.json();
+        assert_eq!(found[0]["confidence"], 0.0, "{text}");
+        let answer =
+            post_json(&two, "/translate", &json!({ "q": text, "source": "auto", "target": "en" })).await.json();
+        assert_eq!(answer["detectedLanguage"], json!({ "language": "en", "confidence": 0.0 }), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn errors_have_the_words_that_clients_know() {
     let limits = Limits { characters: Some(20), texts: Some(2), ..Limits::default() };
     let router = Server::new(vec![model("en", "de"), model("fr", "it")], limits, Keys::default()).router();
@@ -95,6 +123,27 @@ async fn errors_have_the_words_that_clients_know() {
         (
             json!({ "q": "1", "source": "en", "target": "de", "alternatives": true }),
             "Invalid request: alternatives parameter is not a number",
+        ),
+        (
+            json!({ "q": "1", "source": "en", "target": "de", "alternatives": 1.5 }),
+            "Invalid request: alternatives parameter is not a number",
+        ),
+        (
+            json!({ "q": "1", "source": "en", "target": "de", "alternatives": -1 }),
+            "Invalid request: alternatives parameter must be >= 0",
+        ),
+        (
+            json!({ "q": "1", "source": "en", "target": "de", "alternatives": "-1" }),
+            "Invalid request: alternatives parameter must be >= 0",
+        ),
+        (
+            json!({ "q": "1", "source": "en", "target": "de", "alternatives": 1e30 }),
+            "Invalid request: alternatives parameter must be <= 3",
+        ),
+        (json!({ "q": "1", "source": ["en"], "target": "de" }), "Invalid request: source parameter is not a text"),
+        (
+            json!({ "q": "1", "source": "en", "target": "de", "format": ["html"] }),
+            "Invalid request: format parameter is not a text",
         ),
         (
             json!({ "q": "1", "source": "en", "target": "de", "alternatives": 4 }),
@@ -119,10 +168,15 @@ async fn errors_have_the_words_that_clients_know() {
     ] {
         assert_eq!(post_json(&router, "/translate", &body).await.error(400), expected);
     }
+    for (number, expected) in
+        [("-1", "must be >= 0"), ("4", "must be <= 3"), ("1.5", "is not a number"), ("x", "is not a number")]
+    {
+        let form = format!("q=1&source=en&target=de&alternatives={number}");
+        let error = post(&router, "/translate", FORM, form).await.error(400);
+        assert_eq!(error, format!("Invalid request: alternatives parameter {expected}"));
+    }
     assert_eq!(post(&router, "/translate", "application/json", "no JSON").await.error(400), "Invalid JSON format");
     assert_eq!(post(&router, "/detect", FORM, "").await.error(400), "Invalid request: missing q parameter");
-    let parts = "multipart/form-data; boundary=x";
-    assert!(post(&router, "/detect", parts, "--x--").await.error(400).contains("send JSON, or a form"));
     let disabled = post(&router, "/translate_file", FORM, "").await.error(403);
     assert_eq!(disabled, "Files translation are disabled on this server.");
     post(&router, "/suggest", FORM, "").await.error(403);

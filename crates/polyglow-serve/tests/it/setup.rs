@@ -34,6 +34,12 @@ pub(crate) fn fragile() -> Runner {
     RUNNER.get_or_init(train).clone()
 }
 
+/// A model that knows some of the words alone, and writes `<unk>` for the others.
+pub(crate) fn with_few_words() -> Runner {
+    static RUNNER: OnceLock<Runner> = OnceLock::new();
+    RUNNER.get_or_init(|| trained(&["tokenizer.vocab_size=10"])).clone()
+}
+
 fn trained(overrides: &[&str]) -> Runner {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let overrides: Vec<String> = overrides.iter().map(|&one| one.to_owned()).collect();

@@ -37,6 +37,11 @@ async fn beginnings_and_phrases_are_in_the_translations() {
     let answer = ask(&prefixes).await.json();
     let text = answer["translations"][0]["text"].as_str().expect("text");
     assert!(text.starts_with(&wanted()), "{answer}");
+    // Spaces around it change nothing.
+    for spaced in [format!("{} ", wanted()), format!(" {}\t\n", wanted())] {
+        let spaced = ask(&json!({ "texts": ["1 2 3", "4"], "prefixes": [spaced, " "] })).await.json();
+        assert_eq!(spaced, answer);
+    }
     let branches = json!({ "texts": ["1 2 3"], "n_best": 3, "method": "branch" });
     let answer = ask(&branches).await.json();
     let found = answer["translations"][0]["segments"][0]["hypotheses"].as_array().expect("a list").clone();
@@ -95,7 +100,16 @@ async fn what_is_wrong_is_told() {
         (json!({ "texts": [] }), "missing texts"),
         (json!({ "text": ["1"] }), "unknown field `text`"),
         (json!({ "texts": ["1"], "n_best": 0 }), "n_best must be from 1 to 32"),
+        (json!({ "texts": ["1"], "n_best": -1 }), "n_best must be from 1 to 32"),
+        (json!({ "texts": ["1"], "n_best": 1e30 }), "n_best must be from 1 to 32"),
+        (json!({ "texts": ["1"], "n_best": 1.5 }), "n_best is not a whole number"),
+        (json!({ "texts": ["1"], "n_best": "2" }), "n_best is not a whole number"),
+        (json!({ "texts": ["1"], "beam_size": true }), "beam_size is not a whole number"),
+        (json!({ "texts": ["1"], "beam_size": -3 }), "beam_size must be from 1 to 32"),
         (json!({ "texts": ["1"], "beam_size": 99 }), "beam_size must be from 1 to 32"),
+        (json!({ "texts": ["1", 2] }), "`texts[1]`: invalid type: integer `2`, expected a string"),
+        (json!({ "texts": ["1"], "stream": 1 }), "`stream`: invalid type"),
+        (json!({ "texts": ["1"], "method": "greedy" }), "`method`: unknown variant `greedy`"),
         (json!({ "texts": ["1"], "beam_size": 2, "n_best": 3 }), "n_best must be <= beam_size"),
         (json!({ "texts": ["1"], "prefixes": [] , "constraints": [["a"], ["b"]] }), "1 texts and 2 constraints"),
         (json!({ "texts": ["1\n".repeat(4000)], "n_best": 32 }), "128000 translations exceed the limit (100000)"),

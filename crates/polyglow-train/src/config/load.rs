@@ -54,6 +54,29 @@ impl Config {
         Ok(config)
     }
 
+    /// As [`Self::from_text`], for data that is given in memory, as to
+    /// [`Training::prepare_with`](crate::Training::prepare_with): the text and the overrides name none.
+    ///
+    /// ```
+    /// use polyglow_train::Config;
+    ///
+    /// let text = "tokenizer.kind = 'word'\ntrain.max_steps = 100";
+    /// let config = Config::for_memory(text, &["train.max_steps=2".to_owned()])?;
+    /// assert_eq!(config.train.max_steps, Some(2));
+    ///
+    /// let error = Config::for_memory(text, &["data.corpus=digits".to_owned()]).unwrap_err();
+    /// assert!(error.to_string().contains("other data is given in memory"), "{error}");
+    /// # Ok::<(), polyglow_train::TrainError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::load`]; data is named.
+    pub fn for_memory(text: &str, overrides: &[String]) -> Result<Self> {
+        let config = overrides::apply(text, overrides)?;
+        config.validate_for_memory().map_err(usage)?;
+        Ok(config)
+    }
+
     /// Checks every section's values.
     ///
     /// # Errors

@@ -89,25 +89,74 @@ impl Evaluation {
     }
 }
 
-/// On one line, for people.
+/// On one line, for people: two spaces are between scores.
 impl Display for Scores {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         let Self { translations, accuracy, token_accuracy, loss, perplexity, bits_per_byte, truncated } = self;
+        let mut parts = Vec::new();
         if let Some(accuracy) = accuracy {
-            write!(formatter, "accuracy {accuracy:.4}  loss {loss:.4}")?;
+            parts.extend([format!("accuracy {accuracy:.4}"), format!("loss {loss:.4}")]);
         }
         if let Some(TranslationScores { bleu, chrf, exact_match, .. }) = translations {
-            write!(formatter, "BLEU {bleu:.2}  chrF {chrf:.2}  exact match {exact_match:.3}  ")?;
+            parts.extend([
+                format!("BLEU {bleu:.2}"),
+                format!("chrF {chrf:.2}"),
+                format!("exact match {exact_match:.3}"),
+            ]);
         }
         if let Some(token_accuracy) = token_accuracy {
-            write!(formatter, "token accuracy {token_accuracy:.3}  loss {loss:.3}  perplexity {perplexity:.2}")?;
+            parts.push(format!("token accuracy {token_accuracy:.3}"));
+        }
+        if accuracy.is_none() {
+            parts.extend([format!("loss {loss:.3}"), format!("perplexity {perplexity:.2}")]);
         }
         if let Some(bits) = bits_per_byte {
-            write!(formatter, "  bits per byte {bits:.3}")?;
+            parts.push(format!("bits per byte {bits:.3}"));
         }
-        match truncated {
-            Some(count) => write!(formatter, "  ({count} too long, read in part)"),
-            None => Ok(()),
+        if let Some(count) = truncated {
+            parts.push(format!("({count} too long, read in part)"));
+        }
+        formatter.write_str(&parts.join("  "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::scoring::Signatures;
+
+    #[test]
+    fn scores_of_every_kind_are_apart_from_each_other() {
+        let signatures = Signatures { bleu: String::new(), chrf: String::new() };
+        let translations = TranslationScores { bleu: 1.66, chrf: 20.0, exact_match: 0.25, signatures };
+        let loss_alone = Scores {
+            translations: None,
+            accuracy: None,
+            token_accuracy: None,
+            loss: 3.2972,
+            perplexity: 27.04,
+            bits_per_byte: None,
+            truncated: None,
+        };
+        let language =
+            Scores { token_accuracy: Some(0.5), bits_per_byte: Some(1.25), truncated: Some(3), ..loss_alone.clone() };
+        let translated = Scores { translations: Some(translations), token_accuracy: Some(0.5), ..loss_alone.clone() };
+        let labels = Scores { accuracy: Some(0.75), ..loss_alone.clone() };
+        let both = Scores { accuracy: Some(0.75), token_accuracy: None, ..translated.clone() };
+        for (scores, expected) in [
+            (loss_alone, "loss 3.297  perplexity 27.04"),
+            (
+                language,
+                "token accuracy 0.500  loss 3.297  perplexity 27.04  bits per byte 1.250  (3 too long, read in part)",
+            ),
+            (
+                translated,
+                "BLEU 1.66  chrF 20.00  exact match 0.250  token accuracy 0.500  loss 3.297  perplexity 27.04",
+            ),
+            (labels, "accuracy 0.7500  loss 3.2972"),
+            (both, "accuracy 0.7500  loss 3.2972  BLEU 1.66  chrF 20.00  exact match 0.250"),
+        ] {
+            assert_eq!(scores.to_string(), expected);
         }
     }
 }

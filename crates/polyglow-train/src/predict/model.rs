@@ -90,7 +90,7 @@ pub fn load_for_search(shape: &ModelShape, mut weights: Weights, device: &Device
     }
     if !quantization::has_int8_kernels(device) {
         tracing::info!("this device computes the 8-bit matrices in 32 bits: only `flex` is faster with them");
-        return load_weights(model, weights.dequantize()?);
+        return load_weights(model, weights);
     }
     model = quantization::quantize(model, |name, layout, weight| {
         let int8 = weights.take_int8(name, weight.dims(), layout)?;
@@ -99,11 +99,12 @@ pub fn load_for_search(shape: &ModelShape, mut weights: Weights, device: &Device
     load_weights(model, weights)
 }
 
-/// Gives every parameter its value from a file.
+/// Gives every parameter its value from a file; matrices in 8 bits are read as the values that they stand for.
 ///
 /// # Errors
 /// A tensor is missing, left over, or of another shape.
-pub fn load_weights<M: Module>(model: M, mut weights: Weights) -> Result<M> {
+pub fn load_weights<M: Module>(model: M, weights: Weights) -> Result<M> {
+    let mut weights = weights.dequantize()?;
     let model = parameter::replace(model, |name, shape| weights.take(name, shape))?;
     weights.finish()?;
     Ok(model)

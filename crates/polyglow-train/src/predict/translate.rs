@@ -10,15 +10,20 @@ use super::split::{join, split};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError, bail, ensure};
 
+/// Bits of the number of a line; the number of a piece of it is in those above.
+const PART_BITS: u32 = 40;
+
 /// A line to translate, and what is asked of its translation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Request {
     /// The line.
     pub text: String,
-    /// What the translation begins with; empty for no wish.
+    /// What the translation begins with, without regard to spaces around it; empty for any beginning.
     pub prefix: String,
     /// Phrases that the translation contains.
     pub constraints: Vec<String>,
+    /// Tells the random numbers of its samples from those of other lines; `None` for the number of the line.
+    pub number: Option<u64>,
 }
 
 /// A translation of a line, or what a language model wrote.
@@ -118,7 +123,7 @@ impl<M: Generate> Runner<M> {
         let mut too_long = Vec::new();
         for (line, (request, ids)) in requests.iter().zip(encoded).enumerate() {
             let number = first_line + line;
-            let wishes = !request.prefix.is_empty() || !request.constraints.is_empty();
+            let wishes = !request.prefix.trim().is_empty() || !request.constraints.is_empty();
             // A line of characters that nobody sees has no tokens; one that is cut first has some.
             let is_blank = request.text.trim().is_empty() || whole(request) && len(&ids) == 0;
             if is_blank {
@@ -143,8 +148,9 @@ impl<M: Generate> Runner<M> {
             ensure!(!wishes, "line {number} is too long to be translated with a prefix or with constraints");
             for (part, ids) in (0u64..).zip(parts) {
                 let mut piece = Piece { line, ids, sentence: Sentence::default() };
-                piece.sentence = self.sentence(&Request::default(), piece.len(), number)?;
-                piece.sentence.number |= part << 40;
+                let whole = Request { number: request.number, ..Request::default() };
+                piece.sentence = self.sentence(&whole, piece.len(), number)?;
+                piece.sentence.number |= part << PART_BITS;
                 pieces.push(piece);
             }
         }
@@ -188,7 +194,9 @@ impl<M: Generate> Runner<M> {
     /// What is asked of the hypotheses for a line of `src_len` tokens.
     fn sentence(&self, request: &Request, src_len: usize, number: usize) -> Result<Sentence> {
         let most = self.longest + 1;
-        let prefix = self.wanted(&request.prefix, self.tgt.encode(&request.prefix)?)?;
+        // A space at its end would be written twice: most tokens begin with the space before their word.
+        let prefix = request.prefix.trim();
+        let prefix = self.wanted(prefix, self.tgt.encode(prefix)?)?;
         let inside = |phrase: &String| self.wanted(phrase, self.encode_inside(phrase)?);
         let constraints: Vec<Vec<u32>> = request.constraints.iter().map(inside).collect::<Result<_, _>>()?;
         let needed = prefix.len() + constraints.iter().map(Vec::len).sum::<usize>() + 1;
@@ -198,7 +206,7 @@ impl<M: Generate> Runner<M> {
         );
         let max_len = self.search.max_len(src_len).min(most).max(needed);
         let min_len = if self.reads_images() { 0 } else { self.search.min_len(src_len).min(max_len) };
-        Ok(Sentence { min_len, max_len, prefix, constraints, number: number as u64 })
+        Ok(Sentence { min_len, max_len, prefix, constraints, number: request.number.unwrap_or(number as u64) })
     }
 
     /// The ids of a phrase as they are after another word: some tokenizers make the space a part of them.

@@ -61,7 +61,7 @@ impl Runner {
 
 impl<M: Module> Runner<M> {
     /// As [`Runner::load`], of a model of one's own. `model` makes it for these tokenizers on the device that it is given; its
-    /// weights are replaced by those of the checkpoint.
+    /// weights are replaced by those of the checkpoint, which it computes in 32 bits also where their matrices have 8.
     ///
     /// # Errors
     /// As [`RunDirectory::load`].

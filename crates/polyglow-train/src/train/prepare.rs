@@ -115,7 +115,8 @@ impl Training {
         )
     }
 
-    /// As [`Self::prepare`], on data that is in memory; `config.data` then names none, and only says how it is read.
+    /// As [`Self::prepare`], on data that is in memory; `config.data` then names none, and only says how it is read:
+    /// [`Config::for_memory`] makes such a config.
     ///
     /// Whoever resumes the run gives the same data again.
     ///

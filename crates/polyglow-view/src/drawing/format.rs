@@ -50,6 +50,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_main_that_returns_an_error_prints_its_message_and_its_hint() {
+        let error: Box<dyn std::error::Error> = Box::new(Format::of(Path::new("a.gif")).unwrap_err());
+        let expected = "`a.gif` ends neither in `.html` nor in `.png` or `.svg`\n\
+                        hint: `.html` writes a page, `.png` and `.svg` a picture";
+        assert_eq!(format!("{error:?}"), expected);
+    }
+
+    #[test]
     fn the_ending_is_the_format() {
         for (name, format) in [("a.html", Format::Html), ("b/c.SVG", Format::Svg), ("map.v2.png", Format::Png)] {
             assert_eq!(Format::of(Path::new(name)).unwrap(), format);

@@ -84,6 +84,7 @@ pub(crate) fn run(args: &CaptionArgs) -> anyhow::Result<()> {
             text: name.clone(),
             prefix: args.prefix.clone(),
             constraints: args.constraint.clone(),
+            ..Request::default()
         };
         let which = || format!("describing `{}`", names.join("`, `"));
         let requests: Vec<Request> = names.iter().map(request).collect();

@@ -3,13 +3,14 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::panic;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use polyglow_model::Task;
 use polyglow_serve::{Ended, Keys, Limits, Model, Server};
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::run::{RunDirectory, runner};
@@ -22,7 +23,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::counts;
 use super::model::ModelArgs;
-use super::uses::check_translates;
+use super::uses::{check_config, check_translates};
 use crate::failure::{usage, with_hint};
 
 /// What `polyglow serve` is asked to do.
@@ -147,13 +148,7 @@ fn models(args: &ServeArgs) -> anyhow::Result<Vec<Model>> {
             Some((pair, path)) if !PathBuf::from(text).exists() => (Some(pair), PathBuf::from(path)),
             _ => (None, PathBuf::from(text)),
         };
-        let (source, target) = if let Some(pair) = pair {
-            languages_of(pair)?
-        } else {
-            let config = RunDirectory::existing(&path)?.config()?;
-            let (source, target) = config.data.languages()?;
-            (source.to_owned(), target.to_owned())
-        };
+        let (source, target) = if let Some(pair) = pair { languages_of(pair)? } else { languages_of_run(&path)? };
         if let Some(other) = models.iter().find(|other| (&other.source, &other.target) == (&source, &target)) {
             let error = usage(anyhow!("two runs translate from `{}` to `{}`", other.source, other.target));
             return Err(with_hint(
@@ -167,6 +162,22 @@ fn models(args: &ServeArgs) -> anyhow::Result<Vec<Model>> {
         models.push(Model { source, target, runner, reload: Box::new(move || Ok(load(&model)?)) });
     }
     Ok(models)
+}
+
+/// The languages that a run's config names.
+///
+/// # Errors
+/// It does not translate, or names none.
+fn languages_of_run(path: &Path) -> anyhow::Result<(String, String)> {
+    let config = RunDirectory::existing(path)?.config()?;
+    check_config(path, &config, |task| task == Task::Translation)?;
+    let Ok((source, target)) = config.data.languages() else {
+        let run = path.display();
+        let error = usage(anyhow!("the config of `{run}` does not say from which language to which it translates"));
+        let hint = format!("name them before the run, as in `polyglow serve en-de={run}` for English to German");
+        return Err(with_hint(error, hint));
+    };
+    Ok((source.to_owned(), target.to_owned()))
 }
 
 /// `en` and `de` of `en-de`; of more than one hyphen, as in `pt-BR-en`, the parts are not clear and `:` divides them.

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::anyhow;
 use polyglow_model::Task;
 use polyglow_model::attention::AttentionKind;
-use polyglow_train::Plan;
 use polyglow_train::run::TrainedModel;
+use polyglow_train::{Config, Plan};
 
 use crate::failure::{usage, with_hint};
 
@@ -76,11 +76,19 @@ pub(super) fn of_task(task: Task) -> Use {
 /// # Errors
 /// It is not (exit code 2); what it can do is said.
 pub(super) fn check_plan(path: &Path, plan: &Plan, wanted: fn(Task) -> bool) -> anyhow::Result<()> {
-    let task = plan.task.kind();
+    check_config(path, &plan.config, wanted)
+}
+
+/// As [`check_plan`], of a config.
+///
+/// # Errors
+/// As [`check_plan`].
+pub(super) fn check_config(path: &Path, config: &Config, wanted: fn(Task) -> bool) -> anyhow::Result<()> {
+    let task = config.model.task();
     if wanted(task) {
         return Ok(());
     }
-    let (Use { does, advice, .. }, arch) = (of_task(task), plan.config.model.arch.name());
+    let (Use { does, advice, .. }, arch) = (of_task(task), config.model.arch.name());
     let error = anyhow!("`{}` has `model.arch = \"{arch}\"`, which {does}", path.display());
     Err(with_hint(usage(error), advice))
 }

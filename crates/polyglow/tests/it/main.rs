@@ -30,6 +30,8 @@ mod quantize;
 mod readable;
 mod report;
 mod score;
+#[cfg(feature = "serve")]
+mod serve;
 mod together;
 mod train;
 mod translate;

@@ -1,6 +1,7 @@
 //! What the words of a translation look at.
 
 use burn::tensor::Transaction;
+use polyglow_data::alignment::Link;
 use polyglow_data::padded::Padded;
 use polyglow_model::{Inspect, Pair};
 
@@ -68,6 +69,12 @@ pub fn of_words<M: Inspect<Inputs: From<Pair>>>(
     })
 }
 
+/// The source word with the most attention for each target word; the first of equals, so that equal weights give equal links.
+pub fn strongest(words: &WordAttention) -> Vec<Link> {
+    let best = |row: &Vec<f32>| (0..row.len()).rev().max_by(|&left, &right| row[left].total_cmp(&row[right]));
+    words.iter().enumerate().filter_map(|(tgt, row)| Some((best(row)?, tgt))).collect()
+}
+
 /// The attention of words, from that of their tokens.
 fn gathered(tokens: &Tokens, weights: &[f32], src_len: usize) -> WordAttention {
     let Tokens { src_words, tgt_words, .. } = tokens;
@@ -85,6 +92,14 @@ fn gathered(tokens: &Tokens, weights: &[f32], src_len: usize) -> WordAttention {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_is_linked_with_what_it_looks_at_most() {
+        assert_eq!(
+            strongest(&vec![vec![0.35, 0.45], vec![0.1, 0.0], vec![], vec![0.5, 0.5]]),
+            [(1, 0), (0, 1), (0, 3)]
+        );
+    }
 
     #[test]
     fn words_gather_the_attention_of_their_tokens() {

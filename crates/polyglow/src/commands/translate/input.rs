@@ -78,7 +78,8 @@ impl Input {
             let prefix = beside(&mut self.prefix, number)?.unwrap_or_default();
             let constraints = beside(&mut self.constraints, number)?.unwrap_or_default();
             let constraints = constraints.split('\t').map(str::trim).filter(|phrase| !phrase.is_empty());
-            requests.push(Request { text, prefix, constraints: constraints.map(str::to_owned).collect() });
+            let constraints = constraints.map(str::to_owned).collect();
+            requests.push(Request { text, prefix, constraints, ..Request::default() });
         }
         Ok((!requests.is_empty()).then_some(requests))
     }

@@ -23,7 +23,7 @@ pub(super) struct Results {
 /// A translation with the source word of each of its words.
 struct Aligned {
     translation: Translated,
-    /// Empty unless the format or `--replace-unknown` needs it.
+    /// Empty unless the format has them.
     links: Vec<Link>,
 }
 
@@ -73,7 +73,12 @@ impl Results {
     ) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let scored = self.format != Format::Text;
-        let translations = runner.translate_observed(requests, first_line, scored, observe)?;
+        let mut translations = runner.translate_observed(requests, first_line, scored, observe)?;
+        translations.iter_mut().for_each(|best| best.truncate(self.n_best));
+        if self.replace_unknown {
+            let sources: Vec<&str> = requests.iter().map(|request| request.text.as_str()).collect();
+            runner.replace_unknown(&sources, &mut translations)?;
+        }
         let aligned = self.align(runner, requests, translations)?;
         for (index, (request, best)) in requests.iter().zip(&aligned).enumerate() {
             let line = first_line + index;
@@ -86,34 +91,26 @@ impl Results {
         Ok(out)
     }
 
-    /// Takes the best translations of each line, aligns those that need it, and replaces unknown words if asked to.
+    /// Aligns the words of translations with those of their sources, if the format has links.
     fn align(
         &self,
         runner: &Runner,
         requests: &[Request],
         translations: Vec<Vec<Translated>>,
     ) -> Result<Vec<Vec<Aligned>>> {
-        let unknown = runner.tgt.token(runner.tgt.special().unk).unwrap_or_default();
-        let has_unknown = |text: &str| text.split_whitespace().any(|word| word == unknown);
         let plain = |translation| Aligned { translation, links: Vec::new() };
         let mut lines: Vec<Vec<Aligned>> =
-            translations.into_iter().map(|best| best.into_iter().take(self.n_best).map(plain).collect()).collect();
-        let mut places = Vec::new();
-        let mut pairs = Vec::new();
-        for (line, (request, best)) in requests.iter().zip(&lines).enumerate() {
-            for (rank, Aligned { translation, .. }) in best.iter().enumerate() {
-                if self.format == Format::Jsonl || self.replace_unknown && has_unknown(&translation.text) {
-                    places.push((line, rank));
-                    pairs.push(Pair { src: request.text.clone(), tgt: translation.text.clone() });
-                }
-            }
+            translations.into_iter().map(|best| best.into_iter().map(plain).collect()).collect();
+        if self.format != Format::Jsonl {
+            return Ok(lines);
         }
-        for ((line, rank), mut layers) in places.into_iter().zip(align(runner, &pairs)?) {
-            let Aligned { translation, links } = &mut lines[line][rank];
-            *links = layers.pop().unwrap_or_default();
-            if self.replace_unknown && has_unknown(&translation.text) {
-                translation.text = replace(&translation.text, &unknown, &requests[line].text, links);
-            }
+        let mut pairs = Vec::new();
+        for (request, best) in requests.iter().zip(&lines) {
+            let pair = |aligned: &Aligned| Pair { src: request.text.clone(), tgt: aligned.translation.text.clone() };
+            pairs.extend(best.iter().map(pair));
+        }
+        for (aligned, mut layers) in lines.iter_mut().flatten().zip(align(runner, &pairs)?) {
+            aligned.links = layers.pop().unwrap_or_default();
         }
         Ok(lines)
     }
@@ -140,26 +137,4 @@ fn write_json(out: &mut Vec<u8>, line: usize, source: &str, best: &[Aligned]) ->
     });
     let record = Record { line, source, hypotheses: hypotheses.collect() };
     Ok(writeln!(out, "{}", serde_json::to_string(&record)?)?)
-}
-
-/// Replaces each unknown word by the source word that it is linked to.
-fn replace(text: &str, unknown: &str, source: &str, links: &[Link]) -> String {
-    let source: Vec<&str> = source.split_whitespace().collect();
-    let known = |(place, word): (usize, &str)| {
-        let link = links.iter().find(|(_, tgt)| *tgt == place).filter(|_| word == unknown);
-        link.and_then(|(src, _)| source.get(*src).copied()).unwrap_or(word).to_owned()
-    };
-    text.split_whitespace().enumerate().map(known).collect::<Vec<_>>().join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unknown_words_become_the_source_words_they_are_linked_to() {
-        let links = [(2, 0), (0, 1), (1, 2)];
-        assert_eq!(replace("die <unk> <unk>", "<unk>", "Anna Brown the", &links), "die Anna Brown");
-        assert_eq!(replace("<unk>", "<unk>", "", &[]), "<unk>");
-    }
 }
