@@ -60,6 +60,29 @@ impl Target {
         }
     }
 
+    /// Makes sure that a model that translates text can be written in this format, by its config and its tokenizers: before it is
+    /// trained, when another tokenizer is still a matter of one key.
+    ///
+    /// # Errors
+    /// The format has no place for the model, or the model translates no text (exit code 2).
+    pub fn check(self, config: &Config, tokenizers: &Tokenizers) -> Result<()> {
+        let model =
+            Portable { config: config.clone(), tokenizers: tokenizers.clone(), arrays: Arrays::default() };
+        if config.model.task() != Task::Translation {
+            return Err(usage(failed!("only models that translate text are checked")));
+        }
+        match self {
+            Self::Ctranslate2 => model.transformer().map(drop),
+            Self::Huggingface => huggingface::check(&model),
+            Self::Argos => model.transformer().and_then(|_| argos::check(&model)),
+            Self::Sentencepiece => {
+                let sides = if tokenizers.is_shared() { &[&tokenizers.tgt][..] } else { &[&tokenizers.src, &tokenizers.tgt] };
+                sides.iter().try_for_each(|side| side.to_sentencepiece().map(drop).map_err(usage))
+            }
+            Self::Web => Ok(()),
+        }
+    }
+
     /// The name in a sentence.
     fn title(self) -> &'static str {
         match self {

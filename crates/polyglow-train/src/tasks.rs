@@ -30,7 +30,7 @@ use crate::predict::runner::Runner;
 use crate::predict::samples::spread;
 use crate::predict::teacher_forcing::Forced;
 use crate::workload::BatchShape;
-pub use setting::{HeldOut, Setting, TrainingData};
+pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
 
 /// What a model learns: its batches, its loss, its scores.
 ///

@@ -20,7 +20,7 @@ use crate::commands::{
     attention, average, bench, caption, check, classify, corpus, devices, embeddings, evaluate, export, generate, help,
     import, info, metrics, new, quantize, report, score, train, translate,
 };
-use crate::{kernel_cache, logging, ranks};
+use crate::{kernel_cache, logging, ranks, standard_output};
 
 /// The version, the commit that it was built from where that is known, and the features of the build.
 static VERSION: LazyLock<String> =
@@ -111,6 +111,25 @@ impl Command {
     fn is_shared(&self) -> bool {
         matches!(self, Self::Train(_) | Self::Evaluate(_) | Self::Translate(_) | Self::Score(_))
     }
+
+    /// Whether what it finds out goes to standard output, and is lost without one.
+    fn prints_results(&self) -> bool {
+        match self {
+            Self::Translate(args) => args.prints_results(),
+            Self::Check(_)
+            | Self::Evaluate(_)
+            | Self::Embeddings(_)
+            | Self::Caption(_)
+            | Self::Classify(_)
+            | Self::Generate(_)
+            | Self::Score(_)
+            | Self::Metrics(_)
+            | Self::Info(_)
+            | Self::Bench(_)
+            | Self::Devices(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Reads the arguments of this process and runs the command.
@@ -138,6 +157,9 @@ fn run_with(arguments: &[OsString]) -> anyhow::Result<u8> {
     logging::init(i16::from(cli.verbose) - i16::from(cli.quiet), group.is_first(), speaks);
     ranks::warn();
     kernel_cache::locate();
+    if cli.command.prints_results() {
+        standard_output::ensure_open()?;
+    }
     dispatch(cli.command, &group)
 }
 

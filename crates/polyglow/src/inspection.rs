@@ -17,8 +17,10 @@ use std::path::Path;
 
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::Task;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
+use polyglow_train::formats::Target;
 use polyglow_train::group::alone;
 use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Setting, TrainingData, with_task};
@@ -44,6 +46,9 @@ pub(crate) struct Inspection {
     pub(crate) findings: Vec<Finding>,
     /// Sizes of the vocabularies.
     pub(crate) vocabulary: VocabularyReport,
+    /// What a model that translates text can be exported to; none of other models.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) exports: Vec<ExportReport>,
     /// Number of trained values; tied matrices count once.
     pub(crate) parameters: usize,
     /// Links between the tokens of the training text, if it comes with alignments.
@@ -103,6 +108,32 @@ impl PlanReport {
             max_len: plan.config.data.max_len,
             max_length_ratio: plan.config.data.max_length_ratio,
         }
+    }
+}
+
+/// Whether a model can be exported to a format.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ExportReport {
+    /// The name in `polyglow export --to`.
+    pub(crate) format: &'static str,
+    /// Why it cannot be, and what would change that; `None` if it can.
+    pub(crate) refused: Option<String>,
+}
+
+impl ExportReport {
+    /// What becomes of a model of this config and these tokenizers; nothing of models that translate no text.
+    fn all(plan: &Plan, tokenizers: &Tokenizers) -> Vec<Self> {
+        if plan.task.kind() != Task::Translation {
+            return Vec::new();
+        }
+        let report = |target: Target| {
+            let refused = target.check(&plan.config, tokenizers).err().map(|error| match error.hint() {
+                Some(hint) => format!("{error}; {hint}"),
+                None => error.to_string(),
+            });
+            Self { format: target.name(), refused }
+        };
+        Target::ALL.map(report).to_vec()
     }
 }
 
@@ -181,6 +212,7 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
     warnings.extend(warning::of_config(&plan.config, has_valid, &batches, links));
     warnings.extend(bleu::find(training)?);
     warnings.extend(warning::of_machine(&memory, available_memory, &disk));
+    let exports = ExportReport::all(plan, tokenizers);
     let (plan, vocabulary) = (PlanReport::new(plan), VocabularyReport::new(tokenizers));
     let (splits, findings) = (found.splits, found.findings);
     Ok(Inspection {
@@ -188,6 +220,7 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
         splits,
         findings,
         vocabulary,
+        exports,
         parameters,
         links,
         batches,

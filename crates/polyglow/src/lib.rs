@@ -17,6 +17,7 @@ mod proposal;
 mod ranks;
 mod reference;
 mod signals;
+mod standard_output;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;

@@ -1,19 +1,24 @@
 //! Messages for people: to stderr, and to a run's `train.log` once there is one.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fs_err::{File, OpenOptions};
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::filter::EnvFilter;
-use tracing_subscriber::fmt::FmtContext;
+use tracing::field::{Field, Visit};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{EnvFilter, FilterExt};
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::fmt::{FmtContext, FormattedFields};
+use tracing_subscriber::layer::{Context, Filter, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt as layers};
+
+use polyglow_train::tasks::HELD_OUT;
 
 use crate::ranks;
 
@@ -47,10 +52,14 @@ pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
         .with_ansi(io::stderr().is_terminal() && !no_color)
         .event_format(Short)
         .with_writer(|| Terminal)
-        .with_filter(filter);
-    let file = layers::layer().compact().with_ansi(false).with_target(false).with_writer(|| LogFile).with_filter(
-        EnvFilter::new("warn,polyglow=info,polyglow_train=info,polyglow_view=info,polyglow::progress=debug"),
-    );
+        .with_filter(filter.and(OncePerText::default()));
+    let for_file = EnvFilter::new("warn,polyglow=info,polyglow_train=info,polyglow_view=info,polyglow::progress=debug");
+    let file = layers::layer()
+        .compact()
+        .with_ansi(false)
+        .with_target(false)
+        .with_writer(|| LogFile)
+        .with_filter(for_file.and(OncePerText::default()));
     // A second call, as in tests, keeps the first subscriber.
     let _ = tracing_subscriber::registry().with(stderr).with(file).try_init();
 }
@@ -105,8 +114,51 @@ where
             (word, true) => write!(writer, "\x1b[{color}m{word}\x1b[0m")?,
             (word, false) => write!(writer, "{word}")?,
         }
+        if let Some(span) = context.event_scope().into_iter().flatten().find(|span| span.name() == HELD_OUT)
+            && let Some(fields) = span.extensions().get::<FormattedFields<N>>()
+        {
+            write!(writer, "in `{}`: ", fields.fields.trim_start_matches("text="))?;
+        }
         context.field_format().format_fields(writer.by_ref(), event)?;
         writeln!(writer)
+    }
+}
+
+/// Lets a warning about a held-out text through once: every validation reads the same lines.
+#[derive(Default)]
+struct OncePerText {
+    seen: Mutex<HashSet<String>>,
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for OncePerText {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn callsite_enabled(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::always()
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, context: &Context<'_, S>) -> bool {
+        let is_of_text = context.event_scope(event).into_iter().flatten().any(|span| span.name() == HELD_OUT);
+        if !is_of_text || *event.metadata().level() != Level::WARN {
+            return true;
+        }
+        let mut message = Message::default();
+        event.record(&mut message);
+        lock(&self.seen).insert(message.0)
+    }
+}
+
+/// The message of an event.
+#[derive(Default)]
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            self.0 = format!("{value:?}");
+        }
     }
 }
 
@@ -168,11 +220,16 @@ mod tests {
         tracing::info!(step = 3, "saved a checkpoint");
         tracing::warn!("the loss is high");
         tracing::debug!("only with -v");
+        for _ in 0..2 {
+            let _text = tracing::warn_span!(HELD_OUT, text = %"data/valid.en").entered();
+            tracing::warn!("line 4 is too long");
+        }
         drop(guard);
-        assert_eq!(*lock(&lines), ["saved a checkpoint step=3", "warning: the loss is high"]);
+        let once = "warning: in `data/valid.en`: line 4 is too long";
+        assert_eq!(*lock(&lines), ["saved a checkpoint step=3", "warning: the loss is high", once]);
         let text = std::fs::read_to_string(&path).expect("the file was written");
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines.len(), 3, "{text}");
         assert!(lines[0].contains(" INFO saved a checkpoint step=3"), "{text}");
         assert!(lines[1].contains(" WARN the loss is high"), "{text}");
     }

@@ -71,6 +71,15 @@ pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
     }
 }
 
+/// Makes sure that transformers has a class for an encoder-decoder Transformer, and for its tokenizers.
+///
+/// # Errors
+/// It has none (exit code 2).
+pub(super) fn check(model: &Portable) -> Result<()> {
+    Class::of(&model.transformer()?)?;
+    text::check(model)
+}
+
 /// The name that transformers has for an activation without a gate.
 fn activation(activation: Activation) -> &'static str {
     match activation {

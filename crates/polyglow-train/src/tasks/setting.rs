@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use polyglow_data::config::Content;
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::{Corpus, Pair, Part};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::image_set::ImageSet;
 use polyglow_data::sources::CaptionImages;
@@ -16,6 +16,16 @@ use super::{Validation, evaluate};
 use crate::error::{Result, TrainError};
 use crate::plan::Plan;
 use crate::predict::runner::Runner;
+
+/// The name of the span of all that is done with a held-out text, whose field `text` names its files: so a subscriber can tell
+/// which text a warning about line 4 is about, and that an earlier validation told it already.
+pub const HELD_OUT: &str = "held_out";
+
+/// Enters the span [`HELD_OUT`] with the names of the parts of a corpus.
+pub fn held_out_span(corpus: &Corpus) -> tracing::Span {
+    let names: Vec<String> = corpus.parts().iter().map(Part::name).collect();
+    tracing::warn_span!(HELD_OUT, text = %names.join(", "))
+}
 
 /// Data that is not trained on.
 #[derive(Clone, Debug)]

@@ -30,7 +30,7 @@ use crate::predict::evaluation::Scores;
 use crate::predict::model::load_weights;
 use crate::run::records::Records;
 use crate::run::{Best, Checkpoints, TrainState};
-use crate::tasks::{BatchSize, MicroBatch, Task, Validation};
+use crate::tasks::{BatchSize, MicroBatch, Task, Validation, held_out_span};
 use crate::workload::BatchShape;
 
 /// A loss has risen if it is above the lowest by this part of the loss of a model that has learned nothing.
@@ -279,7 +279,11 @@ impl<'a, T: Task> Session<'a, T> {
         self.batch.set(None);
         observer.batch(None);
         let model = self.model.as_ref().context("a step failed before this")?.valid();
-        let Some(Validation { scores, outputs, samples }) = self.task.validate(model)? else { return Ok(false) };
+        let validated = {
+            let _text = training.text.valid.as_ref().map(|valid| held_out_span(valid).entered());
+            self.task.validate(model)?
+        };
+        let Some(Validation { scores, outputs, samples }) = validated else { return Ok(false) };
         ensure!(
             scores.loss.is_finite(),
             "the validation loss after step {step} is not finite: the weights are useless, and nothing is saved"

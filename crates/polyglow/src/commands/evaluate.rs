@@ -22,7 +22,7 @@ use polyglow_train::tasks::captions::{Pointing, pointing};
 use polyglow_train::tasks::labels::confusion::{LabelScores, of_labels, write_labels};
 use polyglow_train::tasks::language::{NgramScores, ngram_scores};
 use polyglow_train::tasks::translation::alignment::{align, error_rate};
-use polyglow_train::tasks::{HeldOut, evaluate};
+use polyglow_train::tasks::{HeldOut, evaluate, held_out_span};
 use serde::Serialize;
 
 use super::model::ModelArgs;
@@ -87,7 +87,9 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let plan = args.model.open_among(Arc::clone(group), 1)?;
     let config = &plan.config;
     let split = find_split(config, &args.split)?;
-    let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, split)?)?;
+    let corpus = Corpus::open(&config.data, plan.content, split)?;
+    let held_out = HeldOut::read(&corpus)?;
+    let _text = held_out_span(&corpus).entered();
     let pairs = held_out.pairs();
     // Where the words of a caption should look is known of generated pictures.
     let points = plan.task.kind() == Task::Captions && args.alignments.is_some();

@@ -66,6 +66,13 @@ pub(crate) struct TranslateArgs {
     interactive: bool,
 }
 
+impl TranslateArgs {
+    /// Whether translations go to standard output.
+    pub(crate) fn prints_results(&self) -> bool {
+        self.output.is_none()
+    }
+}
+
 /// How translations are written. What each format holds is in the help of `--format`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {

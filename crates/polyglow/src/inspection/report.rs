@@ -6,7 +6,7 @@ use polyglow_train::train::Bytes;
 use polyglow_train::wording::counted;
 
 use super::warning::percent;
-use super::{Finding, Inspection, PlanReport, SplitReport, TimeEstimate, VocabularyReport, duration};
+use super::{ExportReport, Finding, Inspection, PlanReport, SplitReport, TimeEstimate, VocabularyReport, duration};
 
 /// The correlation of lengths that good text has: 0.86 in Multi30k, 0.88 in Tatoeba's English and German.
 const USUAL_CORRELATION: &str = "0.8 or more";
@@ -21,6 +21,7 @@ impl Display for Inspection {
             writeln!(out)?;
         }
         write_model(out, self)?;
+        write_exports(out, &self.exports)?;
         write_machine(out, self)
     }
 }
@@ -154,6 +155,21 @@ fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result 
         "trial step  {:.2} s on {} x {} rows of {} source and {} target positions; loss {:.3} nats per token",
         step.seconds, step.micro_batches, shape.rows, shape.src_len, shape.tgt_len, step.loss
     )
+}
+
+/// What the model can be exported to, and why not to the other formats.
+fn write_exports(out: &mut Formatter<'_>, exports: &[ExportReport]) -> fmt::Result {
+    let taken: Vec<&str> =
+        exports.iter().filter(|export| export.refused.is_none()).map(|export| export.format).collect();
+    if !exports.is_empty() {
+        writeln!(out, "exports to  {}", taken.join(", "))?;
+    }
+    for ExportReport { format, refused } in exports {
+        if let Some(reason) = refused {
+            writeln!(out, "            not {format}: {reason}")?;
+        }
+    }
+    Ok(())
 }
 
 /// What the training takes, and what this machine has.

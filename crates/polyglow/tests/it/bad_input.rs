@@ -503,3 +503,22 @@ fn damaged_runs_are_named_by_their_files() {
     }
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+#[cfg(unix)]
+#[test]
+fn results_without_a_standard_output_are_an_error_before_they_are_computed() {
+    let place = Workplace::trained();
+    for command in ["evaluate run", "info run", "check tiny.toml", "translate run"] {
+        let output = place.shell(&format!("\"$polyglow\" {command} >&-"));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command}: {stderr}");
+        assert!(stderr.contains("standard output is closed"), "{command}: {stderr}");
+    }
+    // Results that go elsewhere are not lost, and neither stands a closed standard input in the way.
+    for command in ["evaluate run > scores <&-", "translate run test.en --output out >&-"] {
+        let output = place.shell(&format!("\"$polyglow\" {command}"));
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert!(fs::read_to_string(place.path().join("scores")).expect("it was written").contains("BLEU"));
+    assert!(fs::read_to_string(place.path().join("out")).expect("it was written").ends_with('\n'));
+}

@@ -23,12 +23,7 @@ pub(super) fn write(model: &Portable, longest: usize, dir: &Path) -> Result<()> 
     }
     let mut config = config(src, longest);
     for (tokenizer, name) in [(src, "source.spm"), (tgt, "target.spm")] {
-        let bytes = tokenizer.to_unigram().map_err(|error| {
-            let advice = "with two tokenizers transformers has only MarianTokenizer, which reads SentencePiece's unigram \
-                          models; `--to ctranslate2` takes any tokenizers";
-            with_hint(usage(error).context("these tokenizers do not go to Hugging Face"), advice)
-        })?;
-        folder::write(dir, name, &bytes)?;
+        folder::write(dir, name, &unigram(tokenizer)?)?;
     }
     folder::write_json(dir, "vocab.json", &vocabulary(src))?;
     folder::write_json(dir, "target_vocab.json", &vocabulary(tgt))?;
@@ -37,6 +32,27 @@ pub(super) fn write(model: &Portable, longest: usize, dir: &Path) -> Result<()> 
     config["source_lang"] = model.config.data.src.clone().into();
     config["target_lang"] = model.config.data.tgt.clone().into();
     folder::write_json(dir, "tokenizer_config.json", &config)
+}
+
+/// Makes sure that transformers reads the tokenizers of a model.
+///
+/// # Errors
+/// Two tokenizers are no unigram models (exit code 2).
+pub(super) fn check(model: &Portable) -> Result<()> {
+    let Tokenizers { src, tgt } = &model.tokenizers;
+    if model.tokenizers.is_shared() {
+        return Ok(());
+    }
+    [src, tgt].into_iter().try_for_each(|tokenizer| unigram(tokenizer).map(drop))
+}
+
+/// One of two tokenizers as the SentencePiece model that MarianTokenizer reads.
+fn unigram(tokenizer: &Tokenizer) -> Result<Vec<u8>> {
+    tokenizer.to_unigram().map_err(|error| {
+        let advice = "with two tokenizers transformers has only MarianTokenizer, which reads SentencePiece's unigram models; \
+                      `--to ctranslate2` takes any tokenizers";
+        with_hint(usage(error).context("these tokenizers do not go to Hugging Face"), advice)
+    })
 }
 
 /// A mark that a model reads with a text.

@@ -20,7 +20,8 @@ const SOME: usize = 1000;
 pub struct Text {
     /// What is trained on.
     pub train: Corpus,
-    pub(super) valid: Option<Corpus>,
+    /// The corpus of [`Self::held_out`].
+    pub valid: Option<Corpus>,
     /// What training is watched on; empty where there is none.
     pub held_out: Arc<HeldOut>,
 }

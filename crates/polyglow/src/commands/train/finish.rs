@@ -14,7 +14,7 @@ use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::samples::spread;
 use polyglow_train::run::records::Records;
 use polyglow_train::run::{RunDirectory, runner};
-use polyglow_train::tasks::{HeldOut, evaluate};
+use polyglow_train::tasks::{HeldOut, evaluate, held_out_span};
 
 use crate::activity::Activity;
 use crate::commands::uses::{Use, of_task};
@@ -64,7 +64,9 @@ fn test(
         Records::nowhere()
     };
     for name in test_names {
-        let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, Split::Test(name))?)?;
+        let corpus = Corpus::open(&config.data, plan.content, Split::Test(name))?;
+        let held_out = HeldOut::read(&corpus)?;
+        let _text = held_out_span(&corpus).entered();
         let mut activity = Activity::new();
         activity.show(format!("testing on {name}: {} examples", held_out.len()));
         let bleu = config.train.bleu_tokenizer(held_out.pairs().iter().map(|pair| pair.tgt.as_str()))?;
