@@ -11,6 +11,7 @@ mod document;
 mod engine;
 mod failure;
 mod fields;
+pub mod html;
 mod libre;
 mod metrics;
 mod page;
