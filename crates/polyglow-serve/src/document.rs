@@ -40,6 +40,14 @@ impl Document {
         Self::Page(Page::read(page, options))
     }
 
+    /// The parts of a text; a page has none, since it is whole only with its translations.
+    pub(crate) fn parts(&self) -> &[Part] {
+        match self {
+            Self::Text(parts) => parts,
+            Self::Page(_) => &[],
+        }
+    }
+
     /// The sentences, in order.
     pub(crate) fn sentences(&self) -> Vec<&str> {
         match self {

@@ -7,9 +7,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use polyglow_data::alignment::Link;
 use polyglow_model::search::SearchMethod;
-use polyglow_train::predict::attention::WordAttention;
+use polyglow_train::predict::attention::{WordAttention, strongest};
 use polyglow_train::predict::translate::Request;
-use polyglow_train::tasks::translation::alignment::strongest;
 use serde::{Deserialize, Serialize};
 
 use crate::detect;
@@ -17,6 +16,7 @@ use crate::document::Document;
 use crate::engine::{Asked, Found};
 use crate::failure::Failure;
 use crate::fields::Body;
+use crate::html::Translation as Text;
 use crate::libre::{check_size, check_translations};
 use crate::server::Shared;
 use crate::stream::streamed;
@@ -111,7 +111,7 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Want
     }
     check_size(&server, &wanted.texts)?;
     let asked = asked(&server, &wanted)?;
-    let (documents, requests) = requests(&wanted)?;
+    let (documents, requests) = requests(&wanted, server.routes.source(asked.model))?;
     check_translations(requests.len(), asked.n_best)?;
     if asked.attention {
         check_attention(&requests, asked.n_best)?;
@@ -131,19 +131,21 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Want
     let mut found = found.unwrap_or_else(|_| Err(Failure::timeout()))?.into_iter();
     let translations = documents.iter().map(|document| {
         let segments: Vec<Segment> =
-            document.sentences().zip(found.by_ref()).map(|(source, found)| segment(source, found, told)).collect();
-        let text = document.with(segments.iter().map(best));
+            document.sentences().into_iter().zip(found.by_ref()).map(|(source, found)| segment(source, found, told)).collect();
+        let best: Vec<Text> = segments.iter().map(best).collect();
+        let text = document.with(&best);
         Translation { text, segments }
     });
     Ok(Json(Answer { translations: translations.collect() }).into_response())
 }
 
-fn best(segment: &Segment) -> &str {
-    segment.hypotheses.first().map_or("", |hypothesis| &hypothesis.text)
+fn best(segment: &Segment) -> Text {
+    let text = segment.hypotheses.first().map_or_else(String::new, |hypothesis| hypothesis.text.clone());
+    Text { text, links: Vec::new() }
 }
 
 pub(crate) fn segment(source: &str, found: Vec<Found>, told: Told) -> Segment {
-    let hypothesis = |Found { translation, attention }| Hypothesis {
+    let hypothesis = |Found { translation, attention, .. }| Hypothesis {
         text: translation.text,
         log_prob: translation.log_prob,
         score: translation.score,
@@ -176,7 +178,8 @@ fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
     if beam_size.is_some_and(|beam_size| beam_size < n_best) {
         return Err(Failure::bad("Invalid request: n_best must be <= beam_size"));
     }
-    Ok(Asked { model, beam_size, n_best, method: wanted.method, attention: wanted.alignments || wanted.attention })
+    let attention = wanted.alignments || wanted.attention;
+    Ok(Asked { model, beam_size, n_best, method: wanted.method, attention, links: false })
 }
 
 /// Makes sure that there is memory for the attention of all translations.
@@ -193,8 +196,8 @@ fn check_attention(requests: &[Request], n_best: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The texts in parts, and the sentences in them with what is wished for their translations.
-fn requests(wanted: &Wanted) -> Result<(Vec<Document>, Vec<Request>), Failure> {
+/// The texts in parts, and the sentences in them with what is wished for their translations. `language` is that of the texts.
+fn requests(wanted: &Wanted, language: &str) -> Result<(Vec<Document>, Vec<Request>), Failure> {
     let Wanted { texts, prefixes, constraints, .. } = wanted;
     for (name, count) in [("prefixes", prefixes.len()), ("constraints", constraints.len())] {
         if count != 0 && count != texts.len() {
@@ -202,7 +205,7 @@ fn requests(wanted: &Wanted) -> Result<(Vec<Document>, Vec<Request>), Failure> {
         }
     }
     if prefixes.is_empty() && constraints.is_empty() {
-        let documents: Vec<Document> = texts.iter().map(|text| Document::of_text(text)).collect();
+        let documents: Vec<Document> = texts.iter().map(|text| Document::of_text(text, language)).collect();
         let request = |text: &str| Request { text: text.to_owned(), ..Request::default() };
         let requests = documents.iter().flat_map(Document::sentences).map(request).collect();
         return Ok((documents, requests));

@@ -5,7 +5,7 @@ use polyglow_data::corpus::Pair;
 use polyglow_model::{Inspect, Pair as Inputs};
 
 use crate::error::Result;
-use crate::predict::attention::{WordAttention, of_words};
+use crate::predict::attention::{of_words, strongest};
 use crate::predict::runner::Runner;
 
 /// For each pair and each decoder layer, from the lowest, a link for every target word: to the source word with the most
@@ -17,12 +17,6 @@ pub fn align<M: Inspect<Inputs: From<Inputs>>>(runner: &Runner<M>, pairs: &[Pair
     let pairs: Vec<[&str; 2]> = pairs.iter().map(|pair| [&*pair.src, &*pair.tgt]).collect();
     let layers = of_words(runner, &pairs)?;
     Ok(layers.iter().map(|layers| layers.iter().map(strongest).collect()).collect())
-}
-
-/// The source word with the most attention for each target word; the first of equals, so that equal weights give equal links.
-pub fn strongest(words: &WordAttention) -> Vec<Link> {
-    let best = |row: &Vec<f32>| (0..row.len()).rev().max_by(|&left, &right| row[left].total_cmp(&row[right]));
-    words.iter().enumerate().filter_map(|(tgt, row)| Some((best(row)?, tgt))).collect()
 }
 
 /// The alignment error rate (Och and Ney, 2003) of `found` against `gold`, all of whose links are sure:
@@ -41,14 +35,6 @@ pub fn error_rate<'a>(found: impl IntoIterator<Item = &'a Vec<Link>>, gold: &[Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_word_is_linked_with_what_it_looks_at_most() {
-        assert_eq!(
-            strongest(&vec![vec![0.35, 0.45], vec![0.1, 0.0], vec![], vec![0.5, 0.5]]),
-            [(1, 0), (0, 1), (0, 3)]
-        );
-    }
 
     #[test]
     fn the_error_rate_is_that_of_och_and_ney_on_linked_words() {
