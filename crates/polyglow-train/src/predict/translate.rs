@@ -83,7 +83,23 @@ impl<M: Generate> Runner<M> {
         scored: bool,
         observe: &mut dyn FnMut(usize),
     ) -> Result<Vec<Vec<Translated>>> {
-        let pieces = self.pieces(requests, first_line)?;
+        let places: Vec<(usize, u64)> = (first_line..).zip(std::iter::repeat(0)).take(requests.len()).collect();
+        self.translate_parts(requests, &places, scored, observe)
+    }
+
+    /// As [`Self::translate_observed`], where several requests may be of one line: `places` has for each the number of its line,
+    /// and which of the line's parts it is, from 0.
+    ///
+    /// # Errors
+    /// As [`Self::translate`].
+    pub fn translate_parts(
+        &self,
+        requests: &[Request],
+        places: &[(usize, u64)],
+        scored: bool,
+        observe: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Vec<Translated>>> {
+        let pieces = self.pieces(requests, places)?;
         let mut left = vec![0; requests.len()];
         for piece in &pieces {
             left[piece.line] += 1;
@@ -108,7 +124,7 @@ impl<M: Generate> Runner<M> {
         Ok(join(found, requests.len()))
     }
 
-    fn pieces(&self, requests: &[Request], first_line: usize) -> Result<Vec<Piece>> {
+    fn pieces(&self, requests: &[Request], places: &[(usize, u64)]) -> Result<Vec<Piece>> {
         let whole = |request: &Request| request.text.len() <= ENCODED_WHOLE;
         let texts: Vec<&str> =
             requests.iter().map(|request| if whole(request) { request.text.as_str() } else { "" }).collect();
@@ -117,7 +133,7 @@ impl<M: Generate> Runner<M> {
         let mut pieces = Vec::with_capacity(requests.len());
         let mut too_long = Vec::new();
         for (line, (request, ids)) in requests.iter().zip(encoded).enumerate() {
-            let number = first_line + line;
+            let (number, place) = places[line];
             let wishes = !request.prefix.is_empty() || !request.constraints.is_empty();
             if request.text.trim().is_empty() {
                 if wishes {
@@ -133,7 +149,8 @@ impl<M: Generate> Runner<M> {
                 let ids = parts.remove(0);
                 // An image says nothing of how long its description will be.
                 let src_len = if self.reads_images() { longest } else { len(&ids) };
-                let sentence = self.sentence(request, src_len, number).with_context(|| format!("line {number}"))?;
+                let mut sentence = self.sentence(request, src_len, number).with_context(|| format!("line {number}"))?;
+                sentence.number |= place << 52;
                 pieces.push(Piece { line, ids, sentence });
                 continue;
             }
@@ -142,7 +159,7 @@ impl<M: Generate> Runner<M> {
             for (part, ids) in (0u64..).zip(parts) {
                 let mut piece = Piece { line, ids, sentence: Sentence::default() };
                 piece.sentence = self.sentence(&Request::default(), piece.len(), number)?;
-                piece.sentence.number |= part << 40;
+                piece.sentence.number |= place << 52 | part << 40;
                 pieces.push(piece);
             }
         }
