@@ -130,8 +130,12 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Want
     let found = tokio::time::timeout(server.limits.time, all).await;
     let mut found = found.unwrap_or_else(|_| Err(Failure::timeout()))?.into_iter();
     let translations = documents.iter().map(|document| {
-        let segments: Vec<Segment> =
-            document.sentences().into_iter().zip(found.by_ref()).map(|(source, found)| segment(source, found, told)).collect();
+        let segments: Vec<Segment> = document
+            .sentences()
+            .into_iter()
+            .zip(found.by_ref())
+            .map(|(source, found)| segment(source, found, told))
+            .collect();
         let best: Vec<Text> = segments.iter().map(best).collect();
         let text = document.with(&best);
         Translation { text, segments }

@@ -7,9 +7,15 @@ use html5gum::{DefaultEmitter, Span, State, StringReader, Tokenizer};
 /// A part of a page.
 pub(super) enum Token<'s> {
     Start(Tag<'s>),
-    End { name: String, raw: &'s str },
+    End {
+        name: String,
+        raw: &'s str,
+    },
     /// Text, with its entities decoded and as it was written.
-    Text { text: String, raw: &'s str },
+    Text {
+        text: String,
+        raw: &'s str,
+    },
     Comment(&'s str),
     /// A document type, or what is left of a tag that the page ends in.
     Other(&'s str),
@@ -98,7 +104,9 @@ impl<'s> Iterator for Tokens<'s> {
         for token in self.tokenizer.by_ref() {
             let token = token.unwrap_or_else(|never: Infallible| match never {});
             return Some(match token {
-                html5gum::Token::StartTag(tag) => self.placed(tag.span, |raw, start| Token::Start(read(tag, raw, start))),
+                html5gum::Token::StartTag(tag) => {
+                    self.placed(tag.span, |raw, start| Token::Start(read(tag, raw, start)))
+                }
                 html5gum::Token::EndTag(tag) => {
                     self.placed(tag.span, |raw, _| Token::End { name: lossy(&tag.name), raw })
                 }

@@ -70,7 +70,8 @@ fn tree(sentence: &Sentence) -> Item {
                 let mut item = if open.len() > 1 { open.pop() } else { None }.unwrap_or_else(|| {
                     // It began before the sentence, and so holds all that came until now.
                     let mut around = Item::new(0, None);
-                    around.children = open.last_mut().map(|root| std::mem::take(&mut root.children)).unwrap_or_default();
+                    around.children =
+                        open.last_mut().map(|root| std::mem::take(&mut root.children)).unwrap_or_default();
                     around
                 });
                 item.close = Some(index);

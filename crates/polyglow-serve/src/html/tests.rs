@@ -77,12 +77,16 @@ fn what_is_not_to_be_translated_ends_where_its_element_does() {
         ("<p translate=no>a<p>b", "<p translate=no>a<p>B"),
         ("<p translate=no>a<div>b</div>", "<p translate=no>a<div>B</div>"),
         ("<dl><dt translate=NO>a<dd>b</dl>", "<dl><dt translate=NO>a<dd>B</dl>"),
-        ("<table><tr><td translate=no>a<td>b<tr translate=no><th>c<tr><td>d</table>e",
-            "<table><tr><td translate=no>a<td>B<tr translate=no><th>c<tr><td>D</table>E"),
+        (
+            "<table><tr><td translate=no>a<td>b<tr translate=no><th>c<tr><td>d</table>e",
+            "<table><tr><td translate=no>a<td>B<tr translate=no><th>c<tr><td>D</table>E",
+        ),
         ("<select><option translate=no>a<option>b</select>", "<select><option translate=no>a<option>B</select>"),
         ("<ul><li translate=no>a<ul><li>b</ul><li>c</ul>", "<ul><li translate=no>a<ul><li>b</ul><li>C</ul>"),
-        ("<div translate=no>a <p translate=yes>b <i>c</i></p> d</div>e",
-            "<div translate=no>a <p translate=yes>B <i>C</i></p> d</div>E"),
+        (
+            "<div translate=no>a <p translate=yes>b <i>c</i></p> d</div>e",
+            "<div translate=no>a <p translate=yes>B <i>C</i></p> d</div>E",
+        ),
         ("<div translate=no>a <b translate>b</b> c</div>", "<div translate=no>a <b translate>B</b> c</div>"),
         ("<b translate=no><p>a</b>b</p>", "<b translate=no><p>a</b>B</p>"),
         ("<img translate=no>a<br translate=no>b", "<img translate=no>A<br translate=no>B"),
@@ -110,8 +114,12 @@ fn inline_tags_go_along_with_their_words() {
     for (page, text, links, expected) in [
         ("The small <b>dog</b> sleeps.", "Der kleine Hund schläft.", &straight[..], "Der kleine <b>Hund</b> schläft."),
         // The order of words changes, and that of siblings with it.
-        ("<i>Yesterday</i> I <b>slept</b>.", "Geschlafen habe ich gestern.", &[(2, 0), (2, 1), (1, 2), (0, 3)],
-            "<b>Geschlafen habe</b> ich <i>gestern</i>."),
+        (
+            "<i>Yesterday</i> I <b>slept</b>.",
+            "Geschlafen habe ich gestern.",
+            &[(2, 0), (2, 1), (1, 2), (0, 3)],
+            "<b>Geschlafen habe</b> ich <i>gestern</i>.",
+        ),
         // Punctuation stays where the sentence has it.
         ("A <b>dog</b>.", "Ein Hund.", &straight, "Ein <b>Hund</b>."),
         ("A <b>dog.</b>", "Ein Hund.", &straight, "Ein <b>Hund.</b>"),
@@ -120,8 +128,12 @@ fn inline_tags_go_along_with_their_words() {
         ("<b>The dog.</b>", "Der Hund.", &[], "<b>Der Hund.</b>"),
         // Inside each other.
         ("<a>The <b>dog</b></a> sleeps", "Der Hund schläft", &straight, "<a>Der <b>Hund</b></a> schläft"),
-        ("<a><b>The</b> dog</a> sleeps", "Schläft der Hund", &[(2, 0), (0, 1), (1, 2)],
-            "Schläft <a><b>der</b> Hund</a>"),
+        (
+            "<a><b>The</b> dog</a> sleeps",
+            "Schläft der Hund",
+            &[(2, 0), (0, 1), (1, 2)],
+            "Schläft <a><b>der</b> Hund</a>",
+        ),
         // A phrase in two parts gets one stretch.
         ("He <b>gave up</b> now", "Er gab jetzt auf", &[(0, 0), (1, 1), (3, 2), (2, 3)], "Er <b>gab</b> jetzt auf"),
         // A word that nothing is translated from gets the nearest that is free.
@@ -196,17 +208,69 @@ fn sorted(page: &str) -> Vec<&str> {
 #[test]
 fn every_tag_is_there_once_whatever_the_page() {
     let tokens = [
-        "<b>", "</b>", "<i x='>'>", "</i>", "<p>", "</p>", "<li>", "<img alt=a>", "<br>", "<wbr>", "<a title=\"a b\">", "</a>", "<div>",
-        "</div>", "<span translate=no>", "<code>", "</code>", "</span>", "<svg>", "<x/>", "</svg>", "<script>", "</script>",
-        "<title>", "</title>", "<table>", "<tr>", "<td>", "</table>", "<!-- c -->", "<pre>", "</pre>", "<!", "<", ">", "</", "a",
-        "b. C", " ", "\n", "Hello world", "&amp;", "&", "。", "é", "😆", "- ", "<select>", "<option>", "<h1>", "<p translate=yes>",
+        "<b>",
+        "</b>",
+        "<i x='>'>",
+        "</i>",
+        "<p>",
+        "</p>",
+        "<li>",
+        "<img alt=a>",
+        "<br>",
+        "<wbr>",
+        "<a title=\"a b\">",
+        "</a>",
+        "<div>",
+        "</div>",
+        "<span translate=no>",
+        "<code>",
+        "</code>",
+        "</span>",
+        "<svg>",
+        "<x/>",
+        "</svg>",
+        "<script>",
+        "</script>",
+        "<title>",
+        "</title>",
+        "<table>",
+        "<tr>",
+        "<td>",
+        "</table>",
+        "<!-- c -->",
+        "<pre>",
+        "</pre>",
+        "<!",
+        "<",
+        ">",
+        "</",
+        "a",
+        "b. C",
+        " ",
+        "\n",
+        "Hello world",
+        "&amp;",
+        "&",
+        "。",
+        "é",
+        "😆",
+        "- ",
+        "<select>",
+        "<option>",
+        "<h1>",
+        "<p translate=yes>",
     ];
     let mut random = Random(1);
     for round in 0..20_000 {
         let page: String = (0..random.below(24)).map(|_| tokens[random.below(tokens.len())]).collect();
         let read = Page::read(&page, Options { language: "en", attributes: round % 2 == 0 });
-        let translations: Vec<Translation> =
-            read.sentences().map(str::to_owned).collect::<Vec<_>>().iter().map(|text| random.translation(text)).collect();
+        let translations: Vec<Translation> = read
+            .sentences()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+            .iter()
+            .map(|text| random.translation(text))
+            .collect();
         let written = read.with(&translations);
         if round % 2 == 1 {
             assert_eq!(sorted(&written), sorted(&page), "{page:?} became {written:?}");

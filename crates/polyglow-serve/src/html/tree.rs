@@ -2,7 +2,8 @@
 
 use super::attribute;
 use super::element::{
-    ended_by, is_foreign, is_formatting, is_inline, is_opaque, is_preformatted, is_untranslated, is_void, open_after_start,
+    ended_by, is_foreign, is_formatting, is_inline, is_opaque, is_preformatted, is_untranslated, is_void,
+    open_after_start,
 };
 use super::markup::{Tag, Token, Tokens};
 use super::piece::{Piece, append};

@@ -82,12 +82,7 @@ mod tests {
                 &[Sentence("Mr. Smith met J. Doe."), Kept(" "), Sentence("They left.")],
             ),
             ("It was Mr.", &[Sentence("It was Mr.")]),
-            ("\u{feff}我来了。你呢？ 👍", &[
-                Kept("\u{feff}"),
-                Sentence("我来了。"),
-                Sentence("你呢？"),
-                Kept(" 👍"),
-            ]),
+            ("\u{feff}我来了。你呢？ 👍", &[Kept("\u{feff}"), Sentence("我来了。"), Sentence("你呢？"), Kept(" 👍")]),
         ] {
             let parts = parts(text, "en");
             assert_eq!(parts, expected);

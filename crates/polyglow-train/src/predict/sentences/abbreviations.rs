@@ -10,20 +10,38 @@ const BY_LANGUAGE: [(&str, &str); 14] = [
          sept sog st std stellv str südl svw tel tgl tsd verh vgl vorm westl wg zit zz zzgl",
     ),
     ("en", "approx assn blvd bros capt cf dept est gov lieut messrs mgr prof pvt rep sen sgt supt univ viz"),
-    ("es", "av avda aprox cía cia dcha dr dra dres excmo excma gral ing izq lic ltda núm núms pág págs prof profa sra sres \
-            srta sta sto tel ud uds vd vds"),
-    ("fr", "av avr bd boul chap cie dép déc dr env févr fig janv juil mgr mlle mlles mm mme mmes nov oct pr prof réf \
-            sept st ste sté tél vol"),
-    ("it", "arch avv ca capp dott dr ecc fig geom ill ing mons on pag pagg prof rag rev sen sig sigg sec segr spett tel"),
+    (
+        "es",
+        "av avda aprox cía cia dcha dr dra dres excmo excma gral ing izq lic ltda núm núms pág págs prof profa sra sres \
+            srta sta sto tel ud uds vd vds",
+    ),
+    (
+        "fr",
+        "av avr bd boul chap cie dép déc dr env févr fig janv juil mgr mlle mlles mm mme mmes nov oct pr prof réf \
+            sept st ste sté tél vol",
+    ),
+    (
+        "it",
+        "arch avv ca capp dott dr ecc fig geom ill ing mons on pag pagg prof rag rev sen sig sigg sec segr spett tel",
+    ),
     ("pt", "aprox av cia dr dra eng exma exmo gen ilmo ltda pág págs prof profa sr sra srta séc tel"),
     ("nl", "blz bijv ca dhr drs dr incl excl ing ir jl max mevr min mld mln mw nr prof resp"),
-    ("pl", "abp al bp gen godz gm hab im inż kpt ks mgr mjr mld mln np ok os pl płk por pow ppłk proc prof red rozdz rys \
-            św tab tel tj tłum tys tzn tzw ul wg woj wyd zob"),
-    ("cs", "č čl čp doc ing judr kol max mgr mil min mld mudr např nám obr odst parag phdr prof rndr str sv tel tis tj tzn \
-            tzv ul"),
+    (
+        "pl",
+        "abp al bp gen godz gm hab im inż kpt ks mgr mjr mld mln np ok os pl płk por pow ppłk proc prof red rozdz rys \
+            św tab tel tj tłum tys tzn tzw ul wg woj wyd zob",
+    ),
+    (
+        "cs",
+        "č čl čp doc ing judr kol max mgr mil min mld mudr např nám obr odst parag phdr prof rndr str sv tel tis tj tzn \
+            tzv ul",
+    ),
     ("sk", "č čl doc ing judr max mgr mil min mld mudr napr nám obr ods phdr prof rndr sv tel tis tzn tzv ul"),
-    ("ru", "акад англ гл г-жа г-н гр д-р доц им илл лат млн млрд напр нем обл пер пл пос просп проф рис руб см ср стр табл \
-            тел тыс ул"),
+    (
+        "ru",
+        "акад англ гл г-жа г-н гр д-р доц им илл лат млн млрд напр нем обл пер пл пос просп проф рис руб см ср стр табл \
+            тел тыс ул",
+    ),
     ("uk", "акад англ вул гл д-р доц ім лат млн млрд напр обл пл просп проф рис див стор табл тел тис"),
     ("sv", "bl ca civ dr ev fr kap kl kr nr prof resp st tel"),
     ("da", "ca dr evt fr hr jf kap kl kr mio mia nr pkt prof stk tlf vedr"),

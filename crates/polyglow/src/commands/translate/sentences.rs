@@ -51,10 +51,8 @@ pub(super) fn join(lines: &[Request], language: &str, sentences: Vec<Vec<Aligned
 /// A line with the translations of one rank; a sentence with fewer has its last.
 fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned {
     let mut source = String::new();
-    let mut line = Aligned {
-        translation: Translated { text: String::new(), log_prob: 0.0, score: 0.0 },
-        links: Vec::new(),
-    };
+    let mut line =
+        Aligned { translation: Translated { text: String::new(), log_prob: 0.0, score: 0.0 }, links: Vec::new() };
     let mut sentences = sentences.iter();
     for part in parts {
         let text = match part {
