@@ -162,7 +162,7 @@ fn first_word(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The boundaries of our own inside the texts of a gold file, and those that both have.
+    /// The bytes of a text at which its sentences end, but for the last.
     fn boundaries(text: &str, sentences: &[&str]) -> HashSet<usize> {
         let mut end = 0;
         let ends = sentences.iter().map(|sentence| {
@@ -210,7 +210,6 @@ mod tests {
     #[test]
     fn both_and_the_rules_beside_them_are_better_than_either() {
         let [unicode, lists, both] = [by_unicode, by_lists, by_both].map(f1);
-        println!("{unicode:.2} {lists:.2} {both:.2}");
         assert!(unicode < 90.0 && lists < 90.0 && both >= 98.0, "{unicode:.2} {lists:.2} {both:.2}");
     }
 }

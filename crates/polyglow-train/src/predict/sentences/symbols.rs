@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// Other characters that begin an item of a list or stand between sentences.
-const BULLETS: &str = "•‣⁃◦∙·●*#_/\\|>…";
+/// Punctuation that begins items of lists, also directly before a word.
+const BULLETS: &str = "•‣⁃·";
+/// Punctuation that does where it stands by itself; `#1`, `/path` and `…and` are words.
+const MARKERS: &str = "*#_/\\|…";
 /// What may end a sentence after a symbol.
 const TERMINATORS: &str = ".!?…。！？";
 
@@ -23,7 +25,6 @@ pub(super) fn translated(sentence: &str) -> Range<usize> {
 fn leading(text: &str) -> usize {
     let mut characters = text.char_indices().peekable();
     let mut start = 0;
-    // Whether the characters since the last space may turn out to be a word, as the `-` of `-5`.
     while let Some((at, character)) = characters.next() {
         let next = characters.peek().map(|(_, next)| *next);
         if !leads(character, next) {
@@ -46,8 +47,7 @@ fn leads(character: char, next: Option<char>) -> bool {
             is_before(char::is_whitespace)
         }
         _ if is_pictorial(character) => true,
-        // `#1` and `/path` are words.
-        _ => BULLETS.contains(character) && !is_before(char::is_alphanumeric) || character == '•',
+        _ => BULLETS.contains(character) || MARKERS.contains(character) && !is_before(char::is_alphanumeric),
     }
 }
 
