@@ -17,7 +17,7 @@ const BY_LANGUAGE: [(&str, &str); 14] = [
     ),
     (
         "fr",
-        "av avr bd boul chap cie dép déc dr env févr fig janv juil mgr mlle mlles mm mme mmes nov oct pr prof réf \
+        "av avr bd boul chap cie dép déc dr env févr fig gén janv juil mgr mlle mlles mm mme mmes nov oct pr prof réf \
             sept st ste sté tél vol",
     ),
     (

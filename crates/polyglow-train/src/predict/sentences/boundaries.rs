@@ -32,7 +32,11 @@ pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
     let mut letters = 0;
     for (at, part) in line.split_sentence_bound_indices() {
         let end = at + part.len();
+        let end = end + closing_after_space(&line[end..]);
         letters += count_letters(part);
+        if end <= start {
+            continue;
+        }
         let is_closed = line[start..end].trim_end().ends_with(closes);
         let is_end = is_closed || listed.as_ref().is_none_or(|listed| listed.contains(&letters));
         if end == line.len() || is_end && !continues(&line[start..end], &line[end..], &language) {
@@ -62,6 +66,15 @@ fn listed_ends(line: &str, language: &str) -> HashSet<usize> {
 
 fn count_letters(text: &str) -> usize {
     text.chars().filter(|character| character.is_alphanumeric()).count()
+}
+
+/// The bytes of quotation marks and brackets that close after a space, as in `« Non. » Puis`, with the white space after them.
+fn closing_after_space(rest: &str) -> usize {
+    let is_closing = |character: char| character != '"' && closes(character);
+    let after = rest.trim_start_matches(is_closing);
+    let next = after.trim_start();
+    let are_closing = after.len() < rest.len() && (next.is_empty() || next.len() < after.len());
+    if are_closing { rest.len() - next.len() } else { 0 }
 }
 
 fn closes(character: char) -> bool {
@@ -98,10 +111,14 @@ fn continues_quotation(before: &str, after: &str) -> bool {
     if after_dash.len() < next.len() && after_dash.starts_with(char::is_lowercase) {
         return true;
     }
-    if !before.ends_with(['」', '』', '”', '’', '"']) {
+    if !before.ends_with(['」', '』', '”', '’', '"', '»', '“']) {
         return false;
     }
-    if next.starts_with("と") || next.starts_with("って") || next.starts_with(['、', '，', ',']) {
+    if next.starts_with(char::is_lowercase)
+        || next.starts_with("と")
+        || next.starts_with("って")
+        || next.starts_with(['、', '，', ','])
+    {
         return true;
     }
     let clause: Vec<char> = next.chars().take_while(|character| !"，。！？：,.!?:".contains(*character)).collect();
@@ -127,10 +144,10 @@ fn is_of_number(character: char) -> bool {
     character.is_numeric() || "IVX".contains(character)
 }
 
-/// Whether a word looks like a short title: a capital letter and one or two consonants, as `Mr` or `Dr`.
+/// Whether a word looks like a short title: a capital letter and one or two small ones, all consonants, as `Mr` or `Dr`.
 fn is_title(word: &str) -> bool {
     let mut letters = word.chars();
-    let begins = letters.next().is_some_and(char::is_uppercase);
+    let begins = letters.next().is_some_and(|first| first.is_uppercase() && !"AEIOUY".contains(first));
     let is_consonant = |letter: char| letter.is_lowercase() && !"aeiouy".contains(letter);
     begins && matches!(letters.clone().count(), 1 | 2) && letters.all(is_consonant)
 }
@@ -210,6 +227,6 @@ mod tests {
     #[test]
     fn both_and_the_rules_beside_them_are_better_than_either() {
         let [unicode, lists, both] = [by_unicode, by_lists, by_both].map(f1);
-        assert!(unicode < 90.0 && lists < 90.0 && both >= 98.0, "{unicode:.2} {lists:.2} {both:.2}");
+        assert!(unicode < 90.0 && lists < 90.0 && both >= 99.0, "{unicode:.2} {lists:.2} {both:.2}");
     }
 }
