@@ -65,7 +65,7 @@ pub(super) fn is_preformatted(name: &str) -> bool {
     matches!(name, "listing" | "pre" | "textarea")
 }
 
-/// Whether an element is of SVG or MathML, whose tags follow the rules of XML.
+/// Whether an element is one whose content follows the rules of XML.
 pub(super) fn is_foreign(name: &str) -> bool {
     matches!(name, "math" | "svg")
 }

@@ -64,7 +64,7 @@ impl<'s> Tokens<'s> {
     }
 
     /// Reads what follows as the content of an element, which may have no tags but its own end tag. It is to be called after
-    /// each start tag, but not inside SVG and MathML.
+    /// each start tag, but not inside `svg` and `math`.
     pub(super) fn enter(&mut self, name: &str) {
         let state = match name {
             "title" | "textarea" => State::RcData,

@@ -106,6 +106,10 @@ fn attributes_that_people_read_are_translated_if_asked_for() {
                     <input PlaceHolder=\"E\" value=f><a aria-label='' title='–'>G</a>";
     assert_eq!(found, expected);
     assert_eq!(in_capitals("<img alt=dog>"), "<img alt=dog>");
+    let page = "<textarea placeholder=a>b</textarea> c <svg aria-label='d'><text>e</text></svg> f";
+    let found = replaced(page, Options { language: "en", attributes: true }, capitals);
+    let expected = "<textarea placeholder=\"A\">b</textarea> C <svg aria-label=\"D\"><text>e</text></svg> F";
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -35,7 +35,7 @@ struct Element {
     own: Option<bool>,
     is_translated: bool,
     is_preformatted: bool,
-    /// Whether it is in SVG or MathML.
+    /// Whether it is in `svg` or `math`.
     is_foreign: bool,
     /// Whether an element around it ended before it.
     is_crossed: bool,
@@ -100,9 +100,11 @@ impl Tree<'_> {
             let left = open_after_start(&tag.name, &self.names());
             self.open.truncate(left);
         }
-        let own = own_translation(tag);
+        let told = told_translation(tag);
+        let has_read_attributes = told.unwrap_or_else(|| self.is_translated());
+        let own = own_translation(&tag.name, told);
         let is_translated = own.unwrap_or_else(|| self.is_translated());
-        let markup = if is_translated && self.sentences.attributes {
+        let markup = if has_read_attributes && self.sentences.attributes {
             attribute::translated(tag, self.sentences)
         } else {
             kept(tag.raw)
@@ -207,12 +209,9 @@ fn kept(raw: &str) -> Vec<Piece> {
     vec![Piece::Kept(raw.to_owned())]
 }
 
-/// What an element says of the translation of its content: by the attribute `translate`, by the class `notranslate`, or by
-/// what it is.
-fn own_translation(tag: &Tag) -> Option<bool> {
-    if is_opaque(&tag.name) {
-        return Some(false);
-    }
+/// What a tag says of the translation of its content and its attributes, by the attribute `translate` or the class
+/// `notranslate`.
+fn told_translation(tag: &Tag) -> Option<bool> {
     match tag.attribute("translate").map(str::to_ascii_lowercase).as_deref() {
         Some("" | "yes") => return Some(true),
         Some("no") => return Some(false),
@@ -220,5 +219,13 @@ fn own_translation(tag: &Tag) -> Option<bool> {
     }
     let classes = tag.attribute("class").unwrap_or_default();
     let is_excluded = classes.split_ascii_whitespace().any(|class| class == "notranslate");
-    (is_excluded || is_untranslated(&tag.name)).then_some(false)
+    is_excluded.then_some(false)
+}
+
+/// Whether the content of an element is translated, by what its tag says or by what it is; `None` if it is as around it.
+fn own_translation(name: &str, told: Option<bool>) -> Option<bool> {
+    if is_opaque(name) {
+        return Some(false);
+    }
+    told.or_else(|| is_untranslated(name).then_some(false))
 }
