@@ -67,7 +67,7 @@ mod text;
 pub mod toy;
 
 // What a source of text is: files and generated corpora become pairs, and tokenizers turn text into ids.
-pub use text::{alignment, special, tokenizer};
+pub use text::{alignment, script, special, tokenizer};
 #[cfg(feature = "training")]
 pub use text::{corpus, labeled, lines, ngram, word_vectors};
 // What a source of images is.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use polyglow_model::search::SearchRequest;
-use polyglow_train::predict::attention::WordAttention;
+use polyglow_train::predict::attention::{UnitLink, WordAttention};
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::{Request, Translated};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -29,6 +29,8 @@ pub(crate) struct Asked {
     pub(crate) search: SearchRequest,
     /// Whether what the words of translations look at is found.
     pub(crate) attention: bool,
+    /// Whether the units of the best translations are linked with those of the sources.
+    pub(crate) links: bool,
 }
 
 /// A translation of a line.
@@ -37,6 +39,8 @@ pub(crate) struct Found {
     pub(crate) translation: Translated,
     /// What each of its words looks at in the last layer; empty if not asked for.
     pub(crate) attention: WordAttention,
+    /// Which parts of the line its parts are translated from; empty if not asked for.
+    pub(crate) links: Vec<UnitLink>,
 }
 
 /// The translations of some lines, the best of each first.

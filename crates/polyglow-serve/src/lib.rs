@@ -12,6 +12,7 @@ mod engine;
 mod failure;
 mod fields;
 mod form;
+pub mod html;
 mod libre;
 mod metrics;
 mod numbering;

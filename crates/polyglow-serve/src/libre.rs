@@ -10,6 +10,7 @@ use crate::detect::{self, Detected};
 use crate::document::Document;
 use crate::failure::Failure;
 use crate::fields::{Fields, whole_number};
+use crate::html::Options;
 use crate::server::Shared;
 
 /// Translations of an answer, at most: sentences, times the translations of each. One takes some hundred bytes besides its text.
@@ -72,11 +73,12 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
     })?;
     server.metrics.text(texts.texts.iter().map(|text| text.chars().count()).sum());
     let documents: Vec<Document> = if is_html {
-        texts.texts.iter().map(|page| Document::of_html(page)).collect::<Result<_, _>>()?
+        let options = Options { language: &source, attributes: translates_attributes(&fields)? };
+        texts.texts.iter().map(|page| Document::of_html(page, options)).collect()
     } else {
-        texts.texts.iter().map(|text| Document::of_text(&text.replace("\r\n", "\n"))).collect()
+        texts.texts.iter().map(|text| Document::of_text(&text.replace("\r\n", "\n"), &source)).collect()
     };
-    check_translations(documents.iter().map(|document| document.sentences().count()).sum(), 1 + alternatives)?;
+    check_translations(documents.iter().map(|document| document.sentences().len()).sum(), 1 + alternatives)?;
     let found = server.translate_documents(&route, &documents, 1 + alternatives).await?;
     let (best, others): (Vec<String>, Vec<Vec<String>>) = found.into_iter().map(|found| others(found, is_html)).unzip();
     let mut answer = json!({ "translatedText": texts.answer(best) });
@@ -100,6 +102,17 @@ fn others(mut found: Vec<String>, is_html: bool) -> (String, Vec<String>) {
         }
     }
     (best, others)
+}
+
+/// Whether the attributes of HTML that people read are translated, too.
+fn translates_attributes(fields: &Fields) -> Result<bool, Failure> {
+    match fields.value("translate_attributes") {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(is_asked)) => Ok(*is_asked),
+        Some(Value::String(text)) if matches!(&**text, "" | "0" | "false") => Ok(false),
+        Some(Value::String(text)) if matches!(&**text, "1" | "true") => Ok(true),
+        Some(_) => Err(Failure::bad("Invalid request: translate_attributes parameter is not true or false")),
+    }
 }
 
 /// How many other translations are asked for.

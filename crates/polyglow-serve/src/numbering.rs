@@ -31,7 +31,7 @@ mod tests {
 
     #[test]
     fn sentences_are_numbered_by_their_text_and_by_their_place_in_it() {
-        let documents = ["One. Two.", "", "Three."].map(Document::of_text);
+        let documents = ["One. Two.", "", "Three."].map(|text| Document::of_text(text, "en"));
         let numbers: Vec<Option<u64>> = requests(&documents).iter().map(|request| request.number).collect();
         assert_eq!(numbers, [Some(1), Some(1 | 1 << 20), Some(3)]);
     }

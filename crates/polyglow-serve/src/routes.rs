@@ -37,6 +37,11 @@ impl Routes {
         format!("{source}-{target}")
     }
 
+    /// The language that a model reads.
+    pub(crate) fn source(&self, model: usize) -> &str {
+        &self.pairs[model].0
+    }
+
     /// All languages, in the order of the models.
     pub(crate) fn languages(&self) -> Vec<String> {
         distinct(self.pairs.iter().flat_map(|(source, target)| [source, target]))

@@ -23,6 +23,7 @@ use crate::document::Document;
 use crate::engine::{Asked, Engine, Found};
 use crate::failure::Failure;
 use crate::fields::bearer;
+use crate::html::{Link, Translation};
 use crate::metrics::Metrics;
 use crate::routes::{Model, Reload, Routes};
 use crate::{libre, numbering, page, translations};
@@ -159,19 +160,22 @@ impl Server {
 }
 
 impl Shared {
-    /// The best translations of each line, through one model or two, one after the other; of no model the lines.
+    /// The best translations of each sentence, through one model or two, one after the other; of no model the sentences. With
+    /// `links`, the parts of the best are linked with those of the sentence.
     ///
     /// # Errors
     /// Too many requests wait; it takes too long; the models fail.
     pub(crate) async fn translate(
         &self,
         route: &[usize],
-        lines: Vec<Request>,
+        sentences: Vec<Request>,
         n_best: usize,
-    ) -> Result<Vec<Vec<String>>, Failure> {
+        links: bool,
+    ) -> Result<Vec<Vec<Translation>>, Failure> {
         let all = async {
-            let numbers: Vec<Option<u64>> = lines.iter().map(|line| line.number).collect();
-            let mut found: Vec<Vec<String>> = lines.into_iter().map(|line| vec![line.text]).collect();
+            let numbers: Vec<Option<u64>> = sentences.iter().map(|sentence| sentence.number).collect();
+            let unchanged = |sentence: Request| vec![Translation { text: sentence.text, links: Vec::new() }];
+            let mut found: Vec<Vec<Translation>> = sentences.into_iter().map(unchanged).collect();
             if found.is_empty() || route.is_empty() {
                 return Ok(found);
             }
@@ -180,16 +184,20 @@ impl Shared {
             for (place, &model) in route.iter().enumerate() {
                 let n_best = if place + 1 == route.len() { n_best } else { 1 };
                 let search = SearchRequest { n_best, ..SearchRequest::default() };
-                let asked = Asked { model, search, attention: false };
-                let line = |(mut best, &number): (Vec<String>, _)| Request {
-                    text: best.swap_remove(0),
+                let asked = Asked { model, search, attention: false, links };
+                let before: Vec<Translation> = found.into_iter().map(|mut best| best.swap_remove(0)).collect();
+                let line = |(best, &number): (&Translation, _)| Request {
+                    text: best.text.clone(),
                     number,
                     ..Request::default()
                 };
-                let lines = found.into_iter().zip(&numbers).map(line).collect();
-                let text = |found: Found| found.translation.text;
+                let lines = before.iter().zip(&numbers).map(line).collect();
                 let translated = self.engine.translate_all(&queued, asked, lines).await?;
-                found = translated.into_iter().map(|best| best.into_iter().map(text).collect()).collect();
+                let through = |(before, best): (&Translation, Vec<Found>)| {
+                    let is_first = place == 0;
+                    best.into_iter().map(|found| translation(found, (!is_first).then_some(before))).collect()
+                };
+                found = before.iter().zip(translated).map(through).collect();
             }
             Ok(found)
         };
@@ -206,17 +214,37 @@ impl Shared {
         documents: &[Document],
         n_best: usize,
     ) -> Result<Vec<Vec<String>>, Failure> {
-        let mut found = self.translate(route, numbering::requests(documents), n_best).await?.into_iter();
+        let links = documents.iter().any(Document::needs_links);
+        let mut found = self.translate(route, numbering::requests(documents), n_best, links).await?.into_iter();
         let versions = |document: &Document| {
-            let own: Vec<Vec<String>> = found.by_ref().take(document.sentences().count()).collect();
+            let own: Vec<Vec<Translation>> = found.by_ref().take(document.sentences().len()).collect();
             // A sentence with fewer translations has its last in the rest.
             let version = |rank: usize| {
-                document.with(own.iter().map(|best| best.get(rank).or(best.last()).map_or("", String::as_str)))
+                let of_rank = |best: &Vec<Translation>| best.get(rank).or(best.last()).cloned().unwrap_or_default();
+                document.with(&own.iter().map(of_rank).collect::<Vec<_>>())
             };
             (0..n_best).map(version).collect()
         };
         Ok(documents.iter().map(versions).collect())
     }
+}
+
+/// A translation with its links to the line that was translated, or if that was a translation itself to what it is of.
+fn translation(found: Found, between: Option<&Translation>) -> Translation {
+    let links = found.links.into_iter().map(|(source, target)| Link { source, target }).collect();
+    let links = between.map_or_else(|| Vec::clone(&links), |between| over(&between.links, &links));
+    Translation { text: found.translation.text, links }
+}
+
+/// Links over a text between: `first` leads to it, and `second` from it.
+fn over(first: &[Link], second: &[Link]) -> Vec<Link> {
+    let mut links = Vec::new();
+    for link in second {
+        let shares = |before: &&Link| before.target.start < link.source.end && link.source.start < before.target.end;
+        let sources = first.iter().filter(shares).map(|before| before.source.clone());
+        links.extend(sources.map(|source| Link { source, target: link.target.clone() }));
+    }
+    links
 }
 
 /// Around every request: what lets pages of other places ask, a line in the log without any text, and counts.
@@ -282,6 +310,15 @@ async fn metrics(State(server): State<Arc<Shared>>, headers: HeaderMap) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_lead_over_a_text_between() {
+        let link = |source: std::ops::Range<usize>, target| Link { source, target };
+        let first = [link(0..3, 4..7), link(4..9, 0..3)];
+        let second = [link(0..7, 0..2), link(4..7, 3..5), link(8..9, 6..7)];
+        let expected = [link(0..3, 0..2), link(4..9, 0..2), link(0..3, 3..5)];
+        assert_eq!(over(&first, &second), expected);
+    }
 
     #[tokio::test]
     async fn a_panic_is_an_answer() {

@@ -48,7 +48,7 @@ fn awaited(documents: &[Document]) -> (VecDeque<Awaited>, Vec<String>) {
     let (mut awaited, mut after) = (VecDeque::new(), Vec::new());
     for (text, document) in documents.iter().enumerate() {
         let (mut before, mut segment) = (String::new(), 0);
-        for part in &document.parts {
+        for part in document.parts() {
             match part {
                 Part::Kept(kept) => before.push_str(kept),
                 Part::Sentence(source) => {

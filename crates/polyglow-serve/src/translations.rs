@@ -7,9 +7,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use polyglow_data::alignment::Link;
 use polyglow_model::search::{SearchMethod, SearchRequest};
-use polyglow_train::predict::attention::WordAttention;
+use polyglow_train::predict::attention::{WordAttention, strongest};
 use polyglow_train::predict::translate::Request;
-use polyglow_train::tasks::translation::alignment::strongest;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,6 +17,7 @@ use crate::document::Document;
 use crate::engine::{Asked, Found};
 use crate::failure::Failure;
 use crate::fields::{Body, whole_number};
+use crate::html::Translation as Text;
 use crate::libre::{check_size, check_translations};
 use crate::numbering;
 use crate::server::Shared;
@@ -108,7 +108,7 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Want
     }
     check_size(&server, &wanted.texts)?;
     let asked = asked(&server, &wanted)?;
-    let (documents, requests) = requests(&wanted)?;
+    let (documents, requests) = requests(&wanted, server.routes.source(asked.model))?;
     check_translations(requests.len(), asked.search.n_best)?;
     if asked.attention {
         check_attention(&requests, asked.search.n_best)?;
@@ -127,20 +127,26 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Want
     let found = tokio::time::timeout(server.limits.time, all).await;
     let mut found = found.unwrap_or_else(|_| Err(Failure::timeout()))?.into_iter();
     let translations = documents.iter().map(|document| {
-        let segments: Vec<Segment> =
-            document.sentences().zip(found.by_ref()).map(|(source, found)| segment(source, found, told)).collect();
-        let text = document.with(segments.iter().map(best));
+        let segments: Vec<Segment> = document
+            .sentences()
+            .into_iter()
+            .zip(found.by_ref())
+            .map(|(source, found)| segment(source, found, told))
+            .collect();
+        let best: Vec<Text> = segments.iter().map(best).collect();
+        let text = document.with(&best);
         Translation { text, segments }
     });
     Ok(Json(Answer { translations: translations.collect() }).into_response())
 }
 
-fn best(segment: &Segment) -> &str {
-    segment.hypotheses.first().map_or("", |hypothesis| &hypothesis.text)
+fn best(segment: &Segment) -> Text {
+    let text = segment.hypotheses.first().map_or_else(String::new, |hypothesis| hypothesis.text.clone());
+    Text { text, links: Vec::new() }
 }
 
 pub(crate) fn segment(source: &str, found: Vec<Found>, told: Told) -> Segment {
-    let hypothesis = |Found { translation, attention }| Hypothesis {
+    let hypothesis = |Found { translation, attention, .. }| Hypothesis {
         text: translation.text,
         log_prob: translation.log_prob,
         score: translation.score,
@@ -170,7 +176,7 @@ fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
         return Err(Failure::bad("Invalid request: n_best must be <= beam_size"));
     }
     let search = SearchRequest { method: wanted.method, beam_size, n_best };
-    Ok(Asked { model, search, attention: wanted.alignments || wanted.attention })
+    Ok(Asked { model, search, attention: wanted.alignments || wanted.attention, links: false })
 }
 
 /// A number of hypotheses, if it is given.
@@ -201,8 +207,8 @@ fn check_attention(requests: &[Request], n_best: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The texts in parts, and the sentences in them with what is wished for their translations.
-fn requests(wanted: &Wanted) -> Result<(Vec<Document>, Vec<Request>), Failure> {
+/// The texts in parts, and the sentences in them with what is wished for their translations. `language` is that of the texts.
+fn requests(wanted: &Wanted, language: &str) -> Result<(Vec<Document>, Vec<Request>), Failure> {
     let Wanted { texts, prefixes, constraints, .. } = wanted;
     for (name, count) in [("prefixes", prefixes.len()), ("constraints", constraints.len())] {
         if count != 0 && count != texts.len() {
@@ -210,7 +216,7 @@ fn requests(wanted: &Wanted) -> Result<(Vec<Document>, Vec<Request>), Failure> {
         }
     }
     if prefixes.is_empty() && constraints.is_empty() {
-        let documents: Vec<Document> = texts.iter().map(|text| Document::of_text(text)).collect();
+        let documents: Vec<Document> = texts.iter().map(|text| Document::of_text(text, language)).collect();
         let requests = numbering::requests(&documents);
         return Ok((documents, requests));
     }

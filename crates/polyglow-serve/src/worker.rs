@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use polyglow_model::search::{SearchMethod, SearchRequest};
-use polyglow_train::predict::attention::of_words;
+use polyglow_train::predict::attention::{of_words, unit_links};
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::translate::Request;
 use tokio::sync::mpsc;
@@ -21,6 +21,8 @@ const SLICE: usize = 32;
 const BATCH: usize = 128;
 /// Translations whose attention is found at a time: that of all layers is in memory until the last is taken.
 const ATTENTION: usize = 32;
+/// Bytes of the longest line whose translation is linked with it.
+const LINKED: usize = 4_000;
 /// Panics of a model in a row after which it is tried with a line of our own. Fewer would try it often for one bad request that
 /// is sent again and again; on a lost device every request panics, so that this is soon reached.
 const PANICS: usize = 4;
@@ -166,7 +168,7 @@ impl Worker {
 
     /// Whether a model still translates anything.
     fn translates(&mut self, model: usize) -> bool {
-        let asked = Asked { model, search: SearchRequest::default(), attention: false };
+        let asked = Asked { model, search: SearchRequest::default(), attention: false, links: false };
         let line = Request { text: PLAIN.to_owned(), ..Request::default() };
         !matches!(self.translate(&asked, &[line]), Err(Trouble::Panic))
     }
@@ -196,7 +198,7 @@ fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> Result<Vec<Ve
     translations.iter_mut().for_each(|best| best.truncate(asked.search.n_best));
     let sources: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
     runner.replace_unknown(&sources, &mut translations).map_err(|error| error.to_string())?;
-    let plain = |translation| Found { translation, attention: Vec::new() };
+    let plain = |translation| Found { translation, attention: Vec::new(), links: Vec::new() };
     let mut found: Vec<Vec<Found>> =
         translations.into_iter().map(|best| best.into_iter().map(plain).collect()).collect();
     if asked.attention {
@@ -205,6 +207,13 @@ fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> Result<Vec<Ve
             pairs.extend(best.iter_mut().map(|found| (line, found)));
         }
         pairs.chunks_mut(ATTENTION).try_for_each(|pairs| attend(runner, pairs))?;
+    }
+    if asked.links {
+        let mut pairs: Vec<(&Request, &mut Found)> = Vec::new();
+        for (line, best) in lines.iter().zip(&mut found) {
+            pairs.extend(best.first_mut().filter(|_| has_weights_for(line)).map(|best| (line, best)));
+        }
+        pairs.chunks_mut(ATTENTION).try_for_each(|pairs| link(runner, pairs))?;
     }
     Ok(found)
 }
@@ -217,6 +226,21 @@ fn attend(runner: &Runner, pairs: &mut [(&Request, &mut Found)]) -> Result<(), S
         found.attention = layers.pop().unwrap_or_default();
     }
     Ok(())
+}
+
+/// Links the units of some translations with those of their sources.
+fn link(runner: &Runner, pairs: &mut [(&Request, &mut Found)]) -> Result<(), String> {
+    let texts: Vec<[&str; 2]> = pairs.iter().map(|(line, found)| [&*line.text, &*found.translation.text]).collect();
+    let links = unit_links(runner, &texts).map_err(|error| error.to_string())?;
+    for ((_, found), links) in pairs.iter_mut().zip(links) {
+        found.links = links;
+    }
+    Ok(())
+}
+
+/// Whether a line is short enough for its attention, which takes memory by the square of its length.
+fn has_weights_for(line: &Request) -> bool {
+    line.text.len() <= LINKED
 }
 
 /// Moves what is at some places, in ascending order, behind the rest. Both keep their order.

@@ -17,7 +17,7 @@ const calls = {
   translate: (asked, id) => JSON.parse(translator.translate(JSON.stringify(asked), done => send({ id, progress: done }))),
   attention: ({ line, translation }) => JSON.parse(translator.attention(line, translation)),
   beam: ({ line, beamSize }) => JSON.parse(translator.beam(line, beamSize)),
-  parts: ({ text }) => JSON.parse(Translator.parts(text)),
+  parts: ({ text }) => JSON.parse(translator.parts(text)),
 };
 
 /** Whether the instance stopped where it was: after a panic, without memory, without stack. It cannot be asked again. */

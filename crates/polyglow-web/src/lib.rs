@@ -6,5 +6,5 @@ mod translator;
 mod wasm;
 
 pub use beam::{Beam, Next, Row, Token};
-pub use polyglow_train::predict::sentences::{Part, parts};
+pub use polyglow_train::predict::sentences::Part;
 pub use translator::{Asked, Found, Translator};

@@ -5,8 +5,9 @@ use polyglow_model::search::{SearchMethod, SearchRequest};
 use polyglow_train::device;
 use polyglow_train::predict::attention::{PairAttention, WordAttention, of_words};
 use polyglow_train::predict::runner::Runner;
+use polyglow_train::predict::sentences::{Part, parts};
 use polyglow_train::predict::translate::{Request, Translated};
-use polyglow_train::{Result, TrainError};
+use polyglow_train::{Config, Result, TrainError};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
@@ -17,6 +18,8 @@ use crate::beam::Beam;
 #[derive(Clone)]
 pub struct Translator {
     pub(crate) runner: Runner,
+    /// The code of the language that the model reads.
+    language: String,
 }
 
 /// Lines to translate, and how.
@@ -91,7 +94,14 @@ impl Translator {
     /// One of them is damaged, or they do not belong together.
     pub fn new(config: &str, tokenizer: &[u8], tgt_tokenizer: Option<&[u8]>, weights: &[u8]) -> Result<Self> {
         let tokenizers = Tokenizers::parse(tokenizer, tgt_tokenizer)?;
-        Ok(Self { runner: Runner::from_bytes(config, &tokenizers, weights, device::open("flex")?)? })
+        let runner = Runner::from_bytes(config, &tokenizers, weights, device::open("flex")?)?;
+        let language = Config::parse(config)?.data.src.unwrap_or_default();
+        Ok(Self { runner, language })
+    }
+
+    /// Cuts a text into sentences, by the abbreviations of the language that the model reads, and what is between them.
+    pub fn parts<'t>(&self, text: &'t str) -> Vec<Part<'t>> {
+        parts(text, &self.language)
     }
 
     /// The translations of each line, the best first, with words of the line in place of unknown ones. A sample depends on the seed of

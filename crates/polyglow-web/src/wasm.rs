@@ -32,12 +32,12 @@ impl Exported {
         Ok(Self(crate::Translator::new(config, tokenizer, tgt_tokenizer.as_deref(), weights)?))
     }
 
-    /// As [`crate::parts`]: a list of `{"kept": ..}` and `{"sentence": ..}`.
+    /// As [`crate::Translator::parts`]: a list of `{"kept": ..}` and `{"sentence": ..}`.
     ///
     /// # Errors
     /// None that is known.
-    pub fn parts(text: &str) -> Result<String, JsError> {
-        Ok(serde_json::to_string(&crate::parts(text))?)
+    pub fn parts(&self, text: &str) -> Result<String, JsError> {
+        Ok(serde_json::to_string(&self.0.parts(text))?)
     }
 
     /// As [`crate::Translator::translate`], with an [`Asked`].

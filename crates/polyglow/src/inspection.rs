@@ -6,6 +6,7 @@ mod fit;
 mod language;
 mod pace;
 mod report;
+mod sentences;
 mod sides;
 mod text;
 mod tokens;
@@ -54,6 +55,9 @@ pub(crate) struct Inspection {
     /// Links between the tokens of the training text, if it comes with alignments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) links: Option<u64>,
+    /// Share of the source lines trained on that hold several sentences, 0 to 1, by a sample; `None` if nothing is translated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) several_sentences: Option<f64>,
     /// The batches of an epoch.
     pub(crate) batches: BatchesReport,
     /// An estimate of the memory that training takes on the device.
@@ -190,6 +194,7 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
     };
     let links = cache.and_then(IdCache::num_links);
     let found = text::read_splits(plan, &text.train, cache, tokenizers)?;
+    let several_sentences = sentences::share_of_several(plan, &text.train)?;
     let shape = model_shape(plan, tokenizers)?;
     let available_memory = if plan.on_host { available_memory() } else { None };
     let on_disk = fs::metadata(training.run.cache_path("train")).map_or(0, |file| file.len());
@@ -223,6 +228,7 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
         exports,
         parameters,
         links,
+        several_sentences,
         batches,
         memory,
         available_memory,

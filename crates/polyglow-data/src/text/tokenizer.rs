@@ -1,6 +1,7 @@
 //! Text to ids and back, on top of Hugging Face's `tokenizers`, whose Python library loads the files that are saved
 //! here.
 
+use std::ops::Range;
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -9,6 +10,7 @@ use tokenizers::{AddedToken, EncodeInput, Tokenizer as HuggingFaceTokenizer};
 
 use crate::error::DataError;
 use crate::file;
+use crate::script::is_unspaced;
 use crate::special::SpecialIds;
 
 mod clean_text;
@@ -188,6 +190,34 @@ impl Tokenizer {
         Ok((ids, encoding.get_offsets().iter().map(word).collect()))
     }
 
+    /// The ids of `text`, for each id the index of its unit, and the bytes of each unit: a whitespace-separated word, or in a
+    /// word of a script that has no spaces a token.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
+    pub fn encode_units(&self, text: &str) -> Result<EncodedUnits, DataError> {
+        let encoding = guarded(&self.name, || self.inner.encode(EncodeInput::from(text), false))?;
+        let mut ends: Vec<usize> = word_starts(text).skip(1).collect();
+        ends.push(text.len());
+        let mut start = word_starts(text).next().unwrap_or(0);
+        let mut words = Vec::with_capacity(ends.len());
+        for end in ends {
+            let len = text[start..end].trim_end().len();
+            words.push((start..start + len, text[start..end].contains(is_unspaced)));
+            start = end;
+        }
+        let mut encoded = EncodedUnits::default();
+        for (&id, &(start, end)) in encoding.get_ids().iter().zip(encoding.get_offsets()) {
+            // A token may begin with the space before its word, so its last byte decides and not its first.
+            let last = end.saturating_sub(1).max(start);
+            let word = words.partition_point(|(word, _)| word.start <= last).saturating_sub(1);
+            let (word, is_unspaced) = &words[word];
+            let unit = if *is_unspaced { start.max(word.start)..end.min(word.end) } else { word.clone() };
+            encoded.push(self.of_text(id), unit);
+        }
+        Ok(encoded)
+    }
+
     /// The text of `ids`. Padding, begin and end of sentence are skipped; an unknown word reads `<unk>`.
     ///
     /// # Errors
@@ -219,6 +249,29 @@ impl Tokenizer {
 
     fn of_text(&self, id: u32) -> u32 {
         if self.special.is_silent(id) { self.special.unk } else { id }
+    }
+}
+
+/// A text in ids, with the units that they are parts of, as [`Tokenizer::encode_units`] gives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EncodedUnits {
+    /// The ids.
+    pub ids: Vec<u32>,
+    /// For each id the index of its unit.
+    pub unit_of: Vec<usize>,
+    /// The bytes of each unit, in order.
+    pub units: Vec<Range<usize>>,
+}
+
+impl EncodedUnits {
+    /// Adds an id. Tokens that are parts of one character, and so have bytes in common, are one unit.
+    fn push(&mut self, id: u32, unit: Range<usize>) {
+        match self.units.last_mut() {
+            Some(last) if unit.start < last.end || unit.is_empty() => last.end = last.end.max(unit.end),
+            _ => self.units.push(unit),
+        }
+        self.ids.push(id);
+        self.unit_of.push(self.units.len() - 1);
     }
 }
 

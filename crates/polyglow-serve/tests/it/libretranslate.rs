@@ -29,6 +29,36 @@ async fn a_text_is_translated_as_by_the_library() {
 }
 
 #[tokio::test]
+async fn inline_tags_go_along_and_attributes_are_translated_if_asked_for() {
+    let router = server().router();
+    let best = runner().best(&["1 2 3", "4 5"]).expect("it translates");
+    let page = "<p title='4 5'>1 <b>2</b>\n3</p>";
+    let ask = async |body: serde_json::Value| post_json(&router, "/translate", &body).await;
+    let q = json!({ "q": page, "source": "en", "target": "de", "format": "html" });
+    let found = ask(q).await.json()["translatedText"].as_str().expect("a page").to_owned();
+    let text = found.strip_prefix("<p title='4 5'>").and_then(|rest| rest.strip_suffix("</p>")).expect("its tags");
+    assert_eq!(text.replace("<b>", "").replace("</b>", ""), best[0], "one sentence: {found}");
+    let (before, rest) = text.split_once("<b>").expect("it starts");
+    let (bold, after) = rest.split_once("</b>").expect("and ends");
+    assert!(!bold.is_empty() && !(before.contains("<b>") || after.contains("<b>")), "{found}");
+    let q = json!({ "q": page, "source": "en", "target": "de", "format": "html", "translate_attributes": true });
+    let found = ask(q).await.json()["translatedText"].as_str().expect("a page").to_owned();
+    assert!(found.starts_with(&format!("<p title=\"{}\">", best[1])), "{found}");
+    // Over two models, and over none.
+    let models = vec![model("de", "en"), model("en", "fr")];
+    let over = Server::new(models, Limits::default(), Keys::default()).router();
+    for target in ["fr", "de"] {
+        let q = json!({ "q": "<p>1 <i>2</i></p>", "source": "de", "target": target, "format": "html" });
+        let found = post_json(&over, "/translate", &q).await.json()["translatedText"].to_string();
+        assert!(found.matches("<i>").count() == 1 && found.matches("</i>").count() == 1, "{found}");
+        assert!(target != "de" || found.contains("<p>1 <i>2</i></p>"), "{found}");
+    }
+    let q = json!({ "q": "1", "source": "en", "target": "de", "format": "html", "translate_attributes": 2 });
+    let error = ask(q).await.error(400);
+    assert_eq!(error, "Invalid request: translate_attributes parameter is not true or false");
+}
+
+#[tokio::test]
 async fn forms_and_addresses_say_the_same_as_json() {
     let router = server().router();
     let best = runner().best(&["1 2 3"]).expect("it translates").remove(0);

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::runner::{Member, Runner};
 use crate::device::upload_rows;
 use crate::error::{Result, TrainError};
-pub use words::{WordAttention, of_words, strongest};
+pub use words::{UnitLink, WordAttention, of_words, strongest, unit_links};
 
 /// The name of the trained vector that an encoder may have before its text.
 const CLASS: &str = "[class]";

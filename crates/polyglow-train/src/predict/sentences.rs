@@ -1,63 +1,69 @@
-//! Texts in sentences, with all that is between them: what a server and a page do before they ask a model.
+//! Texts in sentences, with all that is between them: what a server, a page and `translate --split-sentences` do before they
+//! call a model.
+
+mod abbreviations;
+mod boundaries;
+mod symbols;
 
 use serde::Serialize;
-use unicode_segmentation::UnicodeSegmentation;
 
 /// What a text is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Part<'a> {
-    /// Spaces, line breaks, and what has no words.
+    /// White space, line breaks, symbols before and after sentences, and what has no words.
     Kept(&'a str),
-    /// A sentence without the spaces around it, which is to be translated.
+    /// A sentence without the white space and symbols around it, which is to be translated.
     Sentence(&'a str),
 }
 
-/// Cuts a text into lines, and lines into sentences. One after the other, the parts are the text.
-pub fn parts(text: &str) -> Vec<Part<'_>> {
+/// Cuts a text into lines, and lines into sentences. One after the other, the parts are the text, byte for byte.
+///
+/// `language` is the code of the text's language, such as `de` or `pt-BR`, which decides what is an abbreviation; an unknown
+/// one is treated as English.
+///
+/// ```
+/// use polyglow_train::predict::sentences::Part::{Kept, Sentence};
+/// use polyglow_train::predict::sentences::parts;
+///
+/// let text = "- Am 3. Oktober war z. B. Prof. Kurz da. 😆 Er blieb.";
+/// let expected =
+///     [Kept("- "), Sentence("Am 3. Oktober war z. B. Prof. Kurz da."), Kept(" 😆 "), Sentence("Er blieb.")];
+/// assert_eq!(parts(text, "de"), expected);
+/// ```
+pub fn parts<'a>(text: &'a str, language: &str) -> Vec<Part<'a>> {
     let mut parts = Vec::new();
-    for sentence in text.split_inclusive('\n').flat_map(sentences) {
-        let trimmed = sentence.trim();
-        // What has no letter and no digit, such as an emoji or a line of dashes, is the same in all languages.
-        if !trimmed.chars().any(char::is_alphanumeric) {
-            parts.push(Part::Kept(sentence));
-            continue;
+    let mut kept_from = 0;
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        for sentence in boundaries::sentences(line, language) {
+            let translated = symbols::translated(sentence);
+            let (from, to) = (start + translated.start, start + translated.end);
+            start += sentence.len();
+            if from == to {
+                continue;
+            }
+            push_kept(&mut parts, &text[kept_from..from]);
+            parts.push(Part::Sentence(&text[from..to]));
+            kept_from = to;
         }
-        let start = sentence.len() - sentence.trim_start().len();
-        let (before, after) = (&sentence[..start], &sentence[start + trimmed.len()..]);
-        parts.extend([Part::Kept(before), Part::Sentence(trimmed), Part::Kept(after)]);
+        // A line is kept apart from the next, so that a client can show it as one.
+        push_kept(&mut parts, &text[kept_from..start]);
+        kept_from = start;
     }
-    parts.retain(|part| *part != Part::Kept(""));
     parts
 }
 
-/// The sentences of a line, by Unicode's rules (UAX 29), but for full stops after what looks like a short title or an initial,
-/// as in `Mr. Smith` or `J. Smith`.
-fn sentences(line: &str) -> Vec<&str> {
-    let mut found: Vec<&str> = Vec::new();
-    let mut start = 0;
-    for (place, part) in line.split_sentence_bound_indices() {
-        let end = place + part.len();
-        if !ends_with_abbreviation(part) || end == line.len() {
-            found.push(&line[start..end]);
-            start = end;
-        }
+fn push_kept<'a>(parts: &mut Vec<Part<'a>>, text: &'a str) {
+    if !text.is_empty() {
+        parts.push(Part::Kept(text));
     }
-    found
 }
 
-/// Whether the last word has a full stop that may not end a sentence: an initial, or one that is short and begins with a
-/// capital letter.
-fn ends_with_abbreviation(part: &str) -> bool {
-    let Some(word) = part.trim_end().strip_suffix('.').and_then(|rest| rest.split_whitespace().next_back()) else {
-        return false;
-    };
-    let mut letters = word.chars();
-    let begins = letters.next().is_some_and(char::is_uppercase);
-    let consonants = !word.to_lowercase().contains(['a', 'e', 'i', 'o', 'u', 'y']);
-    begins
-        && letters.clone().all(char::is_alphabetic)
-        && (word.chars().count() == 1 || word.chars().count() <= 3 && consonants)
+/// Counts the sentences of a text.
+pub fn count(text: &str, language: &str) -> usize {
+    let parts = parts(text, language);
+    parts.iter().filter(|part| matches!(part, Part::Sentence(_))).count()
 }
 
 #[cfg(test)]
@@ -76,11 +82,39 @@ mod tests {
                 &[Sentence("Mr. Smith met J. Doe."), Kept(" "), Sentence("They left.")],
             ),
             ("It was Mr.", &[Sentence("It was Mr.")]),
-            ("\u{feff}我来了。你呢？ 👍", &[Sentence("\u{feff}我来了。"), Sentence("你呢？"), Kept(" "), Kept("👍")]),
+            ("\u{feff}我来了。你呢？ 👍", &[Kept("\u{feff}"), Sentence("我来了。"), Sentence("你呢？"), Kept(" 👍")]),
         ] {
-            let parts = parts(text);
+            let parts = parts(text, "en");
             assert_eq!(parts, expected);
             assert_eq!(parts.iter().map(|(Kept(part) | Sentence(part))| *part).collect::<String>(), text);
+        }
+    }
+
+    #[test]
+    fn symbols_before_between_and_after_sentences_are_kept() {
+        for (text, sentences) in [
+            ("😆 Hello. 😆 Bye!", &["Hello.", "Bye!"][..]),
+            ("😆Hello😆", &["Hello"]),
+            ("- Hello.\n• Bye.\n→ Go on.\n-Stop.", &["Hello.", "Bye.", "Go on.", "Stop."]),
+            ("* one — two", &["one — two"]),
+            ("Good 👍🏽!", &["Good"]),
+            ("-5 degrees, +3 °C, $5", &["-5 degrees, +3 °C, $5"]),
+            ("(He left.) \"Go!\" ¿Qué? § 5 C++", &["(He left.)", "\"Go!\"", "¿Qué?", "§ 5 C++"]),
+            ("--- 👍 …", &[]),
+            ("a | b ✔ c", &["a | b ✔ c"]),
+            ("It is 20°. ✔ Done™", &["It is 20°.", "Done™"]),
+        ] {
+            let parts = parts(text, "en");
+            let found: Vec<&str> = parts.iter().filter_map(sentence).collect();
+            assert_eq!(found, sentences, "{text}");
+            assert_eq!(parts.iter().map(|(Kept(part) | Sentence(part))| *part).collect::<String>(), text);
+        }
+    }
+
+    fn sentence<'a>(part: &Part<'a>) -> Option<&'a str> {
+        match part {
+            Sentence(text) => Some(text),
+            Kept(_) => None,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Lines that are longer than a model can read, cut where it hurts least, and put back together.
 
+use polyglow_data::script::has_space_between;
+
 use super::translate::Translated;
 
 /// Where a text may be cut, the best places first.
@@ -113,7 +115,8 @@ pub(super) fn join(pieces: Vec<(usize, Vec<Translated>)>, num_lines: usize) -> V
         }
         line.truncate(translations.len());
         for (whole, piece) in line.iter_mut().zip(translations) {
-            if !whole.text.is_empty() && !piece.text.is_empty() {
+            let are_both = !whole.text.is_empty() && !piece.text.is_empty();
+            if are_both && has_space_between(&whole.text, &piece.text) {
                 whole.text.push(' ');
             }
             whole.text.push_str(&piece.text);
@@ -153,6 +156,21 @@ mod tests {
         let text = "A b, c d e; f g h i j. K.";
         assert_eq!(split(text, 3, &count), Ok(vec!["A b,", "c d e;", "f g h", "i j.", "K."]));
         assert_eq!(split(&format!("{} y", "x".repeat(20)), 2, &count), Ok([&["xx"; 10][..], &["y"]].concat()));
+    }
+
+    #[test]
+    fn pieces_are_joined_as_their_script_is_written() {
+        let piece = |text: &str| (0, vec![Translated { text: text.to_owned(), log_prob: -1.0, score: -1.0 }]);
+        for (pieces, expected) in [
+            (["Hallo.", "Welt."], "Hallo. Welt."),
+            (["你好。", "再见。"], "你好。再见。"),
+            (["สวัสดี", "ครับ"], "สวัสดีครับ"),
+            (["안녕하세요.", "네."], "안녕하세요. 네."),
+        ] {
+            let joined = join(pieces.map(piece).to_vec(), 1);
+            assert_eq!(joined[0][0].text, expected);
+            assert!((joined[0][0].log_prob + 2.0).abs() < 1e-6);
+        }
     }
 
     #[test]

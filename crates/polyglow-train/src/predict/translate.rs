@@ -12,6 +12,8 @@ use crate::error::{Context, Result, TrainError, bail, ensure};
 
 /// Bits of the number of a line; the number of a piece of it is in those above.
 const PART_BITS: u32 = 40;
+/// Bits of both; which part of its line a request is, is in those above.
+const PLACE_BITS: u32 = 52;
 
 /// A line to translate, and what is asked of its translation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -88,7 +90,23 @@ impl<M: Generate> Runner<M> {
         scored: bool,
         observe: &mut dyn FnMut(usize),
     ) -> Result<Vec<Vec<Translated>>> {
-        let pieces = self.pieces(requests, first_line)?;
+        let places: Vec<(usize, u64)> = (first_line..).zip(std::iter::repeat(0)).take(requests.len()).collect();
+        self.translate_parts(requests, &places, scored, observe)
+    }
+
+    /// As [`Self::translate_observed`], where several requests may be of one line: `places` has for each the number of its line,
+    /// and which of the line's parts it is, from 0.
+    ///
+    /// # Errors
+    /// As [`Self::translate`].
+    pub fn translate_parts(
+        &self,
+        requests: &[Request],
+        places: &[(usize, u64)],
+        scored: bool,
+        observe: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Vec<Translated>>> {
+        let pieces = self.pieces(requests, places)?;
         let mut left = vec![0; requests.len()];
         for piece in &pieces {
             left[piece.line] += 1;
@@ -113,7 +131,7 @@ impl<M: Generate> Runner<M> {
         Ok(join(found, requests.len()))
     }
 
-    fn pieces(&self, requests: &[Request], first_line: usize) -> Result<Vec<Piece>> {
+    fn pieces(&self, requests: &[Request], places: &[(usize, u64)]) -> Result<Vec<Piece>> {
         let whole = |request: &Request| request.text.len() <= ENCODED_WHOLE;
         let texts: Vec<&str> =
             requests.iter().map(|request| if whole(request) { request.text.as_str() } else { "" }).collect();
@@ -122,9 +140,9 @@ impl<M: Generate> Runner<M> {
         let mut pieces = Vec::with_capacity(requests.len());
         let mut too_long = Vec::new();
         for (line, (request, ids)) in requests.iter().zip(encoded).enumerate() {
-            let number = first_line + line;
+            let (number, place) = places[line];
             let wishes = !request.prefix.trim().is_empty() || !request.constraints.is_empty();
-            // A line of characters that nobody sees has no tokens; one that is cut first has some.
+            // A line of characters that cannot be seen has no tokens; one that is cut first has some.
             let is_blank = request.text.trim().is_empty() || whole(request) && len(&ids) == 0;
             if is_blank {
                 if wishes {
@@ -140,7 +158,8 @@ impl<M: Generate> Runner<M> {
                 let ids = parts.remove(0);
                 // An image says nothing of how long its description will be.
                 let src_len = if self.reads_images() { longest } else { len(&ids) };
-                let sentence = self.sentence(request, src_len, number).with_context(|| format!("line {number}"))?;
+                let mut sentence = self.sentence(request, src_len, number).with_context(|| format!("line {number}"))?;
+                sentence.number |= place << PLACE_BITS;
                 pieces.push(Piece { line, ids, sentence });
                 continue;
             }
@@ -150,7 +169,7 @@ impl<M: Generate> Runner<M> {
                 let mut piece = Piece { line, ids, sentence: Sentence::default() };
                 let whole = Request { number: request.number, ..Request::default() };
                 piece.sentence = self.sentence(&whole, piece.len(), number)?;
-                piece.sentence.number |= part << PART_BITS;
+                piece.sentence.number |= place << PLACE_BITS | part << PART_BITS;
                 pieces.push(piece);
             }
         }

@@ -5,6 +5,7 @@ mod interactive;
 mod output;
 mod partial;
 mod results;
+mod sentences;
 mod shared;
 
 use std::io::{self, IsTerminal};
@@ -27,6 +28,7 @@ use crate::failure::{usage, with_hint};
 use input::Input;
 use output::Output;
 use results::Results;
+use sentences::SeveralSentences;
 
 /// Lines that are read, batched by length and translated together.
 const PORTION: usize = 2048;
@@ -61,6 +63,9 @@ pub(crate) struct TranslateArgs {
     /// Replace each unknown word of a translation by the source word with the most attention
     #[arg(long)]
     replace_unknown: bool,
+    /// Translate each sentence of a line by itself; what is between sentences stays, and as many lines come out as go in
+    #[arg(long, conflicts_with_all = ["prefix", "constraints"])]
+    split_sentences: bool,
     /// Read lines from the terminal, with line editing and a history
     #[arg(short, long, conflicts_with_all = ["file", "output", "prefix", "constraints"])]
     interactive: bool,
@@ -98,6 +103,7 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
     let (n_best, plan) = (args.n_best, args.model.open_among(Arc::clone(group), args.n_best)?);
     let beam_size = plan.config.search.beam_size;
+    let language = plan.config.data.languages().map_or("", |(src, _)| src).to_owned();
     if n_best > beam_size {
         let error = usage(anyhow!("`--n-best {n_best}` is more than the beam size, {beam_size}"));
         return Err(with_hint(error, format!("add `--beam-size {n_best}`")));
@@ -111,13 +117,13 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
         let models = args.model.load(&plan)?;
         check(args, &models)?;
         let runner = runner(models, &plan)?;
-        let mut results = Results::new(Box::new(io::stdout()), args);
+        let mut results = Results::new(Box::new(io::stdout()), args, &language);
         return interactive::run(&runner, &mut results, plan.config.data.languages()?.0);
     }
     if !group.is_first() {
         let models = args.model.load(&plan)?;
         check(args, &models)?;
-        return shared::help(&runner(models, &plan)?, &Results::new(Box::new(io::sink()), args));
+        return shared::help(&runner(models, &plan)?, &Results::new(Box::new(io::sink()), args, &language));
     }
     let mut input = Input::open(args)?;
     if input.typed {
@@ -136,11 +142,12 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
         input.skip(output.lines())?;
     }
     let shown = matches!(output, Output::Stdout) && io::stdout().is_terminal();
-    let results = Results::new(output.writer()?, args);
+    let results = Results::new(output.writer()?, args, &language);
+    let several = SeveralSentences::new(&args.model.run, &language, args.split_sentences);
     let translated = if group.is_alone() {
-        translate(&runner, input, results, shown, output.lines())
+        translate(&runner, input, results, several, shown, output.lines())
     } else {
-        shared::lead(&runner, input, results, output.lines())
+        shared::lead(&runner, input, results, several, output.lines())
     };
     match translated {
         Ok(()) => output.finish(),
@@ -153,7 +160,8 @@ fn decided_by(args: &TranslateArgs, plan: &Plan, models: &[TrainedModel]) -> any
     let weights: Vec<_> =
         models.iter().map(|model| (model.checkpoint.model_hash(), model.checkpoint.state.step)).collect();
     let files = [&args.prefix, &args.constraints];
-    let asked = (args.format as usize, args.n_best, args.replace_unknown, &args.model.checkpoint, files);
+    let replace_and_split = (args.replace_unknown, args.split_sentences);
+    let asked = (args.format as usize, args.n_best, replace_and_split, &args.model.checkpoint, files);
     let decided_by = (weights, &plan.config.search, plan.config.train.max_tokens, plan.config.seed, asked);
     let mut hash = sha256(&serde_json::to_vec(&decided_by)?);
     hash.truncate(8);
@@ -162,7 +170,14 @@ fn decided_by(args: &TranslateArgs, plan: &Plan, models: &[TrainedModel]) -> any
 
 /// Translates to the end of the input, of which so many lines are done. If translations are printed to a terminal, no other
 /// progress is shown.
-fn translate(runner: &Runner, mut input: Input, mut results: Results, shown: bool, done: usize) -> anyhow::Result<()> {
+fn translate(
+    runner: &Runner,
+    mut input: Input,
+    mut results: Results,
+    mut several: SeveralSentences,
+    shown: bool,
+    done: usize,
+) -> anyhow::Result<()> {
     let mut watch = (!input.typed && io::stderr().is_terminal() && !shown).then(|| Watch::new(input.count(), done));
     let (mut first_line, mut unknown) = (done + 1, UnknownWords::default());
     while let Some(requests) = input.portion()? {
@@ -176,13 +191,16 @@ fn translate(runner: &Runner, mut input: Input, mut results: Results, shown: boo
         for request in &requests {
             unknown.look_at(&runner.members[0].src, &request.text);
         }
+        several.look_at(&requests, first_line);
         if input.typed {
             unknown.warn();
+            several.warn(input.lines.path());
         }
         first_line += requests.len();
     }
     drop(watch);
     unknown.warn();
+    several.warn(input.lines.path());
     if first_line == 1 && !input.typed {
         tracing::warn!("`{}` is empty: 0 lines translated", input.lines.path().display());
     }

@@ -238,6 +238,30 @@ fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
 }
 
 #[test]
+fn sentences_of_a_line_are_translated_each_by_itself_if_asked_for() {
+    write("several.en", "- look aaa. Look bbb! 😆\n\nnow\n");
+    write("single.en", "look aaa.\nLook bbb!\nnow\n");
+    let single = PLACE.succeed(&["translate", "run", "single.en"]).0;
+    let [first, second, third] = single.lines().collect::<Vec<_>>()[..] else { panic!("{single}") };
+    let (output, message) = PLACE.succeed(&["translate", "run", "several.en", "--split-sentences"]);
+    assert_eq!(output, format!("- {first} {second} 😆\n\n{third}\n"));
+    assert!(!message.contains("sentences"), "{message}");
+    let message = PLACE.succeed(&["translate", "run", "several.en"]).1;
+    let warning = "line 1 of several.en holds 2 sentences, but 100 % of the training lines hold one";
+    assert!(message.contains(warning), "{message}");
+    let json = PLACE.succeed(&["translate", "run", "several.en", "--split-sentences", "--format", "jsonl"]).0;
+    let record: Value = serde_json::from_str(json.lines().next().expect("a line")).expect("JSON");
+    let links = record["hypotheses"][0]["alignment"].as_array().expect("a list");
+    let words = |text: &str| text.split_whitespace().count() as u64;
+    // The words of the two sentences are those after the dash and before the emoji.
+    let targets: Vec<u64> = links.iter().filter_map(|link| link[1].as_u64()).collect();
+    assert_eq!(targets, (1..=words(first) + words(second)).collect::<Vec<_>>());
+    assert!(links.iter().all(|link| link[0].as_u64().is_some_and(|word| (1..5).contains(&word))), "{links:?}");
+    let arguments = ["translate", "run", "several.en", "--split-sentences", "--prefix", "single.en"];
+    assert!(PLACE.fail(2, &arguments).contains("cannot be used with"), "it says what does not go together");
+}
+
+#[test]
 fn words_that_the_vocabulary_lacks_are_named() {
     write("unknown.en", "look aaa now\nLook, aaa now\n");
     let warning = "the model's vocabulary lacks `Look,`, which it reads as `<unk>`";

@@ -1,5 +1,7 @@
 //! What the words of a translation look at.
 
+use std::ops::Range;
+
 use burn::tensor::Transaction;
 use polyglow_data::alignment::Link;
 use polyglow_data::padded::Padded;
@@ -22,6 +24,17 @@ struct Tokens {
 }
 
 impl Tokens {
+    /// Without what is beyond the longest length of a model.
+    fn cut(mut self, longest: usize) -> Self {
+        for ids in [&mut self.src, &mut self.tgt] {
+            ids.truncate(longest);
+        }
+        for words in [&mut self.src_words, &mut self.tgt_words] {
+            words.truncate(longest);
+        }
+        self
+    }
+
     fn width(&self) -> usize {
         self.src.len().max(self.tgt.len()) + 1
     }
@@ -39,18 +52,49 @@ pub fn of_words<M: Inspect<Inputs: From<Pair>>>(
     runner: &Runner<M>,
     pairs: &[[&str; 2]],
 ) -> Result<Vec<Vec<WordAttention>>> {
-    let (member, target) = (&runner.members[0], &runner.tgt);
-    let cut = |(ids, words): (Vec<u32>, Vec<usize>)| {
-        let len = ids.len().min(runner.longest);
-        (ids[..len].to_vec(), words[..len].to_vec())
-    };
+    let longest = runner.longest;
     let encode = |[src, tgt]: &[&str; 2]| {
-        let (src, src_words) = cut(member.src.encode_words(src)?);
-        let (tgt, tgt_words) = cut(target.encode_words(tgt)?);
-        Ok(Tokens { src, tgt, src_words, tgt_words })
+        let (src, src_words) = runner.members[0].src.encode_words(src)?;
+        let (tgt, tgt_words) = runner.tgt.encode_words(tgt)?;
+        Ok(Tokens { src, tgt, src_words, tgt_words }.cut(longest))
     };
     let tokens: Vec<Tokens> = pairs.iter().map(encode).collect::<Result<_>>()?;
-    runner.shortest_first(&tokens, Tokens::width, |rows| {
+    of_tokens(runner, &tokens)
+}
+
+/// A unit of the source and the unit of the target that is translated from it, in bytes: words, or tokens in a script that has
+/// no spaces between words.
+pub type UnitLink = (Range<usize>, Range<usize>);
+
+/// For each pair, `[source, target]`, a link for each unit of the target: to the source unit with the most attention in the
+/// last decoder layer, heads averaged. There are none if the model has no attention to the source. As [`of_words`] else.
+///
+/// # Errors
+/// A line cannot be encoded.
+pub fn unit_links<M: Inspect<Inputs: From<Pair>>>(
+    runner: &Runner<M>,
+    pairs: &[[&str; 2]],
+) -> Result<Vec<Vec<UnitLink>>> {
+    let mut tokens = Vec::with_capacity(pairs.len());
+    let mut units = Vec::with_capacity(pairs.len());
+    for [src, tgt] in pairs {
+        let (src, tgt) = (runner.members[0].src.encode_units(src)?, runner.tgt.encode_units(tgt)?);
+        let pair = Tokens { src: src.ids, tgt: tgt.ids, src_words: src.unit_of, tgt_words: tgt.unit_of };
+        tokens.push(pair.cut(runner.longest));
+        units.push((src.units, tgt.units));
+    }
+    let mut links = Vec::with_capacity(pairs.len());
+    for ((src, tgt), mut layers) in units.iter().zip(of_tokens(runner, &tokens)?) {
+        let last = strongest(&layers.pop().unwrap_or_default());
+        links.push(last.into_iter().map(|(from, to)| (src[from].clone(), tgt[to].clone())).collect());
+    }
+    Ok(links)
+}
+
+/// For each pair and each layer the attention of target words to source words.
+fn of_tokens<M: Inspect<Inputs: From<Pair>>>(runner: &Runner<M>, tokens: &[Tokens]) -> Result<Vec<Vec<WordAttention>>> {
+    let (member, target) = (&runner.members[0], &runner.tgt);
+    runner.shortest_first(tokens, Tokens::width, |rows| {
         let (sources, targets): (Vec<_>, Vec<_>) = rows.iter().map(|row| (&row.src, &row.tgt)).unzip();
         let (special, multiple) = (member.src.special(), runner.pad_multiple);
         let src = Padded::ended(&sources, special.eos, special.pad, multiple);

@@ -10,6 +10,7 @@ use polyglow_train::predict::translate::{Request, Translated};
 use polyglow_train::tasks::translation::alignment::align;
 use serde::Serialize;
 
+use super::sentences::{join, sentence_requests};
 use super::{Format, TranslateArgs};
 
 /// Where translations are written, and how.
@@ -18,13 +19,16 @@ pub(super) struct Results {
     format: Format,
     n_best: usize,
     replace_unknown: bool,
+    /// The language by which lines are cut into sentences, if they are.
+    split: Option<String>,
 }
 
 /// A translation with the source word of each of its words.
-struct Aligned {
-    translation: Translated,
+#[derive(Clone)]
+pub(super) struct Aligned {
+    pub(super) translation: Translated,
     /// Empty unless the format has them.
-    links: Vec<Link>,
+    pub(super) links: Vec<Link>,
 }
 
 /// A line of JSON.
@@ -45,8 +49,10 @@ struct HypothesisRecord<'a> {
 }
 
 impl Results {
-    pub(super) fn new(out: Box<dyn Write>, args: &TranslateArgs) -> Self {
-        Self { out, format: args.format, n_best: args.n_best, replace_unknown: args.replace_unknown }
+    /// `language` is the code of the language that the model reads.
+    pub(super) fn new(out: Box<dyn Write>, args: &TranslateArgs, language: &str) -> Self {
+        let split = args.split_sentences.then(|| language.to_owned());
+        Self { out, format: args.format, n_best: args.n_best, replace_unknown: args.replace_unknown, split }
     }
 
     /// Translates lines, the first of which has this number, and writes the results. `observe` is told how many of them are
@@ -73,13 +79,15 @@ impl Results {
     ) -> Result<Vec<u8>> {
         let mut out = Vec::new();
         let scored = self.format != Format::Text;
-        let mut translations = runner.translate_observed(requests, first_line, scored, observe)?;
-        translations.iter_mut().for_each(|best| best.truncate(self.n_best));
-        if self.replace_unknown {
-            let sources: Vec<&str> = requests.iter().map(|request| request.text.as_str()).collect();
-            runner.replace_unknown(&sources, &mut translations)?;
-        }
-        let aligned = self.align(runner, requests, translations)?;
+        let aligned = if let Some(language) = &self.split {
+            let (sentences, places) = sentence_requests(requests, first_line, language);
+            let translations = runner.translate_parts(&sentences, &places, scored, &mut |_| {})?;
+            observe(requests.len());
+            join(requests, language, self.align(runner, &sentences, translations)?)
+        } else {
+            let translations = runner.translate_observed(requests, first_line, scored, observe)?;
+            self.align(runner, requests, translations)?
+        };
         for (index, (request, best)) in requests.iter().zip(&aligned).enumerate() {
             let line = first_line + index;
             match self.format {
@@ -91,13 +99,19 @@ impl Results {
         Ok(out)
     }
 
-    /// Aligns the words of translations with those of their sources, if the format has links.
+    /// The best translations of each request, with source words in place of unknown ones if that is asked for, and aligned with
+    /// the words of their sources if the format has links.
     fn align(
         &self,
         runner: &Runner,
         requests: &[Request],
-        translations: Vec<Vec<Translated>>,
+        mut translations: Vec<Vec<Translated>>,
     ) -> Result<Vec<Vec<Aligned>>> {
+        translations.iter_mut().for_each(|best| best.truncate(self.n_best));
+        if self.replace_unknown {
+            let sources: Vec<&str> = requests.iter().map(|request| request.text.as_str()).collect();
+            runner.replace_unknown(&sources, &mut translations)?;
+        }
         let plain = |translation| Aligned { translation, links: Vec::new() };
         let mut lines: Vec<Vec<Aligned>> =
             translations.into_iter().map(|best| best.into_iter().map(plain).collect()).collect();

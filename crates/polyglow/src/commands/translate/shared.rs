@@ -16,13 +16,20 @@ use polyglow_train::{Result, TrainError};
 
 use super::input::Input;
 use super::results::Results;
+use super::sentences::SeveralSentences;
 use crate::activity::{Activity, Pace};
 
 /// The portions of a round, and the number of the first line; at the end none.
 type Round = (Vec<Vec<Request>>, usize);
 
 /// Reads to the end of the input, of which so many lines are done, and writes what all have translated.
-pub(super) fn lead(runner: &Runner, mut input: Input, mut results: Results, done: usize) -> anyhow::Result<()> {
+pub(super) fn lead(
+    runner: &Runner,
+    mut input: Input,
+    mut results: Results,
+    mut several: SeveralSentences,
+    done: usize,
+) -> anyhow::Result<()> {
     let group = Arc::clone(&runner.group);
     let (mut first_line, mut unknown) = (done + 1, UnknownWords::default());
     let (mut activity, pace) = (Activity::new(), Pace::from(done as u64));
@@ -50,11 +57,15 @@ pub(super) fn lead(runner: &Runner, mut input: Input, mut results: Results, done
         for request in portions.iter().flatten() {
             unknown.look_at(&runner.members[0].src, &request.text);
         }
-        first_line += portions.iter().map(Vec::len).sum::<usize>();
+        for portion in &portions {
+            several.look_at(portion, first_line);
+            first_line += portion.len();
+        }
         let done = first_line - 1;
         activity.show(format!("translated {done} lines, {:.1} lines/s", pace.per_second(done as u64)));
     }
     unknown.warn();
+    several.warn(input.lines.path());
     input.finish()
 }
 

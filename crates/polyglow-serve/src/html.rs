@@ -1,0 +1,222 @@
+//! Pages as sentences, and translations as pages again. It knows neither HTTP nor a model.
+//!
+//! [`Page::read`] takes a page apart as a browser reads it: which text is shown together, which white space is shown, which
+//! elements end without an end tag, and what is not to be translated. [`Page::sentences`] are plain text, without the tags
+//! inside them. [`Page::with`] takes their translations, with links between the words where there are some, and gives the page
+//! with every tag of the original in it, exactly once, and elements inside each other as they were.
+
+mod attribute;
+mod block;
+mod element;
+mod markup;
+mod piece;
+mod placement;
+mod sentence;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod units;
+
+use std::ops::Range;
+
+use block::Block;
+use piece::{Piece, append, escape_text, escape_value};
+use sentence::{MarkKind, Sentence, Sentences, Space};
+use tree::Node;
+
+/// A page in parts.
+#[derive(Clone, Debug)]
+pub struct Page {
+    pieces: Vec<Piece>,
+    sentences: Vec<Sentence>,
+}
+
+/// How a page is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options<'a> {
+    /// The code of the page's language, such as `de`; empty if it is not known.
+    pub language: &'a str,
+    /// Whether the values of `alt`, `aria-label`, `placeholder` and `title` are translated.
+    pub attributes: bool,
+}
+
+/// The translation of a sentence.
+#[derive(Clone, Debug, Default)]
+pub struct Translation {
+    /// The text, without markup.
+    pub text: String,
+    /// Which parts of the sentence its parts are translated from; empty if that is not known. Tags are then placed by relative
+    /// position.
+    pub links: Vec<Link>,
+}
+
+/// A part of a translation and a part of the sentence that it is translated from, usually a word each, in bytes. Those of
+/// translations overlap only where they are equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The bytes of the sentence.
+    pub source: Range<usize>,
+    /// The bytes of the translation.
+    pub target: Range<usize>,
+}
+
+/// Links in bytes, from those between words, `[source, target]`, which white space divides and which are counted from 0.
+pub fn word_links(source: &str, target: &str, links: &[(usize, usize)]) -> Vec<Link> {
+    let (source, target) = (units::words(source), units::words(target));
+    let link = |&(from, to): &(usize, usize)| {
+        Some(Link { source: source.get(from)?.clone(), target: target.get(to)?.clone() })
+    };
+    links.iter().filter_map(link).collect()
+}
+
+impl Page {
+    /// Takes a page apart. Whatever it is, it can be read; the character NUL, which no page may have, is left out.
+    ///
+    /// ```
+    /// use polyglow_serve::html::{Options, Page, Translation};
+    ///
+    /// let options = Options { language: "en", attributes: true };
+    /// let page = Page::read("<p title='A dog'>The dog\n  sleeps.</p>", options);
+    /// assert_eq!(page.sentences().collect::<Vec<_>>(), ["A dog", "The dog sleeps."]);
+    /// let translations = ["Ein Hund", "Der Hund schläft."];
+    /// let translations = translations.map(|text| Translation { text: text.to_owned(), links: Vec::new() });
+    /// assert_eq!(page.with(&translations), "<p title=\"Ein Hund\">Der Hund schläft.</p>");
+    /// ```
+    pub fn read(page: &str, options: Options) -> Self {
+        let page = page.replace('\0', "");
+        let mut sentences = Sentences::new(options.language, options.attributes);
+        let nodes = tree::nodes(&page, &mut sentences, &mut |_| {});
+        let mut pieces = Vec::new();
+        let mut block = Block::default();
+        for (index, (node, is_break)) in with_breaks(nodes).into_iter().enumerate() {
+            if is_break {
+                std::mem::take(&mut block).write(&mut pieces, &mut sentences);
+                append(&mut pieces, node.into_markup());
+                continue;
+            }
+            match node {
+                Node::Text { text, is_preformatted } => block.push_text(&text, is_preformatted),
+                Node::Tag { markup, partner: Some(partner), .. } if partner > index => {
+                    block.push_mark(MarkKind::Open(index), markup);
+                }
+                Node::Tag { markup, partner, .. } => {
+                    block.push_mark(MarkKind::Close(partner.unwrap_or(index)), markup);
+                }
+                Node::Point(markup) | Node::Untranslated(markup) | Node::Break(markup) => {
+                    block.push_mark(MarkKind::Point(Space::default()), markup);
+                }
+            }
+        }
+        block.write(&mut pieces, &mut sentences);
+        Self { pieces, sentences: sentences.into_list() }
+    }
+
+    /// The sentences to translate, in the order in which [`Self::with`] takes their translations.
+    pub fn sentences(&self) -> impl Iterator<Item = &str> {
+        self.sentences.iter().map(|sentence| &*sentence.text)
+    }
+
+    /// Whether there is markup inside sentences, so that links between words have an effect.
+    pub fn needs_links(&self) -> bool {
+        let is_shown = |sentence: &Sentence| sentence.marks.iter().any(|mark| mark.kind != MarkKind::Blank);
+        self.sentences.iter().any(is_shown)
+    }
+
+    /// The page with these translations in place of its sentences. Missing ones are empty.
+    pub fn with(&self, translations: &[Translation]) -> String {
+        let mut page = String::new();
+        self.write(&self.pieces, translations, &mut page);
+        page
+    }
+
+    fn write(&self, pieces: &[Piece], translations: &[Translation], page: &mut String) {
+        let empty = Translation::default();
+        for piece in pieces {
+            match piece {
+                Piece::Kept(markup) => page.push_str(markup),
+                Piece::Value(index) => escape_value(&translations.get(*index).unwrap_or(&empty).text, page),
+                Piece::Sentence(index) => {
+                    let translation = translations.get(*index).unwrap_or(&empty);
+                    self.write_sentence(&self.sentences[*index], translation, translations, page);
+                }
+            }
+        }
+    }
+
+    /// Writes a translation with the marks of its sentence.
+    fn write_sentence(
+        &self,
+        sentence: &Sentence,
+        translation: &Translation,
+        translations: &[Translation],
+        page: &mut String,
+    ) {
+        let text = &*translation.text;
+        let start = page.len();
+        let mut written = 0;
+        let mut needs_space = false;
+        for (at, mark) in placement::places(sentence, translation) {
+            let at = at.max(written);
+            if needs_space && at > written {
+                push_space_between(page, &text[written..]);
+                needs_space = false;
+            }
+            escape_text(&text[written..at], page);
+            written = at;
+            let mark = &sentence.marks[mark];
+            let space = if let MarkKind::Point(space) = mark.kind { space } else { Space::default() };
+            let is_first = page.len() == start;
+            if space.before && !is_first || needs_space && !matches!(mark.kind, MarkKind::Close(_)) {
+                push_space_between(page, "");
+                needs_space = false;
+            }
+            self.write(&mark.markup, translations, page);
+            needs_space |= space.after;
+        }
+        if needs_space && written < text.len() {
+            push_space_between(page, &text[written..]);
+        }
+        escape_text(&text[written..], page);
+    }
+}
+
+/// The tags of a page as they are written, in order: start tags and end tags, whether or not they belong together.
+pub fn tags(page: &str) -> Vec<&str> {
+    let mut tags = Vec::new();
+    tree::nodes(page, &mut Sentences::new("", false), &mut |tag| tags.push(tag));
+    tags
+}
+
+/// Adds a space unless there is one.
+fn push_space_between(page: &mut String, next: &str) {
+    if !page.ends_with(char::is_whitespace) && !next.starts_with(char::is_whitespace) {
+        page.push(' ');
+    }
+}
+
+/// Tells of each node whether it ends a sentence: blocks do, tags without the other of their element, and the tags of
+/// inline elements with such a node inside.
+fn with_breaks(nodes: Vec<Node>) -> Vec<(Node, bool)> {
+    let is_break = |node: &Node| match node {
+        Node::Text { .. } | Node::Point(_) => false,
+        Node::Tag { is_inline, partner, .. } => !is_inline || partner.is_none(),
+        Node::Untranslated(_) | Node::Break(_) => true,
+    };
+    // How many breaks there are before each node.
+    let mut before = Vec::with_capacity(nodes.len());
+    let mut count = 0_usize;
+    for node in &nodes {
+        before.push(count);
+        count += usize::from(is_break(node));
+    }
+    let mut told = Vec::with_capacity(nodes.len());
+    for (index, node) in nodes.into_iter().enumerate() {
+        let holds_break = match &node {
+            Node::Tag { partner: Some(partner), .. } => before[*partner] != before[index],
+            _ => false,
+        };
+        let ends = is_break(&node) || holds_break;
+        told.push((node, ends));
+    }
+    told
+}

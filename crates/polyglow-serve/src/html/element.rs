@@ -1,0 +1,191 @@
+//! What kinds of elements there are, and which tags end which: the rules of HTML's tree construction that matter here.
+
+/// Elements without content and end tag.
+const VOID: &str = "area base basefont bgsound br col embed frame hr img input keygen link meta param source \
+    track wbr";
+
+/// Elements that end a sentence: those that begin a line, table cells, and what has a box of its own. All others, unknown
+/// ones among them, are inline.
+const BLOCKS: &str = "address applet article aside audio base basefont bgsound blockquote body br button canvas \
+    caption center col colgroup datalist dd details dialog dir div dl dt fieldset figcaption \
+    figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend \
+    li link listing main marquee menu meta nav noembed noframes noscript object ol optgroup \
+    option p plaintext pre rb rp rt rtc ruby search section select summary table tbody td \
+    template tfoot th thead title tr ul video xmp";
+
+/// Elements whose start tag ends an open `p`.
+const END_PARAGRAPHS: &str = "address article aside blockquote center dd details dialog dir div dl dt fieldset figcaption \
+    figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p \
+    plaintext pre search section summary table ul xmp";
+
+/// Elements whose end tag may come after blocks that began inside them and go on.
+const FORMATTING: &str = "a b big code em font i nobr s small strike strong tt u";
+
+/// Elements that no end tag and no implied end reaches out of.
+const SCOPES: &str = "applet caption html marquee math object svg table td template th";
+
+/// Elements whose text is never prose, or is read by programs.
+const UNTRANSLATED: &str = "code iframe kbd math noembed noframes plaintext samp script style svg textarea var xmp";
+
+/// Elements whose content is no text of the page, whatever their attributes say.
+const OPAQUE: &str = "iframe noembed noframes plaintext script style xmp";
+
+/// Elements that do not end an open `head`.
+const IN_HEAD: &str = "base basefont bgsound link meta noframes noscript script style template title";
+const HEADINGS: &str = "h1 h2 h3 h4 h5 h6";
+const TABLE_PARTS: &str = "caption colgroup tbody td tfoot th thead tr";
+
+/// Whether one of the names in a list, which spaces divide, is this one.
+fn has(names: &str, name: &str) -> bool {
+    names.split_ascii_whitespace().any(|listed| listed == name)
+}
+
+pub(super) fn is_void(name: &str) -> bool {
+    has(VOID, name)
+}
+
+pub(super) fn is_inline(name: &str) -> bool {
+    !has(BLOCKS, name)
+}
+
+pub(super) fn is_formatting(name: &str) -> bool {
+    has(FORMATTING, name)
+}
+
+pub(super) fn is_untranslated(name: &str) -> bool {
+    has(UNTRANSLATED, name)
+}
+
+pub(super) fn is_opaque(name: &str) -> bool {
+    has(OPAQUE, name)
+}
+
+/// Whether white space in the element is shown as it is.
+pub(super) fn is_preformatted(name: &str) -> bool {
+    matches!(name, "listing" | "pre" | "textarea")
+}
+
+/// Whether an element is one whose content follows the rules of XML.
+pub(super) fn is_foreign(name: &str) -> bool {
+    matches!(name, "math" | "svg")
+}
+
+/// How many of the open elements, given from the outermost, stay open when a start tag comes.
+pub(super) fn open_after_start(name: &str, open: &[&str]) -> usize {
+    let mut rest = open.len();
+    if open.last() == Some(&"head") && !has(IN_HEAD, name) {
+        rest -= 1;
+    }
+    if has(END_PARAGRAPHS, name) {
+        rest = without(&open[..rest], "p", |open| has(SCOPES, open) || open == "button");
+    }
+    if has(HEADINGS, name) && rest > 0 && has(HEADINGS, open[rest - 1]) {
+        rest -= 1;
+    }
+    let open = &open[..rest];
+    match name {
+        "li" => without(open, "li", ends_search_for_items),
+        "dd" | "dt" => without(open, "dd dt", ends_search_for_items),
+        "option" => without(open, "option", |open| has(SCOPES, open) || matches!(open, "select" | "datalist")),
+        "optgroup" => without_all(open, "option optgroup", "select"),
+        "td" | "th" => without_all(without_part(open), "td th", "tr"),
+        "tr" => without_all(open, "caption colgroup td th tr", "table"),
+        "caption" | "colgroup" | "tbody" | "tfoot" | "thead" => without_all(open, TABLE_PARTS, "table"),
+        "rb" | "rp" | "rt" | "rtc" => without_all(open, "rb rp rt", "ruby"),
+        "button" | "a" | "nobr" => without(open, name, |open| has(SCOPES, open)),
+        "body" => without_all(open, "head", "html"),
+        _ => rest,
+    }
+}
+
+/// The index of the open element that an end tag ends; `None` if there is none.
+pub(super) fn ended_by(name: &str, open: &[&str]) -> Option<usize> {
+    let stops = |open: &str| match name {
+        "table" => open == "template",
+        _ if has(TABLE_PARTS, name) => matches!(open, "table" | "template"),
+        _ if is_foreign(name) => false,
+        "li" => has(SCOPES, open) || matches!(open, "ol" | "ul"),
+        "p" => has(SCOPES, open) || open == "button",
+        _ if is_inline(name) && !is_formatting(name) => !is_inline(open) || has(SCOPES, open),
+        _ => has(SCOPES, open),
+    };
+    // What is not open at all is the usual case in a page with many stray tags.
+    let is_heading = has(HEADINGS, name);
+    let innermost = open.iter().rposition(|open| *open == name || is_heading && has(HEADINGS, open))?;
+    let is_in_reach = !open[innermost + 1..].iter().any(|open| stops(open));
+    is_in_reach.then_some(innermost)
+}
+
+/// A search for an open item of a list goes through what is inline, and through `div`, `address` and `p`.
+fn ends_search_for_items(open: &str) -> bool {
+    has(SCOPES, open) || !is_inline(open) && !matches!(open, "address" | "div" | "p")
+}
+
+/// How many elements stay open without the innermost of some, and what is in it, that is found before the search stops.
+fn without(open: &[&str], names: &str, stops: impl Fn(&str) -> bool) -> usize {
+    let Some(innermost) = open.iter().rposition(|open| has(names, open)) else { return open.len() };
+    let is_in_reach = !open[innermost + 1..].iter().any(|open| stops(open));
+    if is_in_reach { innermost } else { open.len() }
+}
+
+/// How many elements stay open without all of some that are inside the innermost `root`.
+fn without_all(open: &[&str], names: &str, root: &str) -> usize {
+    let from = open.iter().rposition(|open| *open == root || *open == "table").map_or(0, |index| index + 1);
+    let ended = open[from..].iter().position(|open| has(names, open));
+    ended.map_or(open.len(), |ended| from + ended)
+}
+
+/// The open elements without a caption or a group of columns of the innermost table.
+fn without_part<'o, 'n>(open: &'o [&'n str]) -> &'o [&'n str] {
+    &open[..without_all(open, "caption colgroup", "table")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn start_tags_end_what_html_lets_be_unclosed() {
+        for (name, open, left) in [
+            ("li", "ul li b", "ul"),
+            ("li", "ul li ul", "ul li ul"),
+            ("p", "div p i", "div"),
+            ("p", "p button", "p button"),
+            ("div", "p span", ""),
+            ("td", "table tr td p b", "table tr"),
+            ("td", "table tr td table tr", "table tr td table tr"),
+            ("tr", "table tbody tr th", "table tbody"),
+            ("tbody", "table thead tr td", "table"),
+            ("dd", "dl dt", "dl"),
+            ("option", "select option", "select"),
+            ("optgroup", "select optgroup option", "select"),
+            ("h2", "div h1", "div"),
+            ("body", "html head title", "html"),
+            ("div", "html head", "html"),
+            ("title", "html head", "html head"),
+            ("span", "p", "p"),
+        ] {
+            let open: Vec<&str> = open.split_whitespace().collect();
+            let found = open[..open_after_start(name, &open)].join(" ");
+            assert_eq!(found, left, "{name} in {open:?}");
+        }
+    }
+
+    #[test]
+    fn end_tags_end_what_is_in_reach() {
+        for (name, open, ended) in [
+            ("b", "p b i", Some(1)),
+            ("b", "b p", Some(0)),
+            ("span", "span p", None),
+            ("div", "div p b", Some(0)),
+            ("p", "table tr td", None),
+            ("li", "li ul", None),
+            ("table", "table tr td p", Some(0)),
+            ("b", "b table tr td", None),
+            ("h2", "div h1 i", Some(1)),
+        ] {
+            let open: Vec<&str> = open.split_whitespace().collect();
+            assert_eq!(ended_by(name, &open), ended, "</{name}> in {open:?}");
+        }
+    }
+}

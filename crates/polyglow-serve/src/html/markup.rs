@@ -1,0 +1,174 @@
+//! A page as tags, text and the rest, each with the bytes that it was written in.
+
+use std::convert::Infallible;
+
+use html5gum::{DefaultEmitter, Span, State, StringReader, Tokenizer};
+
+/// A part of a page.
+pub(super) enum Token<'s> {
+    Start(Tag<'s>),
+    End {
+        name: String,
+        raw: &'s str,
+    },
+    /// Text, with its entities decoded and as it was written.
+    Text {
+        text: String,
+        raw: &'s str,
+    },
+    Comment(&'s str),
+    /// A document type, or what is left of a tag that the page ends in.
+    Other(&'s str),
+}
+
+/// A start tag.
+pub(super) struct Tag<'s> {
+    /// In lower case.
+    pub(super) name: String,
+    pub(super) raw: &'s str,
+    pub(super) attributes: Vec<Attribute>,
+    /// Whether it ends in `/>`.
+    pub(super) is_self_closing: bool,
+}
+
+/// An attribute of a tag.
+pub(super) struct Attribute {
+    /// In lower case.
+    pub(super) name: String,
+    /// With its entities decoded.
+    pub(super) value: String,
+    /// The byte of the tag at which its name begins.
+    pub(super) start: usize,
+}
+
+impl Tag<'_> {
+    pub(super) fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &*attribute.value)
+    }
+}
+
+/// The tokens of a page, in order. One after the other they are the page, byte for byte.
+pub(super) struct Tokens<'s> {
+    source: &'s str,
+    tokenizer: Tokenizer<StringReader<'s>, DefaultEmitter<usize>>,
+    /// Where the last token ended.
+    end: usize,
+    /// A token that comes after what was skipped before it.
+    next: Option<(Token<'s>, usize)>,
+}
+
+impl<'s> Tokens<'s> {
+    pub(super) fn new(source: &'s str) -> Self {
+        let tokenizer = Tokenizer::new_with_emitter(source, DefaultEmitter::new_with_span());
+        Self { source, tokenizer, end: 0, next: None }
+    }
+
+    /// Reads what follows as the content of an element, which may have no tags but its own end tag. It is to be called after
+    /// each start tag, but not inside `svg` and `math`.
+    pub(super) fn enter(&mut self, name: &str) {
+        let state = match name {
+            "title" | "textarea" => State::RcData,
+            "script" => State::ScriptData,
+            "style" | "iframe" | "xmp" | "noembed" | "noframes" => State::RawText,
+            "plaintext" => State::PlainText,
+            _ => return,
+        };
+        self.tokenizer.set_state(state);
+    }
+
+    /// A token that stands at `span`; what was skipped before it comes first.
+    fn placed(&mut self, span: Span<usize>, token: impl FnOnce(&'s str, usize) -> Token<'s>) -> Token<'s> {
+        // The library does not say where the text of a script begins, but it begins where the tag before it ends.
+        let start = span.start.max(self.end);
+        let end = span.end.max(start);
+        let skipped = &self.source[self.end..start];
+        let token = token(&self.source[start..end], start);
+        if skipped.is_empty() {
+            self.end = end;
+            return token;
+        }
+        self.end = start;
+        self.next = Some((token, end));
+        Token::Other(skipped)
+    }
+}
+
+impl<'s> Iterator for Tokens<'s> {
+    type Item = Token<'s>;
+
+    fn next(&mut self) -> Option<Token<'s>> {
+        if let Some((token, end)) = self.next.take() {
+            self.end = end;
+            return Some(token);
+        }
+        for token in self.tokenizer.by_ref() {
+            let token = token.unwrap_or_else(|never: Infallible| match never {});
+            return Some(match token {
+                html5gum::Token::StartTag(tag) => {
+                    self.placed(tag.span, |raw, start| Token::Start(read(tag, raw, start)))
+                }
+                html5gum::Token::EndTag(tag) => {
+                    self.placed(tag.span, |raw, _| Token::End { name: lossy(&tag.name), raw })
+                }
+                html5gum::Token::String(text) => {
+                    self.placed(text.span, |raw, _| Token::Text { text: lossy(&text.value), raw })
+                }
+                html5gum::Token::Comment(comment) => self.placed(comment.span, |raw, _| Token::Comment(raw)),
+                html5gum::Token::Doctype(doctype) => self.placed(doctype.span, |raw, _| Token::Other(raw)),
+                html5gum::Token::Error(_) => continue,
+            });
+        }
+        let rest = &self.source[self.end..];
+        self.end = self.source.len();
+        (!rest.is_empty()).then_some(Token::Other(rest))
+    }
+}
+
+fn read(tag: html5gum::StartTag<usize>, raw: &str, start: usize) -> Tag<'_> {
+    let attribute = |(name, value): (html5gum::HtmlString, html5gum::Spanned<html5gum::HtmlString, usize>)| Attribute {
+        name: lossy(&name),
+        value: lossy(&value.value),
+        start: value.span.start.saturating_sub(start),
+    };
+    Tag {
+        name: lossy(&tag.name),
+        raw,
+        attributes: tag.attributes.into_iter().map(attribute).collect(),
+        is_self_closing: tag.self_closing,
+    }
+}
+
+fn lossy(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw<'s>(token: &Token<'s>) -> &'s str {
+        match token {
+            Token::Start(tag) => tag.raw,
+            Token::End { raw, .. } | Token::Text { raw, .. } | Token::Comment(raw) | Token::Other(raw) => raw,
+        }
+    }
+
+    #[test]
+    fn tokens_are_the_page() {
+        for page in [
+            "",
+            "a &amp; b<p class=x>é</p ><!-- c --><![CDATA[ d ]]>\r\n<br/>",
+            "<!DOCTYPE html><script>if (a < b) </script>x<p class='",
+        ] {
+            let mut tokens = Tokens::new(page);
+            let mut together = String::new();
+            while let Some(token) = tokens.next() {
+                together.push_str(raw(&token));
+                if let Token::Start(tag) = &token {
+                    tokens.enter(&tag.name);
+                }
+            }
+            assert_eq!(together, page);
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Where the sentences of a line end.
+
+use std::collections::HashSet;
+
+use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::abbreviations::{begins_german_sentence, is_abbreviation};
+
+/// Bytes of the longest line that the library of abbreviations is called with: it takes time by the square of the quotation
+/// marks of a line.
+const LONGEST: usize = 1 << 15;
+/// Languages that write ordinals as German does, with a full stop and before capital letters.
+const GERMAN: [&str; 5] = ["de", "lb", "nds", "gsw", "bar"];
+/// Digits of the longest number that is an ordinal; more are a year or an amount.
+const ORDINAL: usize = 3;
+/// Verbs of saying in Chinese, which end the clause after a quotation.
+const SAID: [char; 10] = ['说', '說', '问', '問', '道', '喊', '答', '叫', '讲', '講'];
+/// Characters of the longest such clause.
+const SAID_WITHIN: usize = 10;
+
+/// Cuts a line into sentences, each with the white space after it.
+///
+/// A sentence ends where both Unicode's rules (UAX 29), which know the punctuation of every script, and the abbreviation lists
+/// of Wikimedia's `sentencex` see an end, but not after what [`continues`] knows besides. Where a quotation mark or bracket
+/// closes, no abbreviation ends, and Unicode's rules decide alone.
+pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
+    let language = primary(language);
+    let listed = (line.len() <= LONGEST).then(|| listed_ends(line, &language));
+    let mut sentences = Vec::new();
+    let mut start = 0;
+    let mut letters = 0;
+    for (at, part) in line.split_sentence_bound_indices() {
+        let end = at + part.len();
+        let end = end + closing_after_space(&line[end..]);
+        letters += count_letters(part);
+        if end <= start {
+            continue;
+        }
+        let is_closed = line[start..end].trim_end().ends_with(closes);
+        let is_end = is_closed || listed.as_ref().is_none_or(|listed| listed.contains(&letters));
+        if end == line.len() || is_end && !continues(&line[start..end], &line[end..], &language) {
+            sentences.push(&line[start..end]);
+            start = end;
+        }
+    }
+    sentences
+}
+
+/// The first part of a code in lower case: `pt` of `pt-BR`.
+fn primary(language: &str) -> String {
+    language.split(['-', '_']).next().unwrap_or_default().to_lowercase()
+}
+
+/// How many letters and digits are before each end that the library sees: it and Unicode's rules put quotation marks and
+/// symbols to different sides of the same end.
+fn listed_ends(line: &str, language: &str) -> HashSet<usize> {
+    let mut letters = 0;
+    let mut ends = HashSet::new();
+    for sentence in sentencex::get_sentence_boundaries(language, line) {
+        letters += count_letters(&line[sentence.start_byte..sentence.end_byte]);
+        ends.insert(letters);
+    }
+    ends
+}
+
+fn count_letters(text: &str) -> usize {
+    text.chars().filter(|character| character.is_alphanumeric()).count()
+}
+
+/// The bytes of quotation marks and brackets that close after a space, as in `« Non. » Puis`, with the white space after them.
+fn closing_after_space(rest: &str) -> usize {
+    let is_closing = |character: char| character != '"' && closes(character);
+    let after = rest.trim_start_matches(is_closing);
+    let next = after.trim_start();
+    let are_closing = after.len() < rest.len() && (next.is_empty() || next.len() < after.len());
+    if are_closing { rest.len() - next.len() } else { 0 }
+}
+
+fn closes(character: char) -> bool {
+    let closing = [GeneralCategory::ClosePunctuation, GeneralCategory::FinalPunctuation];
+    character == '"' || closing.contains(&character.general_category())
+}
+
+/// Whether a sentence goes on after what looks like its end.
+fn continues(before: &str, after: &str, language: &str) -> bool {
+    let before = before.trim_end();
+    if continues_quotation(before, after) {
+        return true;
+    }
+    let Some(rest) = before.strip_suffix('.') else { return false };
+    let mut words = rest.split_whitespace();
+    let last = words.next_back().unwrap_or_default();
+    let word = last.trim_start_matches(|character: char| !character.is_alphanumeric());
+    let before_word = words.next_back();
+    if before_word.is_none() && is_item(word) {
+        return true;
+    }
+    let follows_number = after.starts_with(char::is_numeric);
+    is_initial(word, before_word)
+        || is_title(word)
+        || language != "en" && is_dotted(word)
+        || is_abbreviation(&after_apostrophe(word).to_lowercase(), language, follows_number)
+        || GERMAN.contains(&language) && is_ordinal(word) && !begins_german_sentence(&first_word(after))
+}
+
+/// Whether a quotation that ends with a sentence is part of a longer one: `「…？」と`, `“…？”她问`, `«…?» — спросила`.
+fn continues_quotation(before: &str, after: &str) -> bool {
+    let next = after.trim_start();
+    let after_dash = next.trim_start_matches(['-', '–', '—', ' ']);
+    if after_dash.len() < next.len() && after_dash.starts_with(char::is_lowercase) {
+        return true;
+    }
+    if !before.ends_with(['」', '』', '”', '’', '"', '»', '“']) {
+        return false;
+    }
+    if next.starts_with(char::is_lowercase)
+        || next.starts_with("と")
+        || next.starts_with("って")
+        || next.starts_with(['、', '，', ','])
+    {
+        return true;
+    }
+    let clause: Vec<char> = next.chars().take_while(|character| !"，。！？：,.!?:".contains(*character)).collect();
+    clause.len() <= SAID_WITHIN && clause.last().is_some_and(|last| SAID.contains(last))
+}
+
+/// Whether a word is the number or letter of an item of a list, as in `1.` or `a.`
+fn is_item(word: &str) -> bool {
+    let is_short = word.chars().nth(ORDINAL).is_none();
+    !word.is_empty() && is_short && (word.chars().all(char::is_numeric) || word.chars().nth(1).is_none())
+}
+
+/// Whether a word is a single letter, as in `J. Smith` or `z. B.`; in lower case after a number it is a unit.
+fn is_initial(word: &str, before: Option<&str>) -> bool {
+    let mut letters = word.chars();
+    let (Some(letter), None) = (letters.next(), letters.next()) else { return false };
+    let is_unit = letter.is_lowercase() && before.is_some_and(|before| before.ends_with(is_of_number));
+    letter.is_alphabetic() && !is_unit
+}
+
+/// Whether a character ends a number, Roman ones among them.
+fn is_of_number(character: char) -> bool {
+    character.is_numeric() || "IVX".contains(character)
+}
+
+/// Whether a word looks like a short title: a capital letter and one or two small ones, all consonants, as `Mr` or `Dr`.
+fn is_title(word: &str) -> bool {
+    let mut letters = word.chars();
+    let begins = letters.next().is_some_and(|first| first.is_uppercase() && !"AEIOUY".contains(first));
+    let is_consonant = |letter: char| letter.is_lowercase() && !"aeiouy".contains(letter);
+    begins && matches!(letters.clone().count(), 1 | 2) && letters.all(is_consonant)
+}
+
+/// Whether a word is letters with full stops or hyphens between them, as `z.B`, `S.p.A` or `J.-P`.
+fn is_dotted(word: &str) -> bool {
+    let mut pieces = word.split('.').map(|piece| piece.trim_start_matches('-'));
+    let is_piece = |piece: &str| matches!(piece.chars().count(), 1 | 2) && piece.chars().all(char::is_alphabetic);
+    word.contains('.') && pieces.all(is_piece)
+}
+
+/// What an article is elided before, as `on` in `L'on`.
+fn after_apostrophe(word: &str) -> &str {
+    word.rsplit(['\'', '’']).next().unwrap_or(word)
+}
+
+fn is_ordinal(word: &str) -> bool {
+    !word.is_empty() && word.len() <= ORDINAL && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The first word of a text in lower case.
+fn first_word(text: &str) -> String {
+    let text = text.trim_start_matches(|character: char| !character.is_alphanumeric());
+    let end = text.find(|character: char| !character.is_alphanumeric()).unwrap_or(text.len());
+    text[..end].to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of a text at which its sentences end, but for the last.
+    fn boundaries(text: &str, sentences: &[&str]) -> HashSet<usize> {
+        let mut end = 0;
+        let ends = sentences.iter().map(|sentence| {
+            end += sentence.len();
+            end
+        });
+        ends.filter(|end| *end < text.len()).collect()
+    }
+
+    /// The F1 of a splitter over `tests/golden/sentences.txt`, in percent.
+    fn f1(split: fn(&str, &str) -> Vec<String>) -> f64 {
+        let gold = include_str!("../../../tests/golden/sentences.txt");
+        let (mut common, mut all) = (0, 0);
+        for section in gold.split("\n[").skip(1) {
+            let (language, texts) = section.split_once(']').expect("a code and texts");
+            let space = if ["ja", "zh"].contains(&language) { "" } else { " " };
+            for text in texts.trim().split("\n\n") {
+                let lines: Vec<String> = text.lines().map(|line| format!("{line}{space}")).collect();
+                let text = lines.concat();
+                let gold: Vec<&str> = lines.iter().map(String::as_str).collect();
+                let found = split(&text, language);
+                assert_eq!(found.concat(), text);
+                let found: Vec<&str> = found.iter().map(String::as_str).collect();
+                let (found, gold) = (boundaries(&text, &found), boundaries(&text, &gold));
+                common += found.intersection(&gold).count();
+                all += found.len() + gold.len();
+            }
+        }
+        200.0 * common as f64 / all as f64
+    }
+
+    fn by_unicode(text: &str, _: &str) -> Vec<String> {
+        text.split_sentence_bounds().map(str::to_owned).collect()
+    }
+
+    fn by_lists(text: &str, language: &str) -> Vec<String> {
+        let found = sentencex::get_sentence_boundaries(language, text);
+        found.into_iter().map(|sentence| sentence.text.to_owned()).collect()
+    }
+
+    fn by_both(text: &str, language: &str) -> Vec<String> {
+        sentences(text, language).into_iter().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn both_and_the_rules_beside_them_are_better_than_either() {
+        let [unicode, lists, both] = [by_unicode, by_lists, by_both].map(f1);
+        assert!(unicode < 90.0 && lists < 90.0 && both >= 99.0, "{unicode:.2} {lists:.2} {both:.2}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Lines of several sentences: `--split-sentences`, and a warning where a model has not learned them.
+
+use std::fs;
+use std::path::Path;
+
+use polyglow_train::predict::sentences::{Part, count, parts};
+use polyglow_train::predict::translate::{Request, Translated};
+use polyglow_train::run::RunDirectory;
+use serde_json::Value;
+
+use super::results::Aligned;
+
+/// The share of training lines with several sentences below which a model has not learned to translate such lines.
+const RARE: f64 = 0.05;
+
+/// A request for each sentence of some lines, with the number of its line and its own in it.
+pub(super) fn sentence_requests(
+    lines: &[Request],
+    first_line: usize,
+    language: &str,
+) -> (Vec<Request>, Vec<(usize, u64)>) {
+    let mut requests = Vec::new();
+    let mut places = Vec::new();
+    for (line, request) in (first_line..).zip(lines) {
+        let mut number = 0;
+        for part in parts(&request.text, language) {
+            if let Part::Sentence(text) = part {
+                requests.push(Request { text: text.to_owned(), ..Request::default() });
+                places.push((line, number));
+                number += 1;
+            }
+        }
+    }
+    (requests, places)
+}
+
+/// Puts the translations of sentences, in order, back into the lines that they are of: the best of each, the second of each,
+/// and so on. What is between sentences stays as it is.
+pub(super) fn join(lines: &[Request], language: &str, sentences: Vec<Vec<Aligned>>) -> Vec<Vec<Aligned>> {
+    let mut sentences = sentences.into_iter();
+    let join_line = |line: &Request| {
+        let parts = parts(&line.text, language);
+        let num_sentences = parts.iter().filter(|part| matches!(part, Part::Sentence(_))).count();
+        let own: Vec<Vec<Aligned>> = sentences.by_ref().take(num_sentences).collect();
+        let ranks = own.iter().map(Vec::len).max().unwrap_or(1);
+        (0..ranks).map(|rank| join_rank(&parts, &own, rank)).collect()
+    };
+    lines.iter().map(join_line).collect()
+}
+
+/// A line with the translations of one rank; a sentence with fewer has its last.
+fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned {
+    let mut source = String::new();
+    let mut line =
+        Aligned { translation: Translated { text: String::new(), log_prob: 0.0, score: 0.0 }, links: Vec::new() };
+    let mut sentences = sentences.iter();
+    for part in parts {
+        let text = match part {
+            Part::Kept(kept) => {
+                source.push_str(kept);
+                line.translation.text.push_str(kept);
+                continue;
+            }
+            Part::Sentence(text) => text,
+        };
+        let best = sentences.next().and_then(|best| best.get(rank).or(best.last()));
+        if let Some(Aligned { translation, links }) = best {
+            let (src, tgt) = (next_word(&source), next_word(&line.translation.text));
+            line.links.extend(links.iter().map(|(from, to)| (from + src, to + tgt)));
+            line.translation.text.push_str(&translation.text);
+            line.translation.log_prob += translation.log_prob;
+            line.translation.score += translation.score;
+        }
+        source.push_str(text);
+    }
+    line
+}
+
+/// The number of the word that comes after a text, which may be a part of its last.
+fn next_word(text: &str) -> usize {
+    let words = text.split_whitespace().count();
+    let is_inside = text.ends_with(|last: char| !last.is_whitespace());
+    if is_inside { words - 1 } else { words }
+}
+
+/// Lines of several sentences that a model reads which was trained on single ones.
+pub(super) struct SeveralSentences {
+    language: String,
+    /// The share of training lines that hold several sentences, if the run knows it.
+    share: Option<f64>,
+    /// The first such line, with its sentences.
+    first: Option<(usize, usize)>,
+    lines: usize,
+}
+
+impl SeveralSentences {
+    /// Looks up how many training lines of a run hold several sentences; a run that does not know it is not warned about, and
+    /// neither are lines that are cut into sentences.
+    pub(super) fn new(run: &Path, language: &str, is_split: bool) -> Self {
+        let share = if is_split { None } else { share(run) };
+        Self { language: language.to_owned(), share, first: None, lines: 0 }
+    }
+
+    /// Looks at lines, the first of which has this number.
+    pub(super) fn look_at(&mut self, requests: &[Request], first_line: usize) {
+        if self.share.is_none_or(|share| share >= RARE) {
+            return;
+        }
+        for (line, request) in (first_line..).zip(requests) {
+            let sentences = count(&request.text, &self.language);
+            if sentences > 1 {
+                self.lines += 1;
+                self.first.get_or_insert((line, sentences));
+            }
+        }
+    }
+
+    /// Says which lines there are in `input`, once.
+    pub(super) fn warn(&mut self, input: &Path) {
+        if let Some(message) = self.message(input) {
+            tracing::warn!("{message}");
+            self.share = None;
+        }
+    }
+
+    fn message(&self, input: &Path) -> Option<String> {
+        let ((line, sentences), share) = (self.first?, self.share?);
+        let others = match self.lines {
+            1 => String::new(),
+            lines => format!(", and {} more lines several", lines - 1),
+        };
+        Some(format!(
+            "line {line} of {} holds {sentences} sentences{others}, but {:.0} % of the training lines hold one, so that others may \
+             be left out: `--split-sentences` translates each sentence by itself",
+            input.display(),
+            100.0 * (1.0 - share)
+        ))
+    }
+}
+
+/// The share of training lines with several sentences, from the report that a run has of its text.
+fn share(run: &Path) -> Option<f64> {
+    let report = fs::read(RunDirectory::new(run).inspection_path()).ok()?;
+    let report: Value = serde_json::from_slice(&report).ok()?;
+    report.get("several_sentences")?.as_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> Request {
+        Request { text: text.to_owned(), ..Request::default() }
+    }
+
+    #[test]
+    fn sentences_are_put_back_where_they_were() {
+        let lines = [request("- One. Two three.  😆"), request(""), request("Four")];
+        let (sentences, places) = sentence_requests(&lines, 5, "en");
+        let texts: Vec<&str> = sentences.iter().map(|sentence| &*sentence.text).collect();
+        assert_eq!((texts, places), (vec!["One.", "Two three.", "Four"], vec![(5, 0), (5, 1), (7, 0)]));
+        let aligned = |text: &str, links: &[(usize, usize)]| Aligned {
+            translation: Translated { text: text.to_owned(), log_prob: -1.0, score: -0.5 },
+            links: links.to_vec(),
+        };
+        let translations = vec![
+            vec![aligned("Eins.", &[(0, 0)]), aligned("Ein.", &[(0, 0)])],
+            vec![aligned("Zwei drei.", &[(0, 0), (1, 1)])],
+            vec![aligned("Vier", &[(0, 0)])],
+        ];
+        let joined = join(&lines, "en", translations);
+        let texts: Vec<Vec<&str>> =
+            joined.iter().map(|line| line.iter().map(|best| &*best.translation.text).collect()).collect();
+        let expected = [vec!["- Eins. Zwei drei.  😆", "- Ein. Zwei drei.  😆"], vec![""], vec!["Vier"]];
+        assert_eq!(texts, expected);
+        assert_eq!(joined[0][0].links, [(1, 1), (2, 2), (3, 3)]);
+        assert!((joined[0][0].translation.log_prob + 2.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_line_of_several_sentences_is_named_where_training_lines_held_one() {
+        let run = tempfile::tempdir().unwrap();
+        let look = |share: &str, is_split| {
+            fs::write(run.path().join("inspection.json"), share).unwrap();
+            let mut several = SeveralSentences::new(run.path(), "en", is_split);
+            several.look_at(&[request("One."), request("One. Two. Three.")], 7);
+            several.look_at(&[request("One! Two!")], 9);
+            several.message(Path::new("input.txt"))
+        };
+        let message = look(r#"{"several_sentences": 0.01}"#, false).unwrap();
+        assert!(message.starts_with("line 8 of input.txt holds 3 sentences, and 1 more lines several"), "{message}");
+        assert!(message.contains("99 % of the training lines hold one"), "{message}");
+        assert_eq!(look(r#"{"several_sentences": 0.01}"#, true), None);
+        assert_eq!(look(r#"{"several_sentences": 0.2}"#, false), None);
+        assert_eq!(look("{}", false), None);
+    }
+}
