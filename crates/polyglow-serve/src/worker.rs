@@ -195,7 +195,9 @@ impl Worker {
 
 fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> Result<Vec<Vec<Found>>, String> {
     let mut translations = runner.translate(lines, 1).map_err(|error| error.to_string())?;
-    translations.iter_mut().for_each(|best| best.truncate(asked.search.n_best));
+    for best in &mut translations {
+        best.truncate(asked.search.n_best);
+    }
     let sources: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
     runner.replace_unknown(&sources, &mut translations).map_err(|error| error.to_string())?;
     let plain = |translation| Found { translation, attention: Vec::new(), links: Vec::new() };

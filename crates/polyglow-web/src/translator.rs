@@ -116,7 +116,9 @@ impl Translator {
         let request = SearchRequest { method, beam_size, n_best };
         runner.search = runner.search.for_request(request, runner.tgt.vocab_size())?;
         let mut translations = runner.translate_observed(&requests(asked)?, 1, true, progress)?;
-        translations.iter_mut().for_each(|best| best.truncate(n_best));
+        for best in &mut translations {
+            best.truncate(n_best);
+        }
         let sources: Vec<&str> = asked.lines.iter().map(String::as_str).collect();
         runner.replace_unknown(&sources, &mut translations)?;
         let mut found: Vec<Vec<Found>> =

@@ -107,7 +107,9 @@ impl Results {
         requests: &[Request],
         mut translations: Vec<Vec<Translated>>,
     ) -> Result<Vec<Vec<Aligned>>> {
-        translations.iter_mut().for_each(|best| best.truncate(self.n_best));
+        for best in &mut translations {
+            best.truncate(self.n_best);
+        }
         if self.replace_unknown {
             let sources: Vec<&str> = requests.iter().map(|request| request.text.as_str()).collect();
             runner.replace_unknown(&sources, &mut translations)?;
