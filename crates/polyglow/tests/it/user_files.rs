@@ -95,10 +95,15 @@ fn output_that_cannot_be_written_leaves_the_old_file_whole() {
         assert_eq!(names().collect::<Vec<_>>(), before, "{command}");
     }
     // Of files that were not there, nothing is.
-    for command in ["corpus digits new", "corpus captioned-shapes new", "export run --to ctranslate2 --out new"] {
+    for (command, new) in [
+        ("corpus digits digits", "digits"),
+        ("corpus captioned-shapes shapes", "shapes"),
+        ("export run --to ctranslate2 --out exported", "exported"),
+    ] {
         let failed = place.shell(&format!("ulimit -f 0; exec $polyglow {command}"));
-        assert_eq!(failed.status.code(), Some(1), "{command}");
-        let new = place.path().join("new");
+        let message = String::from_utf8_lossy(&failed.stderr);
+        assert_eq!(failed.status.code(), Some(1), "{command}: {message}");
+        let new = place.path().join(new);
         assert!(!new.exists() || files(&new).is_empty(), "{command}");
     }
 }
