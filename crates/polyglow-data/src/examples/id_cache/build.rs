@@ -109,7 +109,7 @@ impl Builder<'_> {
         let mut pairs = drawn.take(most).peekable();
         let mut alignments = part.alignments()?.map(|alignments| alignments.take(most));
         while pairs.peek().is_some() {
-            let (lines, chunk): (Vec<u64>, Vec<_>) = pairs.by_ref().take(PAIRS_PER_CHUNK).unzip();
+            let (numbers, chunk): (Vec<u64>, Vec<_>) = pairs.by_ref().take(PAIRS_PER_CHUNK).unzip();
             let chunk: Vec<Pair> = chunk.into_iter().collect::<Result<_, _>>()?;
             let encoded: Vec<Encoded> = match &mut alignments {
                 None => chunk.par_iter().map(|pair| encode(pair, self.tokenizers)).collect::<Result<_, _>>()?,
@@ -127,7 +127,7 @@ impl Builder<'_> {
                 }
             };
             let mut bytes = Vec::new();
-            for (line, encoded) in lines.into_iter().zip(&encoded) {
+            for (line, encoded) in numbers.into_iter().zip(&encoded) {
                 self.add(line, encoded, &mut bytes);
             }
             self.output.write(&bytes)?;
