@@ -183,7 +183,7 @@ mod tests {
         let path = dir.path().join("page.html");
         write(&path, b"old").unwrap();
         let failed = write_with(&path, |out| {
-            out.write_all(&[b'x'; 1 << 20])?;
+            out.write_all(&vec![b'x'; 1 << 20])?;
             Err::<(), _>(io::Error::from(io::ErrorKind::StorageFull))
         });
         assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::StorageFull);

@@ -1,5 +1,6 @@
 //! Images with captions: generated ones, and the layouts of files.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -112,7 +113,7 @@ fn a_part_of_the_captions_is_drawn_from_all_images_and_keeps_them() {
     let mut captions = String::new();
     for image in 0..30 {
         write_image(&dir.path().join(format!("{image}.png")), image);
-        captions += &format!("{image}.png\tw{image}\n{image}.png\tw{image} w{image}\n");
+        writeln!(captions, "{image}.png\tw{image}\n{image}.png\tw{image} w{image}").unwrap();
     }
     fs::write(dir.path().join("all.tsv"), captions).unwrap();
     let data = DataConfig { max_examples: Some(20), ..config(&dir.path().join("all.tsv")) };

@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::RunDirectory;
 use super::lock::{self, LOCK};
+use super::{RunDirectory, tensorboard};
 use crate::error::{Context, Result, TrainError, failed, usage, with_hint};
 
 /// What a training writes after the config, so that a run that has one of them and no config has lost it.
@@ -51,8 +51,9 @@ impl RunDirectory {
     /// # Errors
     /// A directory cannot be read, or a file cannot be removed.
     pub(super) fn remove_unfinished(&self, cache: &Path) -> Result<()> {
-        remove_unfinished(cache, |name| name.ends_with(".ids"))?;
-        remove_unfinished(self.root(), |name| REPLACED.contains(&name) || name.ends_with(".polyglow"))
+        let is_cache = |name: &str| Path::new(name).extension().is_some_and(|ending| ending == "ids");
+        remove_unfinished(cache, is_cache)?;
+        remove_unfinished(self.root(), |name| REPLACED.contains(&name) || name == tensorboard::NAME)
     }
 
     /// Whether a training has written to the directory, or an import made it.

@@ -18,7 +18,7 @@ use crate::error::{Context, Result};
 /// Translations of the validation set that are shown with its scores.
 const SAMPLES: usize = 5;
 /// Without a time: a run has one file, which a resumed run writes anew.
-const NAME: &str = "events.out.tfevents.0000000000.polyglow";
+pub(super) const NAME: &str = "events.out.tfevents.0000000000.polyglow";
 /// What the first event of a file says.
 const VERSION: &str = "brain.Event:2";
 /// Bytes of a length and of its check sum.

@@ -80,8 +80,8 @@ fn the_weights_that_a_fork_begins_with_compete_for_the_best() {
     }
     let (_, stderr) = fork(&place, "worse", &worse);
     assert!(stderr.contains("resuming after step 0"), "{stderr}");
-    let of_beginning = records().lines().filter(|line| line.contains("\"step\":0,")).count();
-    assert_eq!((of_beginning, best("worse").step), (1, 0));
+    let is_of_beginning = |line: &&str| line.contains("\"kind\":\"valid\"") && line.contains("\"step\":0,");
+    assert_eq!((records().lines().filter(is_of_beginning).count(), best("worse").step), (1, 0));
 }
 
 #[test]

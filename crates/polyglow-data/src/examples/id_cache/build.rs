@@ -111,7 +111,7 @@ impl Builder<'_> {
         let mut pairs = drawn.take(most).peekable();
         let mut alignments = part.alignments()?.map(|alignments| alignments.take(most));
         while pairs.peek().is_some() {
-            let (lines, chunk) = next_chunk(&mut pairs)?;
+            let (numbers, chunk) = next_chunk(&mut pairs)?;
             let encoded: Vec<Encoded> = match &mut alignments {
                 None => chunk.par_iter().map(|pair| encode(pair, self.tokenizers)).collect::<Result<_, _>>()?,
                 Some(alignments) => {
@@ -128,7 +128,7 @@ impl Builder<'_> {
                 }
             };
             let mut bytes = Vec::new();
-            for (line, encoded) in lines.into_iter().zip(&encoded) {
+            for (line, encoded) in numbers.into_iter().zip(&encoded) {
                 self.add(line, encoded, &mut bytes);
             }
             self.output.write(&bytes)?;

@@ -30,13 +30,13 @@ mod tests {
     /// The step of the best of some validations, and how many were stale after each.
     fn watch(validations: &[(f64, f64)], rank: fn(f64) -> f64, warmup: u64) -> (Option<u64>, Vec<u64>) {
         let mut state = TrainState::default();
-        let mut stale = Vec::new();
+        let mut counts = Vec::new();
         for (step, &(score, loss)) in (1..).zip(validations) {
             state.step = step;
             state.see_validation(score, rank, loss, step <= warmup);
-            stale.push(state.stale_validations);
+            counts.push(state.stale_validations);
         }
-        (state.best.map(|best| best.step), stale)
+        (state.best.map(|best| best.step), counts)
     }
 
     #[test]

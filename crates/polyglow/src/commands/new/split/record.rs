@@ -96,5 +96,6 @@ fn hash_file(path: &Path) -> anyhow::Result<String> {
 
 /// A hash as it is written into records.
 pub(super) fn hexadecimal(hash: &[u8]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+    hash.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
