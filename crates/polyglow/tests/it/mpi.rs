@@ -72,9 +72,9 @@ fn under_way(place: &Workplace, run: &Path, overrides: &[&str]) -> (Child, Vec<u
     (child, ranks)
 }
 
-/// A command as a shell reads it.
+/// A command of [`mpirun`] as a shell reads it, without `timeout`, which does not forward SIGUSR1.
 fn command_line(command: &Command) -> String {
-    let words = [command.get_program()].into_iter().chain(command.get_args());
+    let words = command.get_args().skip_while(|word| *word != "mpirun");
     words.map(|word| format!("'{}'", word.to_str().expect("UTF-8"))).collect::<Vec<_>>().join(" ")
 }
 
