@@ -93,7 +93,8 @@ class Bench:
             done.set()
             watcher.join()
         result = {"seconds": round(time.monotonic() - started, 2), "gpu_mib": used[0] or None, "stopped": stopped}
-        if process.returncode != 0:
+        # 75: it was stopped, and saved.
+        if process.returncode not in (0, 75):
             result["error"] = stderr.strip()[-600:]
         return result | {"stdout": stdout, "stderr": stderr}
 

@@ -17,8 +17,8 @@ use crate::error::{Context, Result, ensure, failed};
 
 /// The largest SentencePiece model that is read.
 const MOST_SENTENCEPIECE: u64 = 1 << 28;
-/// Names that a SentencePiece model of both sides has.
-const SENTENCEPIECE: [&str; 3] = ["sentencepiece.model", "sentencepiece.bpe.model", "spiece.model"];
+/// The files that a tokenizer of both sides has.
+const OF_BOTH_SIDES: [&str; 4] = ["tokenizer.json", "sentencepiece.model", "sentencepiece.bpe.model", "spiece.model"];
 /// What our marks are, by their ids.
 const OURS: [&str; 4] = ["<pad>", "<s>", "</s>", "<unk>"];
 
@@ -123,31 +123,25 @@ fn rows(tokenizer: &Tokenizer, ids: &HashMap<String, usize>, marks: &Marks) -> R
 }
 
 /// The tokenizer of a side that lies in a folder; none if there is none for its vocabulary. `names` are the files of this
-/// side alone: a `tokenizer.json` by another name, and a SentencePiece model.
+/// side alone, which come before those of both: a `tokenizer.json` beside them may be of the other side.
 fn tokenizer_beside(dir: &Path, names: [&str; 2], ids: &HashMap<String, usize>) -> Result<Option<Tokenizer>> {
-    let [json, sentencepiece] = names;
-    for name in [json, "tokenizer.json"] {
+    for name in names.into_iter().chain(OF_BOTH_SIDES) {
         let path = dir.join(name);
         if !path.is_file() {
             continue;
         }
-        let tokenizer = of_json(&path, ids)?;
-        let num_known = (0..tokenizer.vocab_size() as u32)
-            .filter_map(|id| tokenizer.token(id))
-            .filter(|token| ids.contains_key(token))
-            .count();
-        if num_known * 2 > tokenizer.vocab_size() {
-            return Ok(Some(tokenizer));
-        }
-        tracing::warn!("`{}` has other tokens than the model: it is not used", path.display());
-    }
-    for name in [sentencepiece].into_iter().chain(SENTENCEPIECE) {
-        let path = dir.join(name);
-        if path.is_file() {
+        if !name.ends_with(".json") {
             let bytes = folder::read(&path, MOST_SENTENCEPIECE)?;
             let tokenizer = Tokenizer::parse_sentencepiece(&bytes, &path.display().to_string())?;
             return with_languages(tokenizer, ids, name).map(Some);
         }
+        let tokenizer = of_json(&path, ids)?;
+        let tokens = (0..tokenizer.vocab_size() as u32).filter_map(|id| tokenizer.token(id));
+        let num_known = tokens.filter(|token| ids.contains_key(token)).count();
+        if num_known * 2 > tokenizer.vocab_size() {
+            return Ok(Some(tokenizer));
+        }
+        tracing::warn!("`{}` has other tokens than the model: it is not used", path.display());
     }
     Ok(None)
 }

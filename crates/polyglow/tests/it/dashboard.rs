@@ -76,7 +76,8 @@ mod in_a_terminal {
         let mut keys = terminal.script.stdin.take().expect("it is piped");
         keys.write_all(b"q").expect("the terminal takes keys");
         let step = terminal.saved();
-        assert_eq!(terminal.script.wait().expect("it ends").code(), Some(0));
+        // `EX_TEMPFAIL`: it is not done, and the same command resumes it.
+        assert_eq!(terminal.script.wait().expect("it ends").code(), Some(75));
         assert!(terminal.log().contains(&format!("stopped after step {step}; the same command")), "{}", terminal.log());
         let screen = fs::read(terminal.place.path().join("screen")).expect("it was written");
         let screen = String::from_utf8_lossy(&screen);

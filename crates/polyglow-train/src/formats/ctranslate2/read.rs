@@ -122,7 +122,9 @@ impl Reader {
     fn setting(&mut self, key: &str) -> Result<Option<f32>> {
         let [encoder, decoder] = Stack::BOTH.map(|stack| self.variables.number(&format!("{}/{key}", stack.name())));
         let (encoder, decoder) = (encoder?, decoder?);
-        ensure!(encoder == decoder, "`{key}` is {encoder:?} in the encoder and {decoder:?} in the decoder");
+        let shown = |number: Option<f32>| number.map_or("missing".to_owned(), |number| number.to_string());
+        let (left, right) = (shown(encoder), shown(decoder));
+        ensure!(encoder == decoder, "`{key}` is {left} in the encoder and {right} in the decoder, where ours is one");
         Ok(encoder)
     }
 
