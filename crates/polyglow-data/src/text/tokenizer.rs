@@ -264,9 +264,11 @@ pub struct EncodedUnits {
 }
 
 impl EncodedUnits {
-    /// Adds an id. Tokens that are parts of one character, and so have bytes in common, are one unit.
+    /// Adds an id. Tokens that are parts of one character, and so have bytes in common, are one unit, and spaces belong to the
+    /// unit before them, or at the start of a text to the first.
     fn push(&mut self, id: u32, unit: Range<usize>) {
         match self.units.last_mut() {
+            Some(last) if last.is_empty() => *last = unit,
             Some(last) if unit.start < last.end || unit.is_empty() => last.end = last.end.max(unit.end),
             _ => self.units.push(unit),
         }

@@ -435,6 +435,20 @@ fn tokens_know_their_words() {
 }
 
 #[test]
+fn units_are_words_or_characters_and_more_where_a_script_has_no_spaces() {
+    // Room for no merge: every byte is a token.
+    let bytes = TokenizerConfig { vocab_size: 260, ..config(Kind::Bpe) };
+    let text = " 彼は très  学生 שלום ";
+    let tokenizer = Tokenizer::train(&bytes, std::iter::once(Ok(text.to_owned())), &mut |_, _| {}).unwrap();
+    let encoded = tokenizer.encode_units(text).unwrap();
+    assert_eq!(encoded.ids, tokenizer.encode(text).unwrap());
+    assert_eq!(encoded.unit_of.len(), encoded.ids.len());
+    let units: Vec<&str> = encoded.units.iter().map(|unit| text[unit.clone()].trim()).collect();
+    assert_eq!(units, ["彼", "は", "très", "学", "生", "שלום"]);
+    assert!(encoded.unit_of.is_sorted() && encoded.unit_of.last() == Some(&5), "{:?}", encoded.unit_of);
+}
+
+#[test]
 fn tokens_are_shown_as_text_and_parts_of_a_character_together() {
     // Room for no merge: every byte is a token.
     let bytes = TokenizerConfig { vocab_size: 260, ..config(Kind::Bpe) };

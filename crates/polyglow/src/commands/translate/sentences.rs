@@ -58,7 +58,8 @@ fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned
         let text = match part {
             Part::Kept(kept) => {
                 source.push_str(kept);
-                line.translation.text.push_str(kept);
+                // A break inside a translation would make two lines of one.
+                line.translation.text.push_str(&kept.replace('\r', " "));
                 continue;
             }
             Part::Sentence(text) => text,
