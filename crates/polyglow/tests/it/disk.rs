@@ -232,7 +232,7 @@ fn files_that_cannot_be_written_for_a_while_cost_no_training_and_no_checkpoint()
     training.wait_for(&format!("resuming after step {good}"));
     training.wait_for("step ");
     let (code, message) = training.stop();
-    assert_eq!(code, Some(0), "{message}");
+    assert_eq!(code, Some(75), "{message}");
     assert_as_straight(&run);
 }
 
