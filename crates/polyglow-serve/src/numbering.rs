@@ -17,7 +17,7 @@ pub(crate) fn number(text: usize, sentence: usize) -> u64 {
 pub(crate) fn requests(documents: &[Document]) -> Vec<Request> {
     let mut requests = Vec::new();
     for (text, document) in documents.iter().enumerate() {
-        for (sentence, source) in document.sentences().enumerate() {
+        for (sentence, source) in document.sentences().into_iter().enumerate() {
             let number = Some(number(text, sentence));
             requests.push(Request { text: source.to_owned(), number, ..Request::default() });
         }

@@ -66,8 +66,7 @@ impl Target {
     /// # Errors
     /// The format has no place for the model, or the model translates no text (exit code 2).
     pub fn check(self, config: &Config, tokenizers: &Tokenizers) -> Result<()> {
-        let model =
-            Portable { config: config.clone(), tokenizers: tokenizers.clone(), arrays: Arrays::default() };
+        let model = Portable { config: config.clone(), tokenizers: tokenizers.clone(), arrays: Arrays::default() };
         if config.model.task() != Task::Translation {
             return Err(usage(failed!("only models that translate text are checked")));
         }
@@ -76,7 +75,8 @@ impl Target {
             Self::Huggingface => huggingface::check(&model),
             Self::Argos => model.transformer().and_then(|_| argos::check(&model)),
             Self::Sentencepiece => {
-                let sides = if tokenizers.is_shared() { &[&tokenizers.tgt][..] } else { &[&tokenizers.src, &tokenizers.tgt] };
+                let sides =
+                    if tokenizers.is_shared() { &[&tokenizers.tgt][..] } else { &[&tokenizers.src, &tokenizers.tgt] };
                 sides.iter().try_for_each(|side| side.to_sentencepiece().map(drop).map_err(usage))
             }
             Self::Web => Ok(()),

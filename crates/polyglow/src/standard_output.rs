@@ -11,9 +11,8 @@ use crate::failure::with_hint;
 
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Runs before Rust's runtime, which would open `/dev/null`.
+/// Runs before Rust's runtime, which would open `/dev/null`: a system call and an atomic need no runtime.
 #[cfg(unix)]
-#[expect(unsafe_code, reason = "nothing else runs before the runtime; a system call and an atomic need none of it")]
 #[ctor::ctor(unsafe)]
 fn look() {
     let is_closed = rustix::io::fcntl_getfd(rustix::stdio::stdout()).is_err();

@@ -268,7 +268,7 @@ impl EncodedUnits {
     /// unit before them, or at the start of a text to the first.
     fn push(&mut self, id: u32, unit: Range<usize>) {
         match self.units.last_mut() {
-            Some(last) if last.is_empty() => *last = unit,
+            Some(last) if last.start >= last.end => *last = unit,
             Some(last) if unit.start < last.end || unit.is_empty() => last.end = last.end.max(unit.end),
             _ => self.units.push(unit),
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use polyglow_data::corpus::Pair;
 use polyglow_data::tokenizer::{Kind, Tokenizer, TokenizerConfig};
-use polyglow_metrics::{BleuOptions, ChrfOptions, Tokenizer as BleuTokenizer, corpus_score};
+use polyglow_metrics::{BleuOptions, Tokenizer as BleuTokenizer, corpus_score};
 use polyglow_train::predict::evaluation::Evaluation;
 use polyglow_train::tasks::{HeldOut, evaluate};
 use polyglow_train::{Config, Runner, Silent, Stop, Training};

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn side(mean_len: f64, tokens_per_char: f64) -> SideStatistics {
-        SideStatistics { side: SideReport::default(), mean_len, unknown_rate: 0.0, tokens_per_char }
+        SideStatistics { side: SideReport::default(), mean_len, unknown_rate: 0.0, tokens_per_char, changed_words: 0 }
     }
 
     #[test]

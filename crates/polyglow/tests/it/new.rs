@@ -68,7 +68,10 @@ fn a_model_for_argos_gets_a_tokenizer_that_it_can_read() {
     assert!(report.contains("exports to  ctranslate2, huggingface, argos, sentencepiece, web\n"), "{report}");
     let (report, _) = place.succeed(&["-q", "check", "mine.toml", "--set", "tokenizer.kind=bpe"]);
     assert!(report.contains("exports to  ctranslate2, huggingface, web\n"), "{report}");
-    assert!(report.contains("not argos: tokenizer `bpe`") && report.contains("tokenizer.kind = \"unigram\""), "{report}");
+    assert!(
+        report.contains("not argos: tokenizer `bpe`") && report.contains("tokenizer.kind = \"unigram\""),
+        "{report}"
+    );
     let short = ["train.max_steps=2", "train.warmup_steps=1", "train.validate_every=1", "search.beam_size=1"];
     let overrides = short.iter().flat_map(|set| ["--set", *set]);
     place.succeed(&["train", "mine.toml"].into_iter().chain(overrides).collect::<Vec<_>>());

@@ -82,7 +82,7 @@ impl Detector {
     }
 
     /// The share up to which it is usual in good text. A held-out set has no pair without a reference.
-    pub(super) fn tolerated(&self, is_train: bool, is_cleaned: bool) -> f64 {
+    pub(crate) fn tolerated(&self, is_train: bool, is_cleaned: bool) -> f64 {
         match self.check {
             Check::Empty if !is_train => 0.0,
             _ if is_cleaned && self.is_of_dirt() => 1.0,
