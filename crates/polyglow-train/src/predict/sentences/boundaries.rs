@@ -16,6 +16,10 @@ const GERMAN: [&str; 5] = ["de", "lb", "nds", "gsw", "bar"];
 const ORDINAL: usize = 3;
 /// Verbs of saying in Chinese, which end the clause after a quotation.
 const SAID: [char; 10] = ['说', '說', '问', '問', '道', '喊', '答', '叫', '讲', '講'];
+/// Dashes that may stand between sentences.
+const DASHES: [char; 3] = ['-', '–', '—'];
+/// What ends a sentence before such a dash.
+const TERMINATORS: [char; 4] = ['.', '!', '?', '…'];
 /// Characters of the longest such clause.
 const SAID_WITHIN: usize = 10;
 
@@ -23,21 +27,22 @@ const SAID_WITHIN: usize = 10;
 ///
 /// A sentence ends where both Unicode's rules (UAX 29), which know the punctuation of every script, and the abbreviation lists
 /// of Wikimedia's `sentencex` see an end, but not after what [`continues`] knows besides. Where a quotation mark or bracket
-/// closes, no abbreviation ends, and Unicode's rules decide alone.
+/// closes, no abbreviation ends, and Unicode's rules decide alone. Between sentences, a dash by itself begins the next one, which
+/// neither of the two sees.
 pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
     let language = primary(language);
     let listed = (line.len() <= LONGEST).then(|| listed_ends(line, &language));
     let mut sentences = Vec::new();
     let mut start = 0;
     let mut letters = 0;
-    for (at, part) in line.split_sentence_bound_indices() {
+    for (at, part) in line.split_sentence_bound_indices().flat_map(cut_before_dashes) {
         let end = at + part.len();
         let end = end + closing_after_space(&line[end..]);
         letters += count_letters(part);
         if end <= start {
             continue;
         }
-        let is_closed = line[start..end].trim_end().ends_with(closes);
+        let is_closed = line[start..end].trim_end().ends_with(closes) || begins_with_dash(&line[end..]);
         let is_end = is_closed || listed.as_ref().is_none_or(|listed| listed.contains(&letters));
         if end == line.len() || is_end && !continues(&line[start..end], &line[end..], &language) {
             sentences.push(&line[start..end]);
@@ -45,6 +50,33 @@ pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
         }
     }
     sentences
+}
+
+/// Cuts a part of a line that begins at `at` before each dash that stands by itself between two sentences, as in
+/// `He left. - She stayed.`
+fn cut_before_dashes((at, part): (usize, &str)) -> Vec<(usize, &str)> {
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    for (dash, _) in part.match_indices(DASHES) {
+        let ends = part[start..dash].trim_end_matches(closes_or_space).ends_with(TERMINATORS);
+        if ends && part[..dash].ends_with(char::is_whitespace) && begins_with_dash(&part[dash..]) {
+            pieces.push((at + start, &part[start..dash]));
+            start = dash;
+        }
+    }
+    pieces.push((at + start, &part[start..]));
+    pieces
+}
+
+/// Whether a text begins with a dash by itself and a word that may begin a sentence.
+fn begins_with_dash(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix(DASHES) else { return false };
+    let word = rest.trim_start();
+    word.len() < rest.len() && word.starts_with(|first: char| first.is_alphabetic() && !first.is_lowercase())
+}
+
+fn closes_or_space(character: char) -> bool {
+    character.is_whitespace() || closes(character)
 }
 
 /// The first part of a code in lower case: `pt` of `pt-BR`.
