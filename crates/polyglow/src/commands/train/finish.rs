@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use polyglow_data::config::Split;
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Pair;
 use polyglow_model::Task;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
@@ -64,7 +64,7 @@ fn test(
         Records::nowhere()
     };
     for name in test_names {
-        let held_out = HeldOut::read(&Corpus::open(&config.data, plan.content, Split::Test(name))?)?;
+        let held_out = HeldOut::read(&run.open_set(config, Split::Test(name))?)?;
         let mut activity = Activity::new();
         activity.show(format!("testing on {name}: {} examples", held_out.len()));
         let bleu = config.train.bleu_tokenizer(held_out.pairs().iter().map(|pair| pair.tgt.as_str()))?;
