@@ -20,6 +20,7 @@ use crate::error::{Context, Result, failed, usage, with_hint};
 use crate::plan::Plan;
 use crate::predict::model::{load_for_search, model_shape};
 use crate::predict::weights::Weights;
+use crate::wording::shell_word;
 
 pub use checkpoint::{Best, Checkpoint, Checkpoints, Content, TextHashes, TrainState};
 pub use lock::Lock;
@@ -54,7 +55,8 @@ impl RunDirectory {
         if root.is_file() && root.extension().is_some_and(|ending| ending == "toml") {
             let error = failed!("no run in `{name}`: it is a config, not a run");
             let run = Path::new("runs").join(root.file_stem().unwrap_or_default());
-            let advice = format!("`polyglow train {name}` trains it; the run is then `{}`", run.display());
+            let config = shell_word(root);
+            let advice = format!("`polyglow train {config}` trains it; the run is then `{}`", run.display());
             return Err(with_hint(usage(error), advice));
         }
         let why = if root.is_dir() { "it has no `config.toml`" } else { "there is no such directory" };

@@ -13,6 +13,7 @@ use polyglow_data::config::{Content, DataConfig, Split, TestFiles, TrainFiles};
 use polyglow_data::corpus::Corpus as Text;
 use polyglow_train::config::Config;
 use polyglow_train::train::Training;
+use polyglow_train::wording::shell_word;
 
 use super::check::Passing;
 use crate::failure::{usage, with_hint};
@@ -85,14 +86,14 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
         tracing::warn!("{warning}");
     }
     let proposal = propose_for(&training, &inspection, Budget { seconds, before }, &mut observer)?;
-    let command = format!("polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}", args.data.display());
+    let command = format!("polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}", shell_word(&args.data));
     let text = text::write(&Subject { languages: [src, tgt], device, files: &files, command }, &proposal);
     // What is written is read back, so that it is a config whatever names the files have.
     Config::from_text(&text, &[])?.validate()?;
     fs_err::write(&path, text)?;
     tracing::info!("wrote `{}`, for {} on this machine", path.display(), duration(seconds));
     proposal.summary.iter().for_each(|line| tracing::info!("{line}"));
-    tracing::info!("next: `polyglow check {0}`, then `polyglow train {0}`", path.display());
+    tracing::info!("next: `polyglow check {0}`, then `polyglow train {0}`", shell_word(&path));
     Ok(())
 }
 
