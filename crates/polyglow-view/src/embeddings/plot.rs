@@ -39,7 +39,7 @@ pub(super) const STYLE: &str = include_str!("plot.css");
 pub struct Plot<'a> {
     /// The heading of the page.
     pub title: &'a str,
-    /// Which words these are, as the beginning of a sentence.
+    /// Which words these are, such as `the first 200 words of the file`.
     pub about: &'a str,
     /// The words.
     pub words: &'a [String],
@@ -76,8 +76,8 @@ impl Plot<'_> {
         html! {
             h1 { (self.title) }
             p {
-                (self.about) ", by the first two principal components of their vectors' directions, "
-                "which explain " (first) " and " (second) " of the variance. Hover for a word."
+                "Drawn: " (self.about) ". They lie by the first two principal components of their vectors' directions, which "
+                "explain " (first) " and " (second) " of the variance. Hover for a word."
             }
             (note(self.words))
             div.wide { (picture(self.title, &self.drawing())) }
@@ -136,7 +136,10 @@ mod tests {
         let plot = Plot { title: "<i>", about: "some words", words: &words, groups, projection: &projection };
         let page = plot.body().into_string();
         assert!(page.contains("&lt;b&gt;") && !page.contains("<b>") && !page.contains("<i>"), "{page}");
-        assert!(page.contains("some words, by the first two") && page.contains("&lt;target&gt;"), "{page}");
+        assert!(
+            page.contains("Drawn: some words. They lie by the first two") && page.contains("&lt;target&gt;"),
+            "{page}"
+        );
         let shapes = plot.drawing().shapes;
         assert_eq!(shapes[0], Shape::Point { x: 60.0, y: 342.0, name: "<b>", group: 0 });
         assert!(matches!(shapes[1], Shape::Point { name: "&", group: 1, .. }));
