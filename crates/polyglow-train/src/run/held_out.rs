@@ -279,7 +279,7 @@ mod tests {
             fs::write(at(name), text).unwrap();
         }
         let toml = format!(
-            "data = {{ train = '{0}/train', test = '{0}/test', src = 'en', tgt = 'de' }}",
+            "train.max_steps = 1\ndata = {{ train = '{0}/train', test = '{0}/test', src = 'en', tgt = 'de' }}",
             dir.path().display()
         );
         let config = Config::from_text(&toml, &[]).unwrap();

@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn whole_words_come_by_frequency_and_pieces_and_punctuation_do_not() {
         // `singing` is rare, so that it is cut into pieces, and `ing` is none but a piece.
-        let mut lines = vec![("the dog , 7 in Rom", "der Hund 7 in Rom"); 20];
+        let mut lines = vec![("the dog , 7 in Rom", "der Hund ist 7 in Rom"); 20];
         lines.extend([("the barking", "der Hund"); 5]);
         lines.extend([("singing ringing", "!"); 2]);
         let pairs = pairs(&lines);

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_finding_has_its_numbers_its_advice_and_its_examples() {
         let found = json!({
-            "split": "train", "count": 3, "share": 0.0125, "what": "have <b>", "fate": "trained on", "advice": "look",
+            "split": "train", "count": 3, "share": 0.013, "what": "have <b>", "fate": "trained on", "advice": "look",
             "examples": [{"file": "a.en", "line": 7, "src": "a <b>", "tgt": "שלום", "same_as": "a.en:2"}],
         });
         let page = finding(&found, None).into_string();

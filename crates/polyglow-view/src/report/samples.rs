@@ -84,7 +84,7 @@ mod tests {
     fn run(name: &str, src: &str, outputs: &[(u64, &str)]) -> RunSummary {
         RunSummary {
             name: name.to_owned(),
-            config: Config::from_text("data.corpus = 'digits'", &[]).unwrap(),
+            config: Config::from_text("data.corpus = 'digits'\ntrain.max_steps = 1", &[]).unwrap(),
             inspection: None,
             parameters: None,
             best: None,
