@@ -1,6 +1,7 @@
 //! A run directory: what is where in it, and how a trained model comes back out of it.
 
 mod checkpoint;
+mod held_out;
 mod lock;
 mod model;
 mod ownership;
@@ -20,6 +21,7 @@ use crate::error::{Context, Result, failed, usage, with_hint};
 use crate::plan::Plan;
 use crate::predict::model::{load_for_search, model_shape};
 use crate::predict::weights::Weights;
+use crate::wording::shell_word;
 
 pub use checkpoint::{Best, Checkpoint, Checkpoints, Content, TextHashes, TrainState};
 pub use lock::Lock;
@@ -28,8 +30,8 @@ pub use model::{TrainedModel, runner};
 /// A run directory.
 ///
 /// It explains itself: `config.toml` (with everything a preset decided), the tokenizers, `inspection.json`,
-/// `metrics.jsonl`, `train.log`, `checkpoints/`, `validation/` with the output of each validation, and `cache/`, which may
-/// be deleted.
+/// `metrics.jsonl`, `train.log`, `checkpoints/`, `validation/` with the output of each validation, `held-out/` with the text of the
+/// validation and test sets, and `cache/`, which may be deleted.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     root: PathBuf,
@@ -54,7 +56,8 @@ impl RunDirectory {
         if root.is_file() && root.extension().is_some_and(|ending| ending == "toml") {
             let error = failed!("no run in `{name}`: it is a config, not a run");
             let run = Path::new("runs").join(root.file_stem().unwrap_or_default());
-            let advice = format!("`polyglow train {name}` trains it; the run is then `{}`", run.display());
+            let config = shell_word(root);
+            let advice = format!("`polyglow train {config}` trains it; the run is then `{}`", run.display());
             return Err(with_hint(usage(error), advice));
         }
         let why = if root.is_dir() { "it has no `config.toml`" } else { "there is no such directory" };
@@ -147,13 +150,15 @@ impl RunDirectory {
         Ok(cache)
     }
 
-    /// Makes the directory a run: writes the configuration into it.
+    /// Makes the directory a run: writes the text of its validation and test sets into it, as far as it is not there, and then
+    /// the configuration.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// A file cannot be written; a set cannot be read.
     pub fn create(&self, config: &Config) -> Result<()> {
         let validation = self.root.join("validation");
         fs::create_dir_all(&validation).with_context(|| format!("cannot make `{}`", validation.display()))?;
+        self.keep_held_out(config)?;
         let (path, text) = (self.config_path(), config.to_toml()?);
         file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
     }

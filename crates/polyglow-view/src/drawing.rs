@@ -18,9 +18,9 @@ pub(crate) use format::write;
 
 /// The style of SVG files, which have no page around them. It applies to nothing else if a page includes the file.
 const STYLE: &str = include_str!("drawing.css");
-/// The color of cells and points, as `--mark` of the light theme.
+/// The color of cells and of the first group of points, as `--mark` of the light theme.
 const MARK: [u8; 3] = [0, 114, 178];
-/// The color of arrows, as `--pick` of the light theme.
+/// The color of arrows and of the second group of points, as `--pick` of the light theme.
 const PICK: [u8; 3] = [213, 94, 0];
 const BLACK: [u8; 3] = [0; 3];
 /// How opaque the edges of cells are.
@@ -54,8 +54,8 @@ pub(crate) enum Shape<'a> {
     Cell { x: i32, y: i32, side: i32, weight: f32 },
     /// A square of one color with its upper left corner at `x` and `y`.
     Pixel { x: i32, y: i32, side: i32, color: [u8; 3] },
-    /// A dot with its name to the right.
-    Point { x: f64, y: f64, name: &'a str },
+    /// A dot with its name to the right, in the color of its group, of which there are two.
+    Point { x: f64, y: f64, name: &'a str, group: usize },
     /// A line with a head.
     Arrow { from: [f64; 2], to: [f64; 2] },
 }
@@ -79,10 +79,10 @@ impl Drawing<'_> {
                         path fill=(format!("#{red:02x}{green:02x}{blue:02x}"))
                             d=(format!("M{x} {y}h{side}v{side}h-{side}z")) {}
                     }
-                    Shape::Point { x, y, name } => {
+                    Shape::Point { x, y, name, group } => {
                         g transform=(format!("translate({x:.1} {y:.1})")) {
                             title { (name) }
-                            circle r=(RADIUS) {}
+                            circle class=[(group > 0).then_some("g1")] r=(RADIUS) {}
                             text x=(GAP) dy="0.32em" { (isolated(name)) }
                         }
                     }
@@ -127,8 +127,9 @@ impl Drawing<'_> {
                     canvas.frame_square(x, y, side, BLACK, EDGE);
                 }
                 Shape::Pixel { x, y, side, color } => canvas.fill_square(x, y, side, color, 1.0),
-                Shape::Point { x, y, name } => {
-                    canvas.fill_circle(x as f32, y as f32, RADIUS as f32, MARK);
+                Shape::Point { x, y, name, group } => {
+                    let color = if group > 0 { PICK } else { MARK };
+                    canvas.fill_circle(x as f32, y as f32, RADIUS as f32, color);
                     canvas.write_after(name, (x + GAP) as f32, y as f32);
                 }
                 Shape::Arrow { from, to } => {
@@ -180,6 +181,7 @@ mod tests {
         let [red, green, blue] = PICK;
         let color = format!("#{red:02x}{green:02x}{blue:02x}");
         assert!(STYLE.contains(&color) && include_str!("theme.css").contains(&format!("--pick: {color}")));
+        assert!(STYLE.contains(&format!("circle.g1 {{ fill: {color}; }}")));
         assert!(STYLE.contains(&format!("stroke-width: {LINE}")));
         assert!(STYLE.contains(&format!("{}px", letters::SIZE)) && STYLE.contains(&EDGE.to_string()));
     }

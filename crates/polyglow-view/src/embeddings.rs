@@ -1,7 +1,8 @@
 //! Explores vectors of words, lines and contexts.
 //!
-//! [`Embeddings`] holds the word vectors of a file or of a model's vocabulary: it finds neighbors and analogies, and
-//! [`project`] with [`Plot`] draws them on a plane; [`Company`] is what attention over them makes of a word. [`Sentences`] compares whole lines. [`Bank`] compares a word in its
+//! [`Embeddings`] holds the word vectors of a file or of a model's vocabulary: it finds neighbors and analogies, and which of
+//! its tokens are frequent words ([`WholeWord`]); [`project`] with [`Plot`] draws them on a plane; [`Company`] is what attention
+//! over them makes of a word. [`Sentences`] compares whole lines. [`Bank`] compares a word in its
 //! sentence with the words of other sentences, layer by layer. The last two run a model through a [`Reader`].
 
 mod company;
@@ -13,16 +14,18 @@ mod projection;
 mod reader;
 mod sentences;
 mod vectors;
+mod whole_words;
 
 pub use company::{Attending, Company, Round};
 pub use context::{Bank, ContextNeighbor, LayerNeighbors};
 pub use directions::Directions;
 pub use neighbors::Neighbor;
-pub use plot::Plot;
+pub use plot::{Groups, Plot};
 pub use projection::{Projection, project};
 pub use reader::Reader;
 pub use sentences::{NearLine, Pool, Sentences};
 pub use vectors::Embeddings;
+pub use whole_words::WholeWord;
 
 use polyglow_train::TrainError;
 use polyglow_train::error::with_hint;

@@ -1,11 +1,14 @@
-//! Puts one run or several on one HTML page: scores, curves, data, sample translations over time, configuration.
+//! Puts one run or several on one HTML page: scores, curves, sample translations over time, data with what `check` found in
+//! it, configuration.
 //!
 //! [`RunSummary::read`] gathers a run from its directory, [`compare`] tests whether runs differ by more than chance,
 //! and [`render`] makes the page.
 
 mod chart;
 mod comparison;
+mod data;
 mod page;
+mod samples;
 mod summary;
 
 pub use comparison::{Comparison, compare};

@@ -183,7 +183,7 @@ impl Company {
         let points = plot::places(&project(&vectors, self.before[0].len()).points);
         let (before, after) = points.split_at(names.len());
         let arrows = before.iter().zip(after).map(|(&from, &to)| Shape::Arrow { from, to });
-        let dots = before.iter().zip(names).map(|(&[x, y], name)| Shape::Point { x, y, name });
+        let dots = before.iter().zip(names).map(|(&[x, y], name)| Shape::Point { x, y, name, group: 0 });
         arrows.chain(dots).collect()
     }
 

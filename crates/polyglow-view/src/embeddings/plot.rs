@@ -13,6 +13,9 @@ use crate::drawing::{Drawing, Format, Shape, extent, write};
 const WIDTH: i32 = 1200;
 const HEIGHT: i32 = 900;
 const MARGIN: f64 = 60.0;
+/// Where the names of the groups stand, and how far below each other.
+const KEYS: [f64; 2] = [16.0, 20.0];
+const KEY_HEIGHT: f64 = 20.0;
 
 pub(super) const STYLE: &str = include_str!("plot.css");
 
@@ -20,13 +23,15 @@ pub(super) const STYLE: &str = include_str!("plot.css");
 ///
 /// ```
 /// use polyglow_view::Format;
-/// use polyglow_view::embeddings::{Plot, project};
+/// use polyglow_view::embeddings::{Groups, Plot, project};
 ///
 /// let words = ["north", "south", "east"].map(str::to_owned);
 /// let projection = project(&[0.0, 1.0, 0.0, -1.0, 0.5, 0.0], 2);
 /// let directory = tempfile::tempdir()?;
 /// let path = directory.path().join("plot.html");
-/// Plot { title: "directions", words: &words, projection: &projection }.write(Format::Html, &path)?;
+/// let groups = Groups { names: &[], of_words: &[] };
+/// let plot = Plot { title: "directions", about: "three words", words: &words, groups, projection: &projection };
+/// plot.write(Format::Html, &path)?;
 /// assert!(std::fs::read_to_string(path)?.contains("<title>south</title>"));
 /// # Ok::<(), polyglow_train::TrainError>(())
 /// ```
@@ -34,10 +39,23 @@ pub(super) const STYLE: &str = include_str!("plot.css");
 pub struct Plot<'a> {
     /// The heading of the page.
     pub title: &'a str,
+    /// Which words these are, such as `the first 200 words of the file`.
+    pub about: &'a str,
     /// The words.
     pub words: &'a [String],
+    /// Which words have one color.
+    pub groups: Groups<'a>,
     /// The place of each word.
     pub projection: &'a Projection,
+}
+
+/// Words of up to two colors, such as those of two languages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Groups<'a> {
+    /// The names of the groups, for a legend; none if all words have one color.
+    pub names: &'a [String],
+    /// The number of the group of each word; a word beyond the end is in the first.
+    pub of_words: &'a [usize],
 }
 
 impl Plot<'_> {
@@ -58,8 +76,8 @@ impl Plot<'_> {
         html! {
             h1 { (self.title) }
             p {
-                (self.words.len()) " words by the first two principal components of their vectors' directions, "
-                "which explain " (first) " and " (second) " of the variance. Hover for a word."
+                "Drawn: " (self.about) ". They lie by the first two principal components of their vectors' directions, which "
+                "explain " (first) " and " (second) " of the variance. Hover for a word."
             }
             (note(self.words))
             div.wide { (picture(self.title, &self.drawing())) }
@@ -68,7 +86,16 @@ impl Plot<'_> {
 
     fn drawing(&self) -> Drawing<'_> {
         let points = places(&self.projection.points);
-        drawing(self.words.iter().zip(points).map(|(name, [x, y])| Shape::Point { x, y, name }).collect())
+        let Groups { names, of_words } = self.groups;
+        let mut shapes: Vec<Shape<'_>> = Vec::new();
+        for (index, (name, [x, y])) in self.words.iter().zip(points).enumerate() {
+            shapes.push(Shape::Point { x, y, name, group: of_words.get(index).copied().unwrap_or(0) });
+        }
+        for (group, name) in names.iter().enumerate() {
+            let [x, y] = [KEYS[0], KEYS[1] + KEY_HEIGHT * group as f64];
+            shapes.push(Shape::Point { x, y, name, group });
+        }
+        drawing(shapes)
     }
 }
 
@@ -104,11 +131,19 @@ mod tests {
     fn words_are_never_markup_and_keep_to_the_page() {
         let words = ["<b>", "&", "c"].map(str::to_owned);
         let projection = Projection { points: vec![[-5.0, 1.0], [0.0, 0.0], [5.0, -1.0]], explained: [0.9, 0.1] };
-        let plot = Plot { title: "<i>", words: &words, projection: &projection };
+        let names = ["source".to_owned(), "<target>".to_owned()];
+        let groups = Groups { names: &names, of_words: &[0, 1] };
+        let plot = Plot { title: "<i>", about: "some words", words: &words, groups, projection: &projection };
         let page = plot.body().into_string();
         assert!(page.contains("&lt;b&gt;") && !page.contains("<b>") && !page.contains("<i>"), "{page}");
+        assert!(
+            page.contains("Drawn: some words. They lie by the first two") && page.contains("&lt;target&gt;"),
+            "{page}"
+        );
         let shapes = plot.drawing().shapes;
-        assert_eq!(shapes[0], Shape::Point { x: 60.0, y: 342.0, name: "<b>" });
-        assert_eq!(shapes[2], Shape::Point { x: 1140.0, y: 558.0, name: "c" });
+        assert_eq!(shapes[0], Shape::Point { x: 60.0, y: 342.0, name: "<b>", group: 0 });
+        assert!(matches!(shapes[1], Shape::Point { name: "&", group: 1, .. }));
+        assert_eq!(shapes[2], Shape::Point { x: 1140.0, y: 558.0, name: "c", group: 0 });
+        assert_eq!(shapes[4], Shape::Point { x: 16.0, y: 40.0, name: "<target>", group: 1 });
     }
 }

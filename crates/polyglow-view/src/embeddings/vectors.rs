@@ -42,11 +42,11 @@ pub struct Embeddings {
     /// `[words, dim]`.
     values: Vec<f32>,
     pub(super) directions: Directions,
-    lookup: Lookup,
+    pub(super) lookup: Lookup,
 }
 
 /// How a word is found.
-enum Lookup {
+pub(super) enum Lookup {
     /// As it is spelled.
     Spelling(HashMap<String, usize>),
     /// As the tokens that it is cut into. The place of each is listed by its id; special tokens have none.
@@ -74,6 +74,11 @@ impl Embeddings {
         let table = model.vectors(side, device);
         let [_, dim] = table.dims();
         let table: Vec<f32> = table.into_data().iter().collect();
+        Self::of_table(&table, dim, tokenizer)
+    }
+
+    /// As [`Self::of_model`], of the vectors of all ids.
+    pub(super) fn of_table(table: &[f32], dim: usize, tokenizer: &Arc<Tokenizer>) -> Self {
         let special = tokenizer.special();
         let (mut words, mut values, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (id, vector) in (0..).zip(table.chunks(dim)) {

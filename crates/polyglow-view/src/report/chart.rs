@@ -4,11 +4,18 @@ use maud::{Markup, html};
 
 use crate::drawing::extent;
 
-const WIDTH: f64 = 560.0;
-const HEIGHT: f64 = 260.0;
-/// Room for the numbers of the vertical and of the horizontal axis.
-const LEFT: f64 = 60.0;
-const BOTTOM: f64 = 28.0;
+/// The size in units of the picture. The style sheet never shows it smaller than that where the paper is wide enough, so that
+/// letters are at least as large as it says.
+const WIDTH: f64 = 480.0;
+const HEIGHT: f64 = 270.0;
+/// Room for the numbers and the name of the vertical and of the horizontal axis.
+const LEFT: f64 = 76.0;
+const BOTTOM: f64 = 46.0;
+/// Where the names of the axes stand: from the left edge, and from the lower edge.
+const NAME_LEFT: f64 = 14.0;
+const NAME_BOTTOM: f64 = 7.0;
+/// How far the base line of the numbers below lies under the chart.
+const NUMBERS: f64 = 17.0;
 /// Room above, and on the right, where half of the last number stands.
 const TOP: f64 = 10.0;
 const RIGHT: f64 = 24.0;
@@ -18,6 +25,8 @@ const MOST_POINTS: usize = 600;
 const DOTTED: usize = 40;
 /// About the number of marks on an axis.
 const MARKS: f64 = 5.0;
+/// The dashes of a line and of its key in the legend.
+const DASHES: &str = "5 4";
 
 /// One line of a chart.
 #[derive(Clone, Debug)]
@@ -32,9 +41,20 @@ pub(super) struct Series {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// A chart of values over steps, with a legend; empty if no series has a point. With `logarithmic`, equal ratios have
-/// equal heights.
-pub(super) fn chart(title: &str, series: &[Series], logarithmic: bool) -> Markup {
+/// What a chart shows, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Labels<'a> {
+    /// What is measured.
+    pub(super) title: &'a str,
+    /// The name of the vertical axis: the unit of the values, or what they are.
+    pub(super) unit: &'a str,
+    /// Whether equal ratios have equal heights.
+    pub(super) logarithmic: bool,
+}
+
+/// A chart of values over steps, with named axes and a legend; empty if no series has a point.
+pub(super) fn chart(labels: Labels<'_>, series: &[Series]) -> Markup {
+    let Labels { title, unit, logarithmic } = labels;
     let fits = |value: f64| value.is_finite() && (!logarithmic || value > 0.0);
     let points = || series.iter().flat_map(|series| &series.points).filter(|(_, value)| fits(*value));
     if points().next().is_none() {
@@ -50,22 +70,28 @@ pub(super) fn chart(title: &str, series: &[Series], logarithmic: bool) -> Markup
     let line = |path: &[(f64, f64, f64, f64)]| {
         path.iter().map(|(x, y, ..)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
     };
+    let (middle, center) = (f64::midpoint(TOP, HEIGHT - BOTTOM), f64::midpoint(LEFT, WIDTH - RIGHT));
     html! {
         figure {
             figcaption { (title) }
-            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(title) {
+            svg.chart viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(title) {
                 @for mark in values.marks() {
                     @let y = format!("{:.1}", values.place(mark));
                     line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y) y2=(y) {}
                     text x=(LEFT - 6.0) y=(y) dy="0.32em" text-anchor="end" { (number(mark)) }
                 }
                 @for mark in steps.marks() {
-                    text x=(format!("{:.1}", steps.place(mark))) y=(HEIGHT - 8.0) text-anchor="middle" { (number(mark)) }
+                    text x=(format!("{:.1}", steps.place(mark))) y=(HEIGHT - BOTTOM + NUMBERS) text-anchor="middle" {
+                        (number(mark))
+                    }
+                }
+                text x=(center) y=(HEIGHT - NAME_BOTTOM) text-anchor="middle" { "step" }
+                text transform=(format!("translate({NAME_LEFT} {middle}) rotate(-90)")) text-anchor="middle" {
+                    (unit) @if logarithmic { " (log scale)" }
                 }
                 @for series in series {
                     @let path = path(series);
-                    polyline class=(format!("c{}", series.color)) stroke-dasharray=[series.dashed.then_some("5 4")]
-                        points=(line(&path)) {}
+                    polyline class=(format!("c{}", series.color)) stroke-dasharray=[dashes(series)] points=(line(&path)) {}
                     @if path.len() <= DOTTED {
                         @for (x, y, step, value) in &path {
                             circle class=(format!("c{}", series.color)) cx=(format!("{x:.1}")) cy=(format!("{y:.1}")) r="3" {
@@ -75,16 +101,29 @@ pub(super) fn chart(title: &str, series: &[Series], logarithmic: bool) -> Markup
                     }
                 }
             }
-            @if series.len() > 1 {
-                p.legend {
-                    @for series in series {
-                        span class=(format!("c{}", series.color)) { @if series.dashed { "╌╌ " } @else { "── " } }
-                        (series.name) " "
+            @if series.len() > 1 { (legend(series)) }
+        }
+    }
+}
+
+/// The name of each line beside a piece of it, with its color and its dashes.
+fn legend(series: &[Series]) -> Markup {
+    html! {
+        ul.legend {
+            @for series in series {
+                li {
+                    svg.key viewBox="0 0 32 10" aria-hidden="true" {
+                        line class=(format!("c{}", series.color)) stroke-dasharray=[dashes(series)] x1="0" x2="32" y1="5" y2="5" {}
                     }
+                    (series.name)
                 }
             }
         }
     }
+}
+
+fn dashes(series: &Series) -> Option<&'static str> {
+    series.dashed.then_some(DASHES)
 }
 
 /// A range of values, mapped to a range of places in the chart.
@@ -184,12 +223,28 @@ mod tests {
         assert_eq!(texts, ["0", "12\u{202f}000", "0.35", "2.5e-4", "41.02", "7", "100.5", "1e8"]);
     }
 
+    const LOSS: Labels<'_> = Labels { title: "loss", unit: "nats per target token", logarithmic: true };
+
+    fn series(dashed: bool, points: &[(f64, f64)]) -> Series {
+        Series { name: "a".to_owned(), color: 0, dashed, points: points.to_vec() }
+    }
+
     #[test]
     fn values_that_are_not_numbers_are_left_out() {
-        let series =
-            Series { name: "a".to_owned(), color: 0, dashed: false, points: vec![(1.0, f64::NAN), (2.0, 3.0)] };
-        let svg = chart("loss", &[series], true).into_string();
+        let svg = chart(LOSS, &[series(false, &[(1.0, f64::NAN), (2.0, 3.0)])]).into_string();
         assert!(svg.contains("<polyline") && !svg.contains("NaN"), "{svg}");
-        assert_eq!(chart("nothing", &[], false).into_string(), "");
+        assert_eq!(chart(LOSS, &[]).into_string(), "");
+    }
+
+    #[test]
+    fn axes_have_names_and_a_legend_has_the_dashes_of_its_lines() {
+        let points = [(1.0, 2.0), (2.0, 3.0)];
+        let svg = chart(LOSS, &[series(true, &points), series(false, &points)]).into_string();
+        assert!(svg.contains(">step</text>") && svg.contains(">nats per target token (log scale)</text>"), "{svg}");
+        let dashed = format!("stroke-dasharray=\"{DASHES}\"");
+        assert_eq!(svg.matches(&dashed).count(), 2, "{svg}");
+        let (picture, legend) = svg.split_once("<ul class=\"legend\">").unwrap();
+        assert!(picture.contains(&dashed) && legend.matches("<line").count() == 2, "{legend}");
+        assert_eq!(legend.matches(&dashed).count(), 1, "{legend}");
     }
 }

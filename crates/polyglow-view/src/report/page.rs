@@ -3,20 +3,19 @@
 use maud::{Markup, html};
 use polyglow_metrics::Measure;
 use polyglow_train::config::Config;
-use polyglow_train::predict::measures::{PERPLEXITY, SCORES, recorded};
-use polyglow_train::predict::samples::spread;
+use polyglow_train::predict::measures::{ACCURACY, LOSS, PERPLEXITY, SCORES, TOKEN_ACCURACY, recorded};
 use serde_json::Value;
 
-use super::chart::{Series, chart, number};
+use super::chart::{Labels, Series, chart, number};
+use super::data::data;
+use super::samples::samples;
 use super::{Comparison, RunSummary};
 use crate::document::document;
 
 /// Eight colors that color-blind people can tell apart (Okabe and Ito, 2008).
 const STYLE: &str = include_str!("page.css");
-/// Sentences whose translations are shown over time.
-const SAMPLES: usize = 5;
 /// Stands where a run has no such number.
-const NONE: &str = "–";
+pub(super) const NONE: &str = "–";
 
 /// The report on these runs as an HTML page. `comparisons` are those of [`compare`](super::compare), and may be empty.
 pub fn render(runs: &[RunSummary], comparisons: &[Comparison]) -> String {
@@ -26,10 +25,10 @@ pub fn render(runs: &[RunSummary], comparisons: &[Comparison]) -> String {
         (overview(runs))
         (curves(runs))
         (comparison(comparisons))
+        (samples(runs))
         @for run in runs {
             (tests(run))
             (data(run))
-            (samples(run))
             (configuration(run))
         }
     };
@@ -37,12 +36,14 @@ pub fn render(runs: &[RunSummary], comparisons: &[Comparison]) -> String {
 }
 
 /// A table with a column for each head, as narrow as it can be, and a row for each title.
-fn table(heads: &[Markup], rows: &[(&str, Vec<String>)]) -> Markup {
+pub(super) fn table(heads: &[Markup], rows: &[(&str, Vec<String>)]) -> Markup {
     html! {
         table {
-            tr { th {} @for head in heads { th { (head) } } }
-            @for (title, cells) in rows {
-                tr { th { (title) } @for cell in cells { td { (cell) } } }
+            thead { tr { th {} @for head in heads { th scope="col" { (head) } } } }
+            tbody {
+                @for (title, cells) in rows {
+                    tr { th scope="row" { (title) } @for cell in cells { td { (cell) } } }
+                }
             }
         }
     }
@@ -66,10 +67,9 @@ fn overview(runs: &[RunSummary]) -> Markup {
     for measure in recorded(runs.iter().filter_map(best_validation)) {
         rows.push(row(measure.title, &|run| score(best_validation(run), &measure)));
     }
-    let head =
-        |(index, run): (usize, &RunSummary)| html! { span class=(format!("c{}", color(index))) { "■ " } (run.name) };
+    let heads: Vec<Markup> = runs.iter().enumerate().map(|(index, run)| name(index, run)).collect();
     html! {
-        (table(&runs.iter().enumerate().map(head).collect::<Vec<_>>(), &rows))
+        (table(&heads, &rows))
         p.note { "Scores are those of the best validation, with greedy search. Time counts training steps only." }
     }
 }
@@ -89,18 +89,34 @@ fn curves(runs: &[RunSummary]) -> Markup {
         runs.iter().enumerate().map(one).filter(|series| !series.points.is_empty()).collect()
     };
     let both = |key: &str| [series("train", key), series("valid", key)].concat();
+    let linear = |title, unit| Labels { title, unit, logarithmic: false };
+    let gradient = Labels { title: "norm of the gradient", unit: "L2 norm", logarithmic: true };
     html! {
         h2 { "Curves" }
         div.charts {
-            @for measure in SCORES { (chart(measure.title, &both(measure.key), measure == PERPLEXITY)) }
-            (chart("learning rate", &series("train", "lr"), false))
-            (chart("norm of the gradient", &series("train", "grad_norm"), true))
-            (chart("target tokens a second", &series("train", "tokens_per_second"), false))
+            @for measure in SCORES {
+                @let labels = Labels { logarithmic: measure == PERPLEXITY, ..linear(measure.title, unit(&measure)) };
+                (chart(labels, &both(measure.key)))
+            }
+            (chart(linear("learning rate", "learning rate"), &series("train", "lr")))
+            (chart(gradient, &series("train", "grad_norm")))
+            (chart(linear("speed of training", "target tokens a second"), &series("train", "tokens_per_second")))
         }
         p.note {
             "The loss is in nats per target token, in training with label smoothing. "
             "Translations are scored with greedy search."
         }
+    }
+}
+
+/// The name of the axis of a measure: its unit, or what is measured where that has none.
+fn unit(measure: &Measure) -> &'static str {
+    match *measure {
+        LOSS => "nats per target token",
+        Measure::EXACT_MATCH => "share of the sentences",
+        ACCURACY => "share of the examples",
+        TOKEN_ACCURACY => "share of the tokens",
+        Measure { title, .. } => title,
     }
 }
 
@@ -112,13 +128,15 @@ fn comparison(comparisons: &[Comparison]) -> Markup {
     html! {
         h2 { "Best validations, resampled" }
         table {
-            tr { th { "run" } th { "metric" } th { "mean ± 95 %" } th { "p" } }
-            @for Comparison { name, metric, confidence: (mean, half_width), p_value } in comparisons {
-                tr {
-                    td { (name) }
-                    td { (metric) }
-                    td { (format!("{mean:.2} ± {half_width:.2}")) }
-                    td { (p_value.map_or_else(|| NONE.to_owned(), |p_value| format!("{p_value:.4}"))) }
+            thead { tr { th { "run" } th { "metric" } th { "mean ± 95 %" } th { "p" } } }
+            tbody {
+                @for Comparison { name, metric, confidence: (mean, half_width), p_value } in comparisons {
+                    tr {
+                        td { (name) }
+                        td { (metric) }
+                        td { (format!("{mean:.2} ± {half_width:.2}")) }
+                        td { (p_value.map_or_else(|| NONE.to_owned(), |p_value| format!("{p_value:.4}"))) }
+                    }
                 }
             }
         }
@@ -150,60 +168,6 @@ fn tests(run: &RunSummary) -> Markup {
     }
 }
 
-/// What `check` found in the text before the first step.
-fn data(run: &RunSummary) -> Markup {
-    let Some(splits) = run.inspection.as_ref().and_then(|found| found["splits"].as_array()) else { return html! {} };
-    let row = |cell: &dyn Fn(&Value) -> String| splits.iter().map(cell).collect::<Vec<_>>();
-    let count = |value: &Value| value.as_f64().map_or_else(|| NONE.to_owned(), number);
-    let counts = [
-        ("pairs", "pairs"),
-        ("used", "kept"),
-        ("duplicates", "duplicates"),
-        ("copies", "copies"),
-        ("in train", "in_train"),
-    ];
-    let mut rows: Vec<(&str, Vec<String>)> =
-        counts.iter().map(|(title, key)| (*title, row(&|split| count(&split[*key])))).collect();
-    let sides = [
-        ("src", ["source tokens", "mean length", "longest", "unknown"]),
-        ("tgt", ["target tokens", "mean length", "longest", "unknown"]),
-    ];
-    for (side, titles) in sides {
-        for (title, key) in titles.into_iter().zip(["tokens", "mean_len", "longest"]) {
-            rows.push((title, row(&|split| count(&split[side][key]))));
-        }
-        let unknown = |split: &Value| format!("{:.2} %", 100.0 * split[side]["unknown_rate"].as_f64().unwrap_or(0.0));
-        rows.push((titles[3], row(&unknown)));
-    }
-    let heads: Vec<Markup> = splits.iter().map(|split| html! { (text(&split["name"])) }).collect();
-    html! {
-        h2 { (run.name) ": data" }
-        (table(&heads, &rows))
-    }
-}
-
-/// How the translations of some sentences changed.
-fn samples(run: &RunSummary) -> Markup {
-    if run.valid.is_empty() || run.outputs.is_empty() {
-        return html! {};
-    }
-    html! {
-        h2 { (run.name) ": translations over time" }
-        @for place in spread(&run.valid, SAMPLES) {
-            table.sample {
-                tr { th { "source" } td dir="auto" { (run.valid[place].src) } }
-                tr { th { "reference" } td dir="auto" { (run.valid[place].tgt) } }
-                @for (step, lines) in &run.outputs {
-                    tr {
-                        th { "step " (number(*step as f64)) }
-                        td dir="auto" { (lines.get(place).map_or("", String::as_str)) }
-                    }
-                }
-            }
-        }
-    }
-}
-
 fn configuration(run: &RunSummary) -> Markup {
     let toml = Config::to_toml(&run.config).unwrap_or_default();
     html! { details { summary { (run.name) ": configuration" } pre { (toml) } } }
@@ -218,6 +182,11 @@ fn best_validation(run: &RunSummary) -> Option<&Value> {
 fn score(record: Option<&Value>, measure: &Measure) -> String {
     let value = record.and_then(|record| record[measure.key].as_f64());
     value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.*}", measure.decimals))
+}
+
+/// The name of a run beside the color of its lines.
+pub(super) fn name(index: usize, run: &RunSummary) -> Markup {
+    html! { span class=(format!("c{}", color(index))) { "■ " } (run.name) }
 }
 
 /// The color of a run's lines.
@@ -235,6 +204,7 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-fn text(value: &Value) -> String {
+/// A value of JSON as text; nothing for null.
+pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_owned)
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use polyglow_data::config::Split;
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Pair;
 use polyglow_train::Result;
 use polyglow_train::config::Config;
 use polyglow_train::predict::scoring::Scoring;
@@ -51,7 +51,8 @@ pub struct RunSummary {
     pub best: Option<u64>,
     /// Every record of training, validation and tests.
     pub records: Vec<Value>,
-    /// The validation set; empty if there is none or it cannot be read any more.
+    /// The validation set; empty if there is none or it can be read neither where the config says nor
+    /// in the run.
     pub valid: Vec<Pair>,
     /// How its output is scored; `None` before it has tokenizers.
     pub scoring: Option<Scoring>,
@@ -71,7 +72,7 @@ impl RunSummary {
         let records = records::read(&run.metrics_path())?;
         let newest = run.checkpoints(1).get("last")?;
         let pairs =
-            || Corpus::open(&config.data, config.content(), Split::Valid)?.pairs().collect::<Result<Vec<Pair>, _>>();
+            || -> Result<Vec<Pair>> { Ok(run.open_set(&config, Split::Valid)?.pairs().collect::<Result<_, _>>()?) };
         let valid = if config.data.has_valid() { pairs() } else { Ok(Vec::new()) };
         let valid = valid.unwrap_or_else(|error| {
             tracing::warn!("the samples have no sources: {error}");

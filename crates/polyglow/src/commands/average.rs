@@ -6,6 +6,7 @@ use anyhow::{anyhow, ensure};
 use burn::tensor::TensorData;
 use clap::Args;
 use polyglow_train::run::{Checkpoint, Checkpoints, Content, RunDirectory};
+use polyglow_train::wording::shell_word;
 
 use super::counts;
 use crate::failure::with_hint;
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
     let content = Content { model, optimizer: Vec::new(), ema: Vec::new() };
     let path = checkpoints.write(NAME, &content, &newest.state)?;
     tracing::info!("wrote the average of {} to `{}`", chosen.join(", "), path.display());
-    tracing::info!("score it: polyglow evaluate {} --checkpoint {NAME}", args.run.display());
+    tracing::info!("score it: polyglow evaluate {} --checkpoint {NAME}", shell_word(&args.run));
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! `polyglow embeddings`: word vectors, of a run or of a file, to explore.
 
 mod args;
+mod plot;
 mod sentences;
 
 use std::io::{self, Write};
@@ -9,23 +10,23 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use polyglow_data::config::Split;
-use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
 use polyglow_model::{Side, Task};
 use polyglow_train::error::hint_of_system;
-use polyglow_train::run::TrainedModel;
+use polyglow_train::run::{RunDirectory, TrainedModel};
 use polyglow_train::{Plan, device};
 use polyglow_view::Format;
-use polyglow_view::embeddings::{Attending, Bank, Embeddings, Neighbor, Plot, Reader, project};
+use polyglow_view::embeddings::{Attending, Bank, Embeddings, Neighbor, Reader};
 use serde::Serialize;
 
 use super::model::ModelArgs;
 use super::uses::check_task;
 use crate::failure::{usage, with_hint};
 use args::{Action, ContextArgs, PlotArgs};
+use plot::plot;
 use sentences::sentences;
 
 pub(crate) use args::EmbeddingsArgs;
@@ -40,6 +41,7 @@ enum Opened {
 }
 
 struct Run {
+    directory: RunDirectory,
     plan: Plan,
     trained: TrainedModel,
     embeddings: Embeddings,
@@ -60,7 +62,7 @@ pub(crate) fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
     match &args.action {
         Action::Nearest { word, shown, .. } => print_words(&embeddings.nearest(word, shown.count)?, args.json),
         Action::Analogy { a, b, c, shown, .. } => print_words(&embeddings.analogy([a, b, c], shown.count)?, args.json),
-        Action::Plot(plot_args) => plot(args, plot_args, embeddings),
+        Action::Plot(plot_args) => plot(&opened, &args.source, plot_args),
         Action::Sentences(of) => sentences(&opened, of, args.json),
         Action::Context(of) => match &opened {
             Opened::Run(run) => context(run, of, args.json),
@@ -129,7 +131,8 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     }
     let side = args.action.side().unwrap_or(trained.model.reading_side());
     let embeddings = Embeddings::of_model(&trained.model, tokenizer(&trained, side), side, &plan.device);
-    Ok(Opened::Run(Box::new(Run { plan, trained, embeddings })))
+    let directory = RunDirectory::existing(&args.source)?;
+    Ok(Opened::Run(Box::new(Run { directory, plan, trained, embeddings })))
 }
 
 fn print_words(neighbors: &[Neighbor], json: bool) -> anyhow::Result<()> {
@@ -147,37 +150,6 @@ fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(value)?)?)
 }
 
-fn plot(
-    args: &EmbeddingsArgs,
-    PlotArgs { words, count, out, .. }: &PlotArgs,
-    embeddings: &Embeddings,
-) -> anyhow::Result<()> {
-    let (mut shown, mut vectors) = (Vec::new(), Vec::new());
-    match words {
-        None => {
-            for (word, vector) in embeddings.first(*count) {
-                shown.push(word.to_owned());
-                vectors.extend(vector);
-            }
-        }
-        Some(path) => {
-            for word in read_lines(path)?.iter().map(|line| line.trim()).filter(|word| !word.is_empty()) {
-                shown.push(word.to_owned());
-                vectors.extend(embeddings.direction(word)?);
-            }
-            if shown.is_empty() {
-                let error = usage(anyhow!("`{}` has no words to draw", path.display()));
-                return Err(with_hint(error, "write one word per line, or leave `--words` out"));
-            }
-        }
-    }
-    let projection = project(&vectors, embeddings.dim());
-    let title = args.source.display().to_string();
-    Plot { title: &title, words: &shown, projection: &projection }.write(Format::of(out)?, out)?;
-    tracing::info!("wrote `{}`", out.display());
-    Ok(())
-}
-
 /// The neighbors of a word after each layer of a model.
 fn context(run: &Run, args: &ContextArgs, json: bool) -> anyhow::Result<()> {
     let ContextArgs { text, word, shown, scale, rounds, out } = args;
@@ -187,7 +159,7 @@ fn context(run: &Run, args: &ContextArgs, json: bool) -> anyhow::Result<()> {
         return Err(with_hint(error, "`polyglow attention` draws what a model looks at"));
     }
     let side = run.trained.model.reading_side();
-    let bank = Bank::new(run.reader(), bank_sentences(&run.plan, side)?)?;
+    let bank = Bank::new(run.reader(), bank_sentences(run, side)?)?;
     let layers = bank.neighbors(run.reader(), text, word, shown.count)?;
     if json {
         return print_json(&layers);
@@ -235,11 +207,11 @@ fn company(embeddings: &Embeddings, args: &ContextArgs, json: bool) -> anyhow::R
 }
 
 /// The first sentences of the run's validation set, or of its training text if there is no validation set.
-fn bank_sentences(plan: &Plan, side: Side) -> anyhow::Result<Vec<String>> {
-    let data = &plan.config.data;
-    let split = if data.has_valid() { Split::Valid } else { Split::Train };
+fn bank_sentences(run: &Run, side: Side) -> anyhow::Result<Vec<String>> {
+    let config = &run.plan.config;
+    let split = if config.data.has_valid() { Split::Valid } else { Split::Train };
     let text = |pair: polyglow_data::corpus::Pair| if side == Side::Src { pair.src } else { pair.tgt };
-    let pairs = Corpus::open(data, plan.content, split)?.pairs().take(BANK);
+    let pairs = run.directory.open_set(config, split)?.pairs().take(BANK);
     Ok(pairs.map(|pair| Ok(text(pair?))).collect::<Result<_, polyglow_data::error::DataError>>()?)
 }
 

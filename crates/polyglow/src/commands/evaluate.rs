@@ -9,6 +9,7 @@ use clap::Args;
 use polyglow_data::alignment::{Link, LinkLines};
 use polyglow_data::config::{GOLD, Split};
 use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::error::DataError;
 use polyglow_data::lines::Lines;
 use polyglow_model::Task;
 use polyglow_train::config::Config;
@@ -16,7 +17,7 @@ use polyglow_train::group::Group;
 use polyglow_train::predict::evaluation::{Evaluation, Scores};
 use polyglow_train::predict::runner::Runner;
 use polyglow_train::predict::scoring::TranslationScores;
-use polyglow_train::run::runner;
+use polyglow_train::run::{RunDirectory, runner};
 use polyglow_train::suggestion::nearest;
 use polyglow_train::tasks::captions::{Pointing, pointing};
 use polyglow_train::tasks::labels::confusion::{LabelScores, of_labels, write_labels};
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let plan = args.model.open_among(Arc::clone(group), 1)?;
     let config = &plan.config;
     let split = find_split(config, &args.split)?;
-    let corpus = Corpus::open(&config.data, plan.content, split)?;
+    let corpus = RunDirectory::existing(&args.model.run)?.open_set(config, split)?;
     let held_out = HeldOut::read(&corpus)?;
     let _text = held_out_span(&corpus).entered();
     let pairs = held_out.pairs();
@@ -116,10 +117,17 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let ngram = match runner.kind() {
         Task::Translation | Task::Words | Task::Labels | Task::Images | Task::Captions | Task::Masked => None,
         Task::Language if !group.is_first() => None,
-        Task::Language => {
-            activity.show("counting n-grams of the training text".to_owned());
-            Some(ngram_scores(&plan, &runner.tgt, pairs)?)
-        }
+        Task::Language => match Corpus::open(&config.data, plan.content, Split::Train) {
+            // Of a run that was moved: the training text is not kept with it.
+            Err(error @ DataError::MissingFile { .. }) => {
+                tracing::warn!("{error}: there is no n-gram model to compare with");
+                None
+            }
+            _ => {
+                activity.show("counting n-grams of the training text".to_owned());
+                Some(ngram_scores(&plan, &runner.tgt, pairs)?)
+            }
+        },
     };
     let alignment_error_rates = gold.map(|gold| error_rates(&runner, pairs, &gold)).transpose()?;
     let pointing = points.then(|| pointing(&runner, pairs)).transpose()?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use polyglow_train::formats;
+use polyglow_train::wording::shell_word;
 
 /// What `polyglow import` is asked to do.
 #[derive(Args)]
@@ -23,11 +24,11 @@ pub(crate) struct ImportArgs {
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let model = formats::import(&args.model)?;
     let run = model.create_run(&args.run)?;
-    let root = run.root().display();
-    tracing::info!("made the run `{root}` of `{}`", args.model.display());
+    let (root, config) = (shell_word(run.root()), shell_word(run.config_path()));
+    tracing::info!("made the run `{}` of `{}`", run.root().display(), args.model.display());
     tracing::info!("try it: polyglow translate {root}");
     tracing::info!(
-        "train it on: polyglow train {root}/config.toml --run {root} --fork NEW_RUN --set data.train=TEXT --set data.src=.. \
+        "train it on: polyglow train {config} --run {root} --fork NEW_RUN --set data.train=TEXT --set data.src=.. \
          --set data.tgt=.. --set train.lr=1e-4"
     );
     Ok(())

@@ -16,6 +16,7 @@ use polyglow_data::tokenizer::Kind;
 use polyglow_train::config::Config;
 use polyglow_train::formats::Target;
 use polyglow_train::train::Training;
+use polyglow_train::wording::shell_word;
 
 use super::check::Passing;
 use crate::failure::{usage, with_hint};
@@ -102,7 +103,7 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
         tracing::warn!("{warning}");
     }
     let proposal = propose_for(&training, &inspection, Budget { seconds, before }, &mut observer)?;
-    let mut command = format!("polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}", args.data.display());
+    let mut command = format!("polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}", shell_word(&args.data));
     if let Some(format) = &args.format {
         command += &format!(" --for {format}");
     }
@@ -112,7 +113,7 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))?;
     tracing::info!("wrote `{}`, for {} on this machine", path.display(), duration(seconds));
     proposal.summary.iter().for_each(|line| tracing::info!("{line}"));
-    tracing::info!("next: `polyglow check {0}`, then `polyglow train {0}`", path.display());
+    tracing::info!("next: `polyglow check {0}`, then `polyglow train {0}`", shell_word(&path));
     Ok(())
 }
 

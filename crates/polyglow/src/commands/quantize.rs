@@ -7,6 +7,7 @@ use clap::Args;
 use polyglow_model::{Arch, CaptionDecoder};
 use polyglow_train::predict::weights;
 use polyglow_train::run::{Checkpoint, Content, RunDirectory};
+use polyglow_train::wording::shell_word;
 
 use crate::failure::{usage, with_hint};
 
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
     let path = checkpoints.write(name, &Content { model, optimizer: Vec::new(), ema: Vec::new() }, &found.state)?;
     let (from, path) = (found.path.display(), path.display());
     tracing::info!("wrote `{from}` with 8-bit matrices to `{path}`: {after:.1} MB instead of {before:.1} MB");
-    tracing::info!("score it: polyglow evaluate {} --checkpoint {name}", run.display());
+    tracing::info!("score it: polyglow evaluate {} --checkpoint {}", shell_word(run), shell_word(name));
     Ok(())
 }
 

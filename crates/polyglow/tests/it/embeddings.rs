@@ -122,6 +122,16 @@ fn a_plot_names_every_word() {
     for word in ["look", "now", "sieh", "aaa", "zzz"] {
         assert!(page.contains(&format!("<title>{word}</title>")), "{word}");
     }
+    // The sides have one table. The 26 words are on both, and a larger share of the shorter one; special tokens are no words.
+    assert!(page.contains("more frequent in the source (en): 2 words"), "{page}");
+    assert!(page.contains("more frequent in the target (de): 27 words") && !page.contains("unk"), "{page}");
+    let message = PLACE.succeed(&["embeddings", "run", "plot", "-n", "3", "--out", "few.svg"]).1;
+    assert!(message.contains("the 3 most frequent words of the training text"), "{message}");
+    let picture = fs::read_to_string(PLACE.path().join("few.svg")).expect("it was written");
+    for word in ["look", "now", "sieh"] {
+        assert!(picture.contains(&format!("<title>{word}</title>")), "{word}");
+    }
+    assert_eq!(picture.matches("<title>").count(), 3 + 2, "{picture}");
     fs::write(PLACE.path().join("words.txt"), "w00\nw01\n\nw52\n").expect("it can be written");
     PLACE.succeed(&["embeddings", "vectors.txt", "plot", "--words", "words.txt", "--out", "map.svg"]);
     let picture = fs::read_to_string(PLACE.path().join("map.svg")).expect("it was written");

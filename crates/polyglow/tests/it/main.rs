@@ -22,6 +22,7 @@ mod languages;
 mod launches;
 mod limits;
 mod metrics;
+mod moved;
 mod mpi;
 mod new;
 mod program;

@@ -52,7 +52,8 @@ pub(super) enum Action {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Draw words on a plane, by the principal components of their vectors
+    /// Draw words on a plane, by the principal components of their vectors: the frequent words of a run's training text that
+    /// are one token each, in the colors of their languages if these share a vocabulary
     Plot(PlotArgs),
     /// Print for each line of a file, or for one text, the nearest lines
     Sentences(SentencesArgs),
@@ -70,10 +71,11 @@ pub(super) enum Action {
 
 #[derive(Args)]
 pub(super) struct PlotArgs {
-    /// File with the words, one per line [default: the first words of the vocabulary]
+    /// File with the words, one per line [default: the most frequent of the training text, or the
+    /// first of the vocabulary or of the file where there is no such text]
     #[arg(long, value_name = "FILE")]
     pub(super) words: Option<PathBuf>,
-    /// Number of words from the start of the vocabulary
+    /// Number of words
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "words", value_parser = counts())]
     #[arg(default_value_t = PLOTTED)]
     pub(super) count: usize,
@@ -81,7 +83,7 @@ pub(super) struct PlotArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(super) out: PathBuf,
     #[command(flatten)]
-    table: Table,
+    pub(super) table: Table,
 }
 
 #[derive(Args)]
@@ -120,9 +122,9 @@ pub(super) struct ContextArgs {
 
 #[derive(Args)]
 pub(super) struct Table {
-    /// Which side's tokens, for a translation model [default: the source's]
+    /// Which side's tokens, for a translation model [default: the source's; `plot` draws both of one table]
     #[arg(long, value_parser = sides())]
-    side: Option<Side>,
+    pub(super) side: Option<Side>,
 }
 
 #[derive(Args)]
@@ -133,7 +135,7 @@ pub(super) struct Shown {
 }
 
 impl Action {
-    /// Whose tokens are asked for, or `None` for those that the model reads.
+    /// The side whose tokens are requested, or `None` for those that the model reads.
     pub(super) fn side(&self) -> Option<Side> {
         match self {
             Self::Plot(PlotArgs { table, .. })

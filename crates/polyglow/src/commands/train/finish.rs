@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use polyglow_data::config::Split;
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Pair;
 use polyglow_model::Task;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
@@ -15,6 +15,7 @@ use polyglow_train::predict::samples::spread;
 use polyglow_train::run::records::Records;
 use polyglow_train::run::{RunDirectory, runner};
 use polyglow_train::tasks::{HeldOut, evaluate, held_out_span};
+use polyglow_train::wording::shell_word;
 
 use crate::activity::Activity;
 use crate::commands::uses::{Use, of_task};
@@ -64,7 +65,7 @@ fn test(
         Records::nowhere()
     };
     for name in test_names {
-        let corpus = Corpus::open(&config.data, plan.content, Split::Test(name))?;
+        let corpus = run.open_set(config, Split::Test(name))?;
         let held_out = HeldOut::read(&corpus)?;
         let _text = held_out_span(&corpus).entered();
         let mut activity = Activity::new();
@@ -99,15 +100,15 @@ fn write_samples(out: &mut impl Write, pairs: &[Pair], hypotheses: &[String]) ->
 
 /// Commands that can be typed next.
 fn write_next(out: &mut impl Write, run: &RunDirectory, config: &Config, task: Task) -> io::Result<()> {
-    let (program, root) = (program(), run.root().display());
+    let (program, root) = (program(), shell_word(run.root()));
     let Use { command, note, .. } = of_task(task);
-    let command = command.replace("{run}", &root.to_string());
+    let command = command.replace("{run}", &root);
     let note = if note.is_empty() { String::new() } else { format!("      {note}") };
     writeln!(out, "\nnext:\n  {program} {command}{note}")?;
     let wider = if task.has_references() { " --beam-size 8" } else { "" };
     match config.data.test_names().first() {
         Some(&"test") => writeln!(out, "  {program} evaluate {root}{wider}")?,
-        Some(name) => writeln!(out, "  {program} evaluate {root} --split {name}{wider}")?,
+        Some(name) => writeln!(out, "  {program} evaluate {root} --split {}{wider}", shell_word(name))?,
         None if config.data.has_valid() => writeln!(out, "  {program} evaluate {root} --split valid")?,
         None => {}
     }
@@ -116,5 +117,5 @@ fn write_next(out: &mut impl Write, run: &RunDirectory, config: &Config, task: T
 
 /// How this program was called, so that what is printed can be typed: `target/release/polyglow` under `cargo run`.
 fn program() -> String {
-    std::env::args().next().unwrap_or_else(|| "polyglow".to_owned())
+    shell_word(std::env::args_os().next().unwrap_or_else(|| "polyglow".into()))
 }

@@ -7,6 +7,7 @@ use anyhow::anyhow;
 use polyglow_data::error::DataError;
 use polyglow_data::lines::Lines;
 use polyglow_train::predict::translate::Request;
+use polyglow_train::wording::shell_word;
 
 use super::{PORTION, TranslateArgs};
 use crate::failure::with_hint;
@@ -103,8 +104,8 @@ fn explain_missing(error: DataError, path: &Path, run: &Path) -> anyhow::Error {
     if path.symlink_metadata().is_ok() {
         return error.into();
     }
-    let (text, run) = (path.display().to_string(), run.display());
-    let quoted = if text.contains(['\'', '"']) { "TEXT".to_owned() } else { format!("'{text}'") };
+    let (text, run) = (path.display().to_string(), shell_word(run));
+    let quoted = shell_word(&text);
     let advice =
         format!("to translate a sentence, pipe it: `echo {quoted} | polyglow translate {run}`, or type it with `-i`");
     let is_sentence = text.contains(char::is_whitespace);
