@@ -329,7 +329,10 @@ impl DataError {
             Self::LongLine { .. } => {
                 "has the file lost its line ends? A text goes into lines of at most 2,000 characters with `fold -s -w 2000 OLD > NEW`"
             }
-            Self::NoFile { what: "a pipe", .. } => {
+            Self::NoFile { what: "a folder", .. } => {
+                "a corpus is named by its files, up to the language: `train = \"data/train\"` reads `data/train.en`"
+            }
+            Self::NoFile { .. } => {
                 "a corpus is read several times, and a pipe only once: write its content to a file first"
             }
             Self::MissingFile { .. } => {

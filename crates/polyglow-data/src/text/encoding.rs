@@ -42,7 +42,9 @@ impl Encoding {
                     .to_owned()
             }
             Self::Legacy(name) => {
-                format!("it looks like {name}: `iconv -f {name} -t UTF-8 OLD > NEW`, then look at letters with accents")
+                format!(
+                    "convert the file, which looks like {name}: `iconv -f {name} -t UTF-8 OLD > NEW`, then look at letters with accents"
+                )
             }
         }
     }

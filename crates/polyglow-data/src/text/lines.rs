@@ -12,8 +12,8 @@ use crate::error::DataError;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BUFFER_BYTES: usize = 1 << 16;
-/// Bytes of the longest line: more than any sentence has, and few enough to be tokenized in seconds and in some hundred MiB.
-const MAX_LINE_BYTES: usize = 4 << 20;
+/// Bytes of the longest line: more than any sentence has, and few enough to be tokenized in seconds, in a hundred times their memory.
+const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// Iterates over the lines of a file, without their ends, in constant memory.
 ///
@@ -235,7 +235,7 @@ mod tests {
         // A terabyte of one line, of which only the limit is read.
         let endless = std::io::repeat(b'a').take(1 << 40);
         let error = Lines::from_reader(endless, Path::new("text")).unwrap().next().unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "`text` line 1: longer than 4 MiB");
+        assert_eq!(error.to_string(), "`text` line 1: longer than 16 MiB");
     }
 
     #[test]

@@ -143,7 +143,8 @@ impl<M: Generate> Runner<M> {
             let (number, place) = places[line];
             let wishes = !request.prefix.trim().is_empty() || !request.constraints.is_empty();
             // A line of characters that cannot be seen has no tokens; one that is cut first has some.
-            let is_blank = request.text.trim().is_empty() || whole(request) && len(&ids) == 0;
+            let has_no_tokens = !ids.is_empty() && whole(request) && len(&ids) == 0;
+            let is_blank = request.text.trim().is_empty() || has_no_tokens;
             if is_blank {
                 if wishes {
                     tracing::warn!("line {number} is blank and stays blank: its prefix and constraints are left out");

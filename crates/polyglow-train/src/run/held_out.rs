@@ -13,7 +13,8 @@ use polyglow_data::corpus::{Corpus, Pair};
 use polyglow_data::error::DataError;
 use polyglow_data::file;
 
-use super::{RunDirectory, remove_unfinished, sha256};
+use super::ownership::remove_unfinished;
+use super::{RunDirectory, sha256};
 use crate::config::Config;
 use crate::error::{Context, Result, TrainError, failed, with_hint};
 
@@ -103,7 +104,7 @@ impl RunDirectory {
     fn write_kept(&self, kept: &Kept, sums: &mut BTreeMap<String, String>) -> Result<()> {
         let directory = self.held_out_path("");
         fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
-        remove_unfinished(&directory)?;
+        remove_unfinished(&directory, |name| name == SUMS || name.ends_with(".src") || name.ends_with(".tgt"))?;
         for (file, text) in &kept.files {
             self.write_held_out(file, text)?;
             sums.insert(file.clone(), sha256(text.as_bytes()));

@@ -102,7 +102,7 @@ fn not_a_run(root: &Path, others: &[String]) -> TrainError {
 
 /// Removes the files that were to be renamed when they were complete, as
 /// [`NewFile`](polyglow_data::file::NewFile) names them: `NAME.PID.tmp`, of the names that `is_ours` accepts.
-fn remove_unfinished(dir: &Path, is_ours: impl Fn(&str) -> bool) -> Result<()> {
+pub(super) fn remove_unfinished(dir: &Path, is_ours: impl Fn(&str) -> bool) -> Result<()> {
     let failed = || format!("cannot clear `{}`", dir.display());
     for entry in fs::read_dir(dir).with_context(failed)? {
         let entry = entry.with_context(failed)?;

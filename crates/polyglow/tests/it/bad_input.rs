@@ -264,7 +264,7 @@ fn wrong_text_is_named_by_its_file_and_line() {
     let cases: &[(&str, &[u8], &str)] = &[
         ("train.de", b"", "train.de"),
         ("train.de", b"sieh\n", "train.en"),
-        ("train.de", b"\xff\xfe\n", "`train.de` line 1: invalid UTF-8"),
+        ("train.de", b"\xff\xfe\n", "`train.de` is in UTF-16"),
         ("train.de", b"sieh\nsi\xe4h\n", "`train.de` line 2: invalid UTF-8"),
         ("train.de", b"\x7fELF\x02\x01\x01\x00\xff\n", "`train.de` line 1"),
         ("train.de", b"\x1f\x8b\x08\x00broken", "train.de"),
