@@ -276,7 +276,11 @@ fn path_without_language(path: &Path) -> PathBuf {
 /// Whether the path of a missing side without its language is a file whose first line has a tab, such as `all.txt` where
 /// `all.txt.en` is missing.
 fn has_tab(path: &Path) -> bool {
-    let Ok(mut file) = std::fs::File::open(path_without_language(path)) else { return false };
+    let path = path_without_language(path);
+    if !path.is_file() {
+        return false;
+    }
+    let Ok(mut file) = std::fs::File::open(path) else { return false };
     let mut start = [0; 4096];
     let read = std::io::Read::read(&mut file, &mut start).unwrap_or(0);
     let first = start[..read].split(|byte| *byte == b'\n').next();

@@ -1,5 +1,6 @@
 //! Texts and pages as sentences, with all that is between them.
 
+use polyglow_data::script::has_space_between;
 use polyglow_train::predict::sentences;
 
 use crate::html::{Options, Page, Translation};
@@ -69,11 +70,21 @@ impl Document {
         };
         let mut translations = translations.iter();
         let mut text = String::new();
+        let mut follows_sentence = false;
         for part in parts {
+            let is_sentence = matches!(part, Part::Sentence(_));
             match part {
                 Part::Kept(kept) => text.push_str(kept),
-                Part::Sentence(_) => text.push_str(translations.next().map_or("", |translation| &translation.text)),
+                Part::Sentence(_) => {
+                    let translation = translations.next().map_or("", |translation| &translation.text);
+                    // Sentences follow each other without a space in Chinese, and not in English.
+                    if follows_sentence && has_space_between(&text, translation) {
+                        text.push(' ');
+                    }
+                    text.push_str(translation);
+                }
             }
+            follows_sentence = is_sentence;
         }
         text
     }

@@ -29,7 +29,7 @@ use polyglow_train::train::{DiskEstimate, MemoryEstimate, Training, TrialReport,
 use polyglow_train::workload::BatchShape;
 use serde::Serialize;
 
-pub(crate) use findings::Finding;
+pub(crate) use findings::{Check, DETECTORS, Finding};
 pub(crate) use pace::{TimeEstimate, duration};
 pub(crate) use text::SplitReport;
 use tokens::OwnText;

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fs_err::{File, OpenOptions};
 use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{EnvFilter, FilterExt};
+use tracing_subscriber::fmt::FmtContext;
 use tracing_subscriber::fmt::format::{FormatEvent, FormatFields, Writer};
-use tracing_subscriber::fmt::{FmtContext, FormattedFields};
 use tracing_subscriber::layer::{Context, Filter, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -61,7 +62,7 @@ pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
         .with_writer(|| LogFile)
         .with_filter(for_file.and(OncePerText::default()));
     // A second call, as in tests, keeps the first subscriber.
-    let _ = tracing_subscriber::registry().with(stderr).with(file).try_init();
+    let _ = tracing_subscriber::registry().with(RememberText).with(stderr).with(file).try_init();
 }
 
 /// Copies every message from now on, with its time, to the end of the file at `path`.
@@ -114,20 +115,40 @@ where
             (word, true) => write!(writer, "\x1b[{color}m{word}\x1b[0m")?,
             (word, false) => write!(writer, "{word}")?,
         }
-        if let Some(span) = context.event_scope().into_iter().flatten().find(|span| span.name() == HELD_OUT)
-            && let Some(fields) = span.extensions().get::<FormattedFields<N>>()
-        {
-            write!(writer, "in `{}`: ", fields.fields.trim_start_matches("text="))?;
+        for span in context.event_scope().into_iter().flatten() {
+            if let Some(HeldOutText(name)) = span.extensions().get() {
+                write!(writer, "in `{name}`: ")?;
+            }
         }
         context.field_format().format_fields(writer.by_ref(), event)?;
         writeln!(writer)
     }
 }
 
+/// The names of the files of a held-out text, kept with its span.
+struct HeldOutText(String);
+
+/// Keeps the names of held-out texts with their spans. The formatters' own copy of a span's fields may hold colors.
+struct RememberText;
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for RememberText {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        if attributes.metadata().name() != HELD_OUT {
+            return;
+        }
+        let mut text = FieldText { name: "text", value: String::new() };
+        attributes.record(&mut text);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(HeldOutText(text.value));
+        }
+    }
+}
+
 /// Lets a warning about a held-out text through once: every validation reads the same lines.
 #[derive(Default)]
 struct OncePerText {
-    seen: Mutex<HashSet<String>>,
+    /// Names of texts, each with a message.
+    seen: Mutex<HashSet<(String, String)>>,
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for OncePerText {
@@ -140,24 +161,28 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for OncePerText {
     }
 
     fn event_enabled(&self, event: &Event<'_>, context: &Context<'_, S>) -> bool {
-        let is_of_text = context.event_scope(event).into_iter().flatten().any(|span| span.name() == HELD_OUT);
-        if !is_of_text || *event.metadata().level() != Level::WARN {
-            return true;
-        }
-        let mut message = Message::default();
+        let text = context
+            .event_scope(event)
+            .into_iter()
+            .flatten()
+            .find_map(|span| span.extensions().get().map(|HeldOutText(name)| name.clone()));
+        let Some(text) = text.filter(|_| *event.metadata().level() == Level::WARN) else { return true };
+        let mut message = FieldText { name: "message", value: String::new() };
         event.record(&mut message);
-        lock(&self.seen).insert(message.0)
+        lock(&self.seen).insert((text, message.value))
     }
 }
 
-/// The message of an event.
-#[derive(Default)]
-struct Message(String);
+/// Picks one field of an event or a span, as text.
+struct FieldText {
+    name: &'static str,
+    value: String,
+}
 
-impl Visit for Message {
+impl Visit for FieldText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            self.0 = format!("{value:?}");
+        if field.name() == self.name {
+            self.value = format!("{value:?}");
         }
     }
 }
@@ -220,16 +245,21 @@ mod tests {
         tracing::info!(step = 3, "saved a checkpoint");
         tracing::warn!("the loss is high");
         tracing::debug!("only with -v");
-        for _ in 0..2 {
-            let _text = tracing::warn_span!(HELD_OUT, text = %"data/valid.en").entered();
+        for name in ["data/valid.en", "data/test.en", "data/valid.en"] {
+            let _text = tracing::warn_span!(HELD_OUT, text = %name).entered();
             tracing::warn!("line 4 is too long");
         }
         drop(guard);
-        let once = "warning: in `data/valid.en`: line 4 is too long";
-        assert_eq!(*lock(&lines), ["saved a checkpoint step=3", "warning: the loss is high", once]);
+        let expected = [
+            "saved a checkpoint step=3",
+            "warning: the loss is high",
+            "warning: in `data/valid.en`: line 4 is too long",
+            "warning: in `data/test.en`: line 4 is too long",
+        ];
+        assert_eq!(*lock(&lines), expected);
         let text = std::fs::read_to_string(&path).expect("the file was written");
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines.len(), 3, "{text}");
+        assert_eq!(lines.len(), 4, "{text}");
         assert!(lines[0].contains(" INFO saved a checkpoint step=3"), "{text}");
         assert!(lines[1].contains(" WARN the loss is high"), "{text}");
     }

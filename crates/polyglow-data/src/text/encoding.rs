@@ -6,8 +6,8 @@ pub(super) mod guess;
 /// What is wrong with the bytes of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// It is in UTF-16.
-    Utf16,
+    /// It is in UTF-16, by the name that `iconv` has for its order of bytes: `UTF-16` where a byte-order mark tells it.
+    Utf16(&'static str),
     /// It was in UTF-16 and was converted as if every byte were a character.
     ConvertedUtf16,
     /// It is in UTF-8 but for a few bytes.
@@ -20,7 +20,7 @@ impl Encoding {
     /// What is wrong, to be read behind the name of a file.
     pub(crate) const fn problem(self) -> &'static str {
         match self {
-            Self::Utf16 => "is in UTF-16, not in UTF-8",
+            Self::Utf16(_) => "is in UTF-16, not in UTF-8",
             Self::ConvertedUtf16 => "was in UTF-16 and was converted as if it were in another encoding",
             Self::Damaged => "is in UTF-8, but some bytes of it are damaged",
             Self::Legacy(_) => "is not in UTF-8",
@@ -30,7 +30,7 @@ impl Encoding {
     /// What to do about it.
     pub(crate) fn advice(self) -> String {
         match self {
-            Self::Utf16 => "convert the file: `iconv -f UTF-16 -t UTF-8 OLD > NEW`".to_owned(),
+            Self::Utf16(name) => format!("convert the file: `iconv -f {name} -t UTF-8 OLD > NEW`"),
             Self::ConvertedUtf16 => {
                 "convert the original with `iconv -f UTF-16 -t UTF-8 OLD > NEW`, or this file back and \
                 again: `iconv -f UTF-8 -t LATIN1 OLD | iconv -f UTF-16 -t UTF-8 > NEW`"

@@ -206,7 +206,7 @@ mod tests {
         for bytes in [bytes.clone(), gzip(&bytes)] {
             let error = lines(&bytes).unwrap_err();
             assert_eq!(error.to_string(), "`text` is in UTF-16, not in UTF-8");
-            assert!(error.hint().is_some_and(|hint| hint.contains("iconv -f UTF-16 -t UTF-8")), "{error}");
+            assert!(error.hint().is_some_and(|hint| hint.contains("iconv -f UTF-16LE -t UTF-8")), "{error}");
         }
     }
 

@@ -20,7 +20,10 @@ pub fn is_unspaced(character: char) -> bool {
 pub fn has_space_between(left: &str, right: &str) -> bool {
     let last = left.chars().rev().find(|character| character.is_alphabetic() || is_unspaced(*character));
     let first = right.chars().find(|character| character.is_alphabetic() || is_unspaced(*character));
-    !last.is_some_and(is_unspaced) && !first.is_some_and(is_unspaced)
+    // After `I said 你好.` a sentence of Latin letters follows with a space.
+    let is_spaced_by_punctuation = left.ends_with(|last: char| last.is_ascii_punctuation());
+    let is_left_unspaced = last.is_some_and(is_unspaced) && !is_spaced_by_punctuation;
+    !is_left_unspaced && !first.is_some_and(is_unspaced)
 }
 
 #[cfg(test)]
@@ -36,6 +39,7 @@ mod tests {
             ("こんにちは", "Apple", false),
             ("สวัสดี", "ครับ", false),
             ("안녕.", "하세요", true),
+            ("I said 你好.", "Then I left.", true),
             ("1990.", "12", true),
             ("မြန်မာ", "ဘာသာ", false),
             ("ខ្មែរ", "ភាសា", false),

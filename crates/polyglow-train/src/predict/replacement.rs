@@ -1,5 +1,6 @@
 //! Unknown words of translations, replaced by the source words that they are aligned to (Jean et al., 2015; Luong et al., 2015).
 
+use polyglow_data::script::is_unspaced;
 use polyglow_model::{Generate, Inspect, Pair, Task};
 
 use super::attention::{WordAttention, of_words, strongest};
@@ -95,11 +96,17 @@ fn map_unknown(text: &str, unknown: &str, copy: impl Fn(usize, &str) -> String) 
 }
 
 /// An unknown word with a copy of a source word: in place of the unknown token where only punctuation is around it, or else in
-/// place of the whole word.
+/// place of the whole word. Where a script has no spaces between words, the token alone is replaced, and nothing is copied from
+/// a source of such a script.
 fn with_copy(word: &str, unknown: &str, copied: &str) -> String {
     let Some((before, after)) = word.split_once(unknown) else { return copied.to_owned() };
     // Several unknown tokens of a word are parts of one word.
     let after = after.replace(unknown, "");
+    if word.contains(is_unspaced) || copied.contains(is_unspaced) {
+        // What stands around it are other words, and what would be copied is a whole sentence.
+        let copied = if copied.contains(is_unspaced) { "" } else { bare(copied) };
+        return format!("{before}{copied}{after}");
+    }
     let around = || before.chars().chain(after.chars());
     if around().any(char::is_alphanumeric) || around().next().is_none() {
         return copied.to_owned();
@@ -141,6 +148,13 @@ mod tests {
         assert_eq!(replaced("<unk> b <unk> <unk>", "<unk>", "one two", &none), "one b two two");
         // The words beyond the longest that the model reads have no weights.
         assert_eq!(replaced("a <unk>", "<unk>", "one two", &vec![vec![1.0, 0.0]]), "a two");
+    }
+
+    #[test]
+    fn in_scripts_without_spaces_the_token_alone_is_replaced() {
+        let attention = vec![vec![0.1, 0.2, 0.7]];
+        assert_eq!(replaced("我喜欢<unk>的狗。", "<unk>", "I like Rex", &attention), "我喜欢Rex的狗。");
+        assert_eq!(replaced("the <unk> sleeps", "<unk>", "我喜欢的狗", &WordAttention::new()), "the sleeps");
     }
 
     #[test]

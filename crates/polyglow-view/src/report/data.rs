@@ -38,9 +38,9 @@ fn sizes(splits: &[Value]) -> Markup {
     let counts = [
         ("pairs", "pairs"),
         ("used", "kept"),
-        ("left out: an empty side", "empty"),
-        ("left out: too long", "too_long"),
-        ("left out: length ratio", "ratio"),
+        ("with an empty side", "empty"),
+        ("too long", "too_long"),
+        ("length ratio", "ratio"),
         ("duplicates", "duplicates"),
         ("copies", "copies"),
         ("in train", "in_train"),

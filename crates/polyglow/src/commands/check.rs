@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::config::{ConfigArgs, default_run};
 use crate::failure::usage;
-use crate::inspection::{Finding, Inspection, duration, inspect};
+use crate::inspection::{Check, DETECTORS, Inspection, duration, inspect};
 use crate::progress::{Progress, Screen};
 use crate::proposal::{Budget, Proposal, propose_for, seconds};
 
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
     };
     let proposal = args.hours.map(propose).transpose()?;
     if let Some(directory) = &args.list {
-        write_lists(directory, &inspection.findings)?;
+        write_lists(directory, &inspection)?;
     }
     let mut out = io::stdout().lock();
     if args.json {
@@ -106,11 +106,17 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a file for each finding, with all of its lines.
-fn write_lists(directory: &Path, findings: &[Finding]) -> anyhow::Result<()> {
+/// Writes a file for each finding, with all of its lines, and removes those of an earlier check that found more.
+fn write_lists(directory: &Path, inspection: &Inspection) -> anyhow::Result<()> {
     fs_err::create_dir_all(directory)?;
-    for finding in findings {
-        let path = directory.join(format!("{}.{}.txt", finding.split, finding.check.name()));
+    let path = |split: &str, check: Check| directory.join(format!("{split}.{}.txt", check.name()));
+    for split in &inspection.splits {
+        for old in DETECTORS.iter().map(|detector| path(&split.name, detector.check)).filter(|old| old.is_file()) {
+            fs_err::remove_file(old)?;
+        }
+    }
+    for finding in &inspection.findings {
+        let path = path(&finding.split, finding.check);
         let mut text = String::new();
         for (file, lines) in &finding.lines {
             for line in lines {

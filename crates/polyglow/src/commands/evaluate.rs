@@ -90,7 +90,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let split = find_split(config, &args.split)?;
     let corpus = RunDirectory::existing(&args.model.run)?.open_set(config, split)?;
     let held_out = HeldOut::read(&corpus)?;
-    let _text = held_out_span(&corpus).entered();
+    let text = held_out_span(&corpus);
     let pairs = held_out.pairs();
     // Where the words of a caption should look is known of generated pictures.
     let points = plan.task.kind() == Task::Captions && args.alignments.is_some();
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let runner = runner(trained, &plan)?;
     let mut activity = Activity::new();
     activity.show(format!("testing on {} examples", held_out.len()));
-    let Evaluation { scores, first, num_scored, .. } = evaluate(&runner, &held_out, &bleu)?;
+    let Evaluation { scores, first, num_scored, .. } = text.in_scope(|| evaluate(&runner, &held_out, &bleu))?;
     let is_classifier = runner.kind().is_classification();
     let labels = is_classifier.then(|| of_labels(&runner.tgt, &held_out.labels(), &first)).transpose()?;
     let ngram = match runner.kind() {

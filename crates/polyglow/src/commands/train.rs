@@ -87,8 +87,12 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8
 
 /// Prints the report of `check`, and saves it in the run's directory.
 fn inspect_and_keep(training: &Training) -> anyhow::Result<()> {
-    let inspection = inspect(training, training.run.root())?;
+    let mut inspection = inspect(training, training.run.root())?;
     tracing::info!("{}", inspection.to_string().trim_end());
+    // Of a large text they would be most of the file; `check --json` and `check --list` have them.
+    for finding in &mut inspection.findings {
+        finding.lines.clear();
+    }
     let (path, text) = (training.run.inspection_path(), serde_json::to_string_pretty(&inspection)? + "\n");
     file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))?;
     for warning in inspection.warnings {

@@ -11,7 +11,8 @@ use polyglow_data::corpus::Pair;
 use serde::Serialize;
 
 use super::language::Languages;
-pub(super) use detectors::{Check, DETECTORS, Detector};
+pub(super) use detectors::Detector;
+pub(crate) use detectors::{Check, DETECTORS};
 
 /// Examples that are kept of each finding.
 const EXAMPLES: usize = 3;
@@ -40,7 +41,8 @@ pub(crate) struct Finding {
     pub(super) tolerated: f64,
     /// The first of them.
     pub(crate) examples: Vec<Example>,
-    /// Every line that has it, by file, counted from 1.
+    /// Every line that has it, by file, counted from 1; not in the inspection that a run keeps.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) lines: BTreeMap<String, Vec<u64>>,
 }
 

@@ -109,7 +109,7 @@ fn shown_samples_are_different_and_from_all_over_the_set() {
     assert_eq!(shown, ["look", "now", "bbb", "ccc", "ddd"]);
     place.succeed(&["report", "run", "--out", "page.html"]);
     let page = fs::read_to_string(place.path().join("page.html")).expect("it was written");
-    assert_eq!(page.matches("<th>source</th><td dir=\"auto\">look</td>").count(), 1);
-    assert_eq!(page.matches("<th>source</th>").count(), 5);
+    assert_eq!(page.matches("<th scope=\"row\">source</th><td colspan=\"1\" dir=\"auto\">look</td>").count(), 1);
+    assert_eq!(page.matches("<th scope=\"row\">source</th>").count(), 5);
     assert!(page.contains("name=\"viewport\" content=\"width=device-width"));
 }

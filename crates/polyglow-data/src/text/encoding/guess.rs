@@ -6,13 +6,15 @@ use super::Encoding;
 
 /// A share of NUL bytes from which a text is in UTF-16: one byte in five. Letters of Latin text have one byte in two.
 const NUL_BYTES_IN: usize = 5;
+/// Bytes of a beginning that is as likely the whole of a file.
+const SHORT: usize = 1 << 12;
 /// Fewer NUL bytes say nothing.
 const FEWEST_NUL_BYTES: usize = 2;
 
 /// What is wrong with a text by its first bytes: UTF-16 in either order, with a byte-order mark or by the NUL bytes of its letters.
 pub(in crate::text) fn of_start(bytes: &[u8]) -> Option<Encoding> {
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
-        return Some(Encoding::Utf16);
+        return Some(Encoding::Utf16("UTF-16"));
     }
     // The marks as UTF-8 writes the two characters that Latin-1 has in their place.
     let converted = bytes.starts_with("ÿþ".as_bytes()) || bytes.starts_with("þÿ".as_bytes());
@@ -20,14 +22,19 @@ pub(in crate::text) fn of_start(bytes: &[u8]) -> Option<Encoding> {
     if nul_bytes < FEWEST_NUL_BYTES || nul_bytes * NUL_BYTES_IN < bytes.len() {
         return None;
     }
-    Some(if converted { Encoding::ConvertedUtf16 } else { Encoding::Utf16 })
+    if converted {
+        return Some(Encoding::ConvertedUtf16);
+    }
+    // The zero byte of a Latin letter is its second in little-endian order, and its first in big-endian order.
+    let first_bytes = bytes.iter().step_by(2).filter(|byte| **byte == 0).count();
+    Some(Encoding::Utf16(if 2 * first_bytes > nul_bytes { "UTF-16BE" } else { "UTF-16LE" }))
 }
 
 /// The encoding of a text with a byte that UTF-8 does not allow. `bytes` are the line of it and what follows; `had_accents` says
 /// whether the lines before had characters beyond ASCII, which were valid UTF-8.
 pub(in crate::text) fn of_invalid(bytes: &[u8], had_accents: bool) -> Encoding {
-    if bytes.contains(&0) {
-        return Encoding::Utf16;
+    if let Some(encoding) = of_start(bytes) {
+        return encoding;
     }
     let (mut characters, mut damaged) = (0, 0);
     for chunk in bytes.utf8_chunks() {
@@ -45,7 +52,10 @@ pub(in crate::text) fn of_invalid(bytes: &[u8], had_accents: bool) -> Encoding {
 
 /// Whether the lines of a text that begins so end in carriage returns alone, as on Macs before 2001.
 pub(in crate::text) fn has_carriage_returns_alone(bytes: &[u8]) -> bool {
-    bytes.contains(&b'\r') && !bytes.contains(&b'\n')
+    let returns = bytes.iter().filter(|byte| **byte == b'\r').count();
+    // A single one may stand in a long line whose end was not read yet.
+    let are_ends = returns > 1 || returns == 1 && bytes.len() < SHORT;
+    are_ends && !bytes.contains(&b'\n')
 }
 
 #[cfg(test)]
@@ -59,9 +69,11 @@ mod tests {
     #[test]
     fn utf_16_is_told_by_its_mark_or_by_its_nul_bytes_and_when_it_was_converted_wrongly() {
         let text = "Der Hund schläft.\nDie Katze auch.\n";
-        for to_bytes in [u16::to_le_bytes as fn(u16) -> [u8; 2], u16::to_be_bytes] {
-            for text in [text.to_owned(), format!("\u{feff}{text}"), format!("\u{feff}{}", "犬は寝る。\n")] {
-                assert_eq!(of_start(&utf16(&text, to_bytes)), Some(Encoding::Utf16), "{text}");
+        let orders = [(u16::to_le_bytes as fn(u16) -> [u8; 2], "UTF-16LE"), (u16::to_be_bytes, "UTF-16BE")];
+        for (to_bytes, order) in orders {
+            assert_eq!(of_start(&utf16(text, to_bytes)), Some(Encoding::Utf16(order)));
+            for text in [format!("\u{feff}{text}"), format!("\u{feff}{}", "犬は寝る。\n")] {
+                assert_eq!(of_start(&utf16(&text, to_bytes)), Some(Encoding::Utf16("UTF-16")), "{text}");
             }
             // As `iconv -f LATIN1 -t UTF-8` makes of it.
             let converted: String = utf16(&format!("\u{feff}{text}"), to_bytes).into_iter().map(char::from).collect();

@@ -35,18 +35,19 @@ impl TextNormalization {
         let cleaning = clean_text::steps();
         let mut steps = Vec::new();
         let mut names: Vec<&str> = Vec::new();
-        for step in all {
-            let name = if cleaning.contains(step) {
-                "clean"
-            } else if let Some(name) = step_name(step) {
-                name
-            } else {
+        let mut rest = all;
+        while let Some((step, after)) = rest.split_first() {
+            if let Some(after_cleaning) = rest.strip_prefix(&cleaning) {
+                steps.extend(&cleaning);
+                names.push("clean");
+                rest = after_cleaning;
                 continue;
-            };
-            steps.push(step);
-            if !names.contains(&name) {
+            }
+            if let Some(name) = step_name(step) {
+                steps.push(step);
                 names.push(name);
             }
+            rest = after;
         }
         let sequence = json!({"type": "Sequence", "normalizers": steps});
         let normalizer = if steps.is_empty() { None } else { Some(serde_json::from_value(sequence)?) };

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use polyglow_data::script::has_space_between;
 use polyglow_train::predict::sentences::{Part, count, parts};
 use polyglow_train::predict::translate::{Request, Translated};
 use polyglow_train::run::RunDirectory;
@@ -54,18 +55,24 @@ fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned
     let mut line =
         Aligned { translation: Translated { text: String::new(), log_prob: 0.0, score: 0.0 }, links: Vec::new() };
     let mut sentences = sentences.iter();
+    let mut follows_sentence = false;
     for part in parts {
         let text = match part {
             Part::Kept(kept) => {
                 source.push_str(kept);
                 // A break inside a translation would make two lines of one.
                 line.translation.text.push_str(&kept.replace('\r', " "));
+                follows_sentence = false;
                 continue;
             }
             Part::Sentence(text) => text,
         };
         let best = sentences.next().and_then(|best| best.get(rank).or(best.last()));
         if let Some(Aligned { translation, links }) = best {
+            // Sentences follow each other without a space in Chinese, and not in English.
+            if follows_sentence && has_space_between(&line.translation.text, &translation.text) {
+                line.translation.text.push(' ');
+            }
             let (src, tgt) = (next_word(&source), next_word(&line.translation.text));
             line.links.extend(links.iter().map(|(from, to)| (from + src, to + tgt)));
             line.translation.text.push_str(&translation.text);
@@ -73,6 +80,7 @@ fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned
             line.translation.score += translation.score;
         }
         source.push_str(text);
+        follows_sentence = true;
     }
     line
 }

@@ -1,9 +1,12 @@
 //! Characters that good text does not have.
 
+/// Signs `<` that are looked at, each of which takes a search through the whole text.
+const MOST_SIGNS: usize = 64;
+
 /// Whether a text has an entity of HTML (`&amp;`, `&#39;`) or a tag (`<b>`, `</p>`, `<br/>`).
 pub(super) fn has_entities(text: &str) -> bool {
     let begins = |start: char| text.match_indices(start).map(|(place, _)| &text[place + 1..]);
-    begins('&').any(is_entity) || begins('<').any(|rest| is_tag(rest, text))
+    begins('&').any(is_entity) || begins('<').take(MOST_SIGNS).any(|rest| is_tag(rest, text))
 }
 
 /// Whether what follows `&` is the rest of an entity.

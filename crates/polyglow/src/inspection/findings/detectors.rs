@@ -64,7 +64,7 @@ impl Check {
 
 /// A row of the table.
 pub(crate) struct Detector {
-    pub(super) check: Check,
+    pub(crate) check: Check,
     /// What its pairs have in common, behind `12 pairs`.
     pub(super) what: &'static str,
     /// What to do.

@@ -59,7 +59,15 @@ fn normalization(normalizer: &Json) -> Result<Normalization, String> {
     };
     let cleaning = clean_text::steps();
     let mut found = Normalization::default();
-    for step in steps {
+    let mut rest = steps;
+    while let Some((step, after)) = rest.split_first() {
+        if let Some(after_cleaning) = rest.strip_prefix(&cleaning) {
+            found.charsmap = charsmap(clean_text::without_context())?;
+            found.remove_spaces = true;
+            rest = after_cleaning;
+            continue;
+        }
+        rest = after;
         match name(step) {
             "NFC" => {}
             "Precompiled" => {
@@ -69,10 +77,6 @@ fn normalization(normalizer: &Json) -> Result<Normalization, String> {
             }
             // Both are there where one is, in tokenizers that were SentencePiece models.
             _ if single_spaces().contains(step) => found.remove_spaces = true,
-            _ if cleaning.contains(step) => {
-                found.charsmap = charsmap(clean_text::without_context())?;
-                found.remove_spaces = true;
-            }
             other => {
                 return Err(format!(
                     "it normalizes text by `{other}`, which only SentencePiece itself can put into a model"
