@@ -18,7 +18,7 @@ pub(in crate::text) fn of_start(bytes: &[u8]) -> Option<Encoding> {
     }
     // The marks as UTF-8 writes the two characters that Latin-1 has in their place.
     let converted = bytes.starts_with("ÿþ".as_bytes()) || bytes.starts_with("þÿ".as_bytes());
-    let nul_bytes = bytes.iter().filter(|byte| **byte == 0).count();
+    let nul_bytes = count(bytes.iter(), 0);
     if nul_bytes < FEWEST_NUL_BYTES || nul_bytes * NUL_BYTES_IN < bytes.len() {
         return None;
     }
@@ -26,7 +26,7 @@ pub(in crate::text) fn of_start(bytes: &[u8]) -> Option<Encoding> {
         return Some(Encoding::ConvertedUtf16);
     }
     // The zero byte of a Latin letter is its second in little-endian order, and its first in big-endian order.
-    let first_bytes = bytes.iter().step_by(2).filter(|byte| **byte == 0).count();
+    let first_bytes = count(bytes.iter().step_by(2), 0);
     Some(Encoding::Utf16(if 2 * first_bytes > nul_bytes { "UTF-16BE" } else { "UTF-16LE" }))
 }
 
@@ -52,10 +52,14 @@ pub(in crate::text) fn of_invalid(bytes: &[u8], had_accents: bool) -> Encoding {
 
 /// Whether the lines of a text that begins so end in carriage returns alone, as on Macs before 2001.
 pub(in crate::text) fn has_carriage_returns_alone(bytes: &[u8]) -> bool {
-    let returns = bytes.iter().filter(|byte| **byte == b'\r').count();
+    let returns = count(bytes.iter(), b'\r');
     // A single one may stand in a long line whose end was not read yet.
     let are_ends = returns > 1 || returns == 1 && bytes.len() < SHORT;
     are_ends && !bytes.contains(&b'\n')
+}
+
+fn count<'b>(bytes: impl Iterator<Item = &'b u8>, wanted: u8) -> usize {
+    bytes.map(|byte| usize::from(*byte == wanted)).sum()
 }
 
 #[cfg(test)]

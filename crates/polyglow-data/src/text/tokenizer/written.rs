@@ -78,10 +78,10 @@ impl Tokenizer {
     /// [`DataError::Tokenizer`] if a foreign normalizer fails.
     pub fn normalized<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, DataError> {
         let Some(normalizer) = &self.text_normalization.normalizer else { return Ok(Cow::Borrowed(text)) };
-        let mut normalized = NormalizedString::from(text);
-        guarded(&self.name, || normalizer.normalize(&mut normalized))?;
-        let normalized = normalized.get();
-        Ok(if normalized == text { Cow::Borrowed(text) } else { Cow::Owned(normalized.to_owned()) })
+        let mut string = NormalizedString::from(text);
+        guarded(&self.name, || normalizer.normalize(&mut string))?;
+        let result = string.get();
+        Ok(if result == text { Cow::Borrowed(text) } else { Cow::Owned(result.to_owned()) })
     }
 
     /// What [`Self::normalized`] does, as signatures name it, such as `clean+nfc`; `None` if it changes no text.
