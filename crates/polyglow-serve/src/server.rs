@@ -186,18 +186,15 @@ impl Shared {
                 let search = SearchRequest { n_best, ..SearchRequest::default() };
                 let asked = Asked { model, search, attention: false, links };
                 let before: Vec<Translation> = found.into_iter().map(|mut best| best.swap_remove(0)).collect();
-                let line = |(best, &number): (&Translation, _)| Request {
-                    text: best.text.clone(),
-                    number,
-                    ..Request::default()
-                };
-                let lines = before.iter().zip(&numbers).map(line).collect();
-                let translated = self.engine.translate_all(&queued, asked, lines).await?;
-                let through = |(before, best): (&Translation, Vec<Found>)| {
-                    let is_first = place == 0;
-                    best.into_iter().map(|found| translation(found, (!is_first).then_some(before))).collect()
-                };
-                found = before.iter().zip(translated).map(through).collect();
+                let requests = before.iter().zip(&numbers).map(|(best, number)| request(best, *number)).collect();
+                let answers = self.engine.translate_all(&queued, asked, requests).await?;
+                // Links of the first model are to the sentence itself; later ones go over the text between.
+                let between = |index: usize| (place > 0).then(|| &before[index]);
+                found = answers
+                    .into_iter()
+                    .enumerate()
+                    .map(|(index, best)| best.into_iter().map(|found| translation(found, between(index))).collect())
+                    .collect();
             }
             Ok(found)
         };
@@ -227,6 +224,11 @@ impl Shared {
         };
         Ok(documents.iter().map(versions).collect())
     }
+}
+
+/// A request for the translation of a text, with the number that its draws depend on.
+fn request(text: &Translation, number: Option<u64>) -> Request {
+    Request { text: text.text.clone(), number, ..Request::default() }
 }
 
 /// A translation with its links to the line that was translated, or if that was a translation itself to what it is of.

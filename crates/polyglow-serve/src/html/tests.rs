@@ -290,9 +290,9 @@ fn grow(random: &mut Random, page: &mut String, depth: usize) {
         match random.below(4) {
             0 if depth < 4 => {
                 let name = ["b", "i", "a", "span", "em"][random.below(5)];
-                page.push_str(&format!("<{name}>"));
+                page.extend(["<", name, ">"]);
                 grow(random, page, depth + 1);
-                page.push_str(&format!("</{name}>"));
+                page.extend(["</", name, ">"]);
             }
             1 => page.push_str(["<img>", "<!-- c -->", "<code>x</code>"][random.below(3)]),
             2 => page.push_str(["The", "dog", "sleeps.", "Two", "x"][random.below(5)]),

@@ -27,6 +27,7 @@ pub(super) enum Node {
 }
 
 /// An open element.
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of HTML that the others do not imply")]
 struct Element {
     name: String,
     /// Its start tag.

@@ -130,7 +130,7 @@ fn tokenizer_beside(dir: &Path, names: [&str; 2], ids: &HashMap<String, usize>) 
         if !path.is_file() {
             continue;
         }
-        if !name.ends_with(".json") {
+        if path.extension().is_none_or(|ending| ending != "json") {
             let bytes = folder::read(&path, MOST_SENTENCEPIECE)?;
             let tokenizer = Tokenizer::parse_sentencepiece(&bytes, &path.display().to_string())?;
             return with_languages(tokenizer, ids, name).map(Some);

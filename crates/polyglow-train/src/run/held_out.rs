@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use polyglow_data::config::{Content, DataConfig, Split};
 use polyglow_data::corpus::{Corpus, Pair};
@@ -104,13 +104,14 @@ impl RunDirectory {
     fn write_kept(&self, kept: &Kept, sums: &mut BTreeMap<String, String>) -> Result<()> {
         let directory = self.held_out_path("");
         fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
-        remove_unfinished(&directory, |name| name == SUMS || name.ends_with(".src") || name.ends_with(".tgt"))?;
+        let is_side = |name: &str| Path::new(name).extension().is_some_and(|side| side == SRC || side == TGT);
+        remove_unfinished(&directory, |name| name == SUMS || is_side(name))?;
         for (file, text) in &kept.files {
             self.write_held_out(file, text)?;
             sums.insert(file.clone(), sha256(text.as_bytes()));
         }
-        let lines: String = sums.iter().map(|(file, hash)| format!("{hash}  {file}\n")).collect();
-        self.write_held_out(SUMS, &lines)
+        let lines: Vec<String> = sums.iter().map(|(file, hash)| format!("{hash}  {file}")).collect();
+        self.write_held_out(SUMS, &(lines.join("\n") + "\n"))
     }
 
     fn write_held_out(&self, file: &str, text: &str) -> Result<()> {

@@ -120,7 +120,7 @@ fn write_lists(directory: &Path, inspection: &Inspection) -> anyhow::Result<()> 
         let mut text = String::new();
         for (file, lines) in &finding.lines {
             for line in lines {
-                text += &format!("{file}:{line}\n");
+                text.extend([file, ":", &line.to_string(), "\n"]);
             }
         }
         file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))?;

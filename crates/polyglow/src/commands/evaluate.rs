@@ -117,17 +117,17 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let ngram = match runner.kind() {
         Task::Translation | Task::Words | Task::Labels | Task::Images | Task::Captions | Task::Masked => None,
         Task::Language if !group.is_first() => None,
-        Task::Language => match Corpus::open(&config.data, plan.content, Split::Train) {
+        Task::Language => {
             // Of a run that was moved: the training text is not kept with it.
-            Err(error @ DataError::MissingFile { .. }) => {
+            let opened = Corpus::open(&config.data, plan.content, Split::Train);
+            if let Err(error @ DataError::MissingFile { .. }) = opened {
                 tracing::warn!("{error}: there is no n-gram model to compare with");
                 None
-            }
-            _ => {
+            } else {
                 activity.show("counting n-grams of the training text".to_owned());
                 Some(ngram_scores(&plan, &runner.tgt, pairs)?)
             }
-        },
+        }
     };
     let alignment_error_rates = gold.map(|gold| error_rates(&runner, pairs, &gold)).transpose()?;
     let pointing = points.then(|| pointing(&runner, pairs)).transpose()?;

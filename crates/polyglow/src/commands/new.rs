@@ -105,7 +105,7 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     let proposal = propose_for(&training, &inspection, Budget { seconds, before }, &mut observer)?;
     let mut command = format!("polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}", shell_word(&args.data));
     if let Some(format) = &args.format {
-        command += &format!(" --for {format}");
+        command.extend([" --for ", format]);
     }
     let text = text::write(&Subject { languages: [src, tgt], device, files: &files, command }, &proposal);
     // What is written is read back, so that it is a config whatever names the files have.

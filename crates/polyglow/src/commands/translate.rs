@@ -34,6 +34,7 @@ use sentences::SeveralSentences;
 const PORTION: usize = 2048;
 
 /// What `polyglow translate` is asked to do.
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line, independent of the others")]
 #[derive(Args)]
 pub(crate) struct TranslateArgs {
     #[command(flatten)]

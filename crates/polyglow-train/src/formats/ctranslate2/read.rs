@@ -13,6 +13,9 @@ use crate::formats::array::{Array, Arrays};
 use crate::formats::part::{Block, Role, Stack, alternating, blank_shape, model_config, parts, reorder};
 use crate::formats::sinusoids::{are_sinusoids, sinusoids_of_tensor2tensor};
 
+/// More layers than any model has.
+const MOST_LAYERS: usize = 1 << 10;
+
 /// The most that rounding a sine to bf16 changes it by, and a little.
 const TOLERANCE: f32 = 4e-3;
 /// Rows of a table of positions that CTranslate2 would make itself: its longest text.
@@ -26,7 +29,7 @@ pub(super) struct Content {
     pub(super) max_len: Option<usize>,
     /// Whether the first input of the decoder is zeros, whatever the begin token's embedding is.
     pub(super) starts_from_zeros: bool,
-    /// Whether the model says by a flag that its embeddings are scaled, as OpenNMT's and Marian's converters do, and not by
+    /// Whether the model says by a flag that its embeddings are scaled, as the converters of `OpenNMT` and Marian do, and not by
     /// the factor, as those of transformers and fairseq do.
     pub(super) has_scale_flag: bool,
 }
@@ -81,7 +84,8 @@ impl Reader {
     /// Reads everything about the model but its embeddings and positions.
     fn shape(&mut self) -> Result<TransformerShape> {
         let num_heads = self.setting("num_heads")?.with_context(|| "there is no `encoder/num_heads`")?;
-        ensure!(num_heads >= 1.0, "`encoder/num_heads` is {num_heads}");
+        let is_a_number_of_heads = num_heads >= 1.0;
+        ensure!(is_a_number_of_heads, "`encoder/num_heads` is {num_heads}");
         let num_heads = num_heads as usize;
         // Both have the defaults that CTranslate2 has for them.
         let norm = if self.setting("pre_norm")? == Some(0.0) { Norm::Post } else { Norm::Pre };
@@ -101,7 +105,7 @@ impl Reader {
             self.variables.has(&format!("{}/layer_{layer}/ffn/linear_1/weight", stack.name()))
         };
         let [num_encoder_layers, num_decoder_layers] =
-            Stack::BOTH.map(|stack| (0..).take_while(|&layer| has_layer(stack, layer)).count());
+            Stack::BOTH.map(|stack| (0..MOST_LAYERS).take_while(|&layer| has_layer(stack, layer)).count());
         ensure!(
             d_model > 0 && d_ff > 0 && d_model.is_multiple_of(num_heads),
             "{num_heads} heads do not divide the width {d_model}, or its blocks have the width {d_ff}"
@@ -181,8 +185,8 @@ impl Reader {
     fn embeddings(&mut self, scales: &[Scale; 2], shape: &mut TransformerShape, arrays: &mut Arrays) -> Result<()> {
         let [src_factor, tgt_factor] = scales.each_ref().map(|scale| scale.factor);
         // A matrix that is not multiplied by `sqrt(d_model)` holds other numbers here than the output's, and is apart.
-        let is_output = self.variables.are_one(TGT_EMBEDDING, OUTPUT) && tgt_factor == 1.0;
-        let is_source = self.variables.are_one(TGT_EMBEDDING, SRC_EMBEDDING) && src_factor == 1.0;
+        let is_output = self.variables.are_one(TGT_EMBEDDING, OUTPUT) && is_one(tgt_factor);
+        let is_source = self.variables.are_one(TGT_EMBEDDING, SRC_EMBEDDING) && is_one(src_factor);
         shape.tie_embeddings = match (is_source, is_output) {
             (true, true) => TieEmbeddings::All,
             (false, true) => TieEmbeddings::Decoder,
@@ -221,10 +225,10 @@ impl Reader {
             let attention = format!("{}/layer_{layer}/self_attention", stack.name());
             let Some(dim) = self.variables.number(&format!("{attention}/rotary_dim"))? else { continue };
             // 0 stands for all of a head.
-            let is_whole = dim == 0.0 || dim == shape.head_dim() as f32;
+            let is_whole = dim.to_bits() == 0 || dim.to_bits() == (shape.head_dim() as f32).to_bits();
             let is_interleaved = self.variables.flag(&format!("{attention}/rotary_interleave"), true)?;
             let base = self.variables.number(&format!("{attention}/rotary_base"))?.unwrap_or(10_000.0);
-            if !is_whole || !is_interleaved || base != 10_000.0 {
+            if !is_whole || !is_interleaved || (base - 10_000.0).abs() > f32::EPSILON {
                 let kind =
                     "rotary positions of another kind than ours, which turn neighbors of all of a head, base 10000";
                 let sign = format!("`{attention}`: `rotary_dim` {dim}, interleaved {is_interleaved}, base {base}");
@@ -340,4 +344,9 @@ impl Reader {
             Some(name) => Err(failed!("it has `{name}`, for which polyglow's Transformer has no place")),
         }
     }
+}
+
+/// Whether a factor changes nothing.
+fn is_one(factor: f32) -> bool {
+    factor.to_bits() == 1f32.to_bits()
 }

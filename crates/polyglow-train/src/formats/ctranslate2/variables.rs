@@ -9,7 +9,7 @@ use crate::formats::array::Array;
 /// Variables that have not been read yet. Converters write equal arrays once, under the first of their names; the others
 /// are aliases.
 pub(super) struct Variables {
-    variables: BTreeMap<String, Variable>,
+    by_name: BTreeMap<String, Variable>,
     aliases: BTreeMap<String, String>,
     /// Names of variables and aliases that have not been taken.
     untaken: BTreeSet<String>,
@@ -18,7 +18,7 @@ pub(super) struct Variables {
 impl Variables {
     pub(super) fn new(Binary { variables, aliases }: Binary) -> Self {
         let untaken = variables.keys().chain(aliases.keys()).cloned().collect();
-        Self { variables, aliases, untaken }
+        Self { by_name: variables, aliases, untaken }
     }
 
     /// The names that have not been taken, in alphabetical order.
@@ -43,7 +43,7 @@ impl Variables {
 
     /// A variable that stays where it is.
     pub(super) fn get(&self, name: &str) -> Option<&Variable> {
-        if self.has(name) { self.variables.get(self.resolve(name)) } else { None }
+        if self.has(name) { self.by_name.get(self.resolve(name)) } else { None }
     }
 
     /// Takes a single number; none if it is not there.
@@ -83,7 +83,7 @@ impl Variables {
         ensure!(shape == wanted, "`{name}` is {shape:?}, where {wanted:?} is expected");
         let mut values = variable.numbers();
         if matches!(variable.kind, Kind::I8 | Kind::I16) {
-            let scales = self.variables.get(&scales_name).with_context(|| format!("there is no `{scales_name}`"))?;
+            let scales = self.by_name.get(&scales_name).with_context(|| format!("there is no `{scales_name}`"))?;
             dequantize(name, &mut values, &scales.numbers(), shape.first().copied().unwrap_or(1))?;
             self.untaken.remove(&scales_name);
         }
@@ -105,9 +105,9 @@ impl Variables {
         let mut aliases = self.aliases.iter().filter(|(_, of)| **of == own);
         // A large model should not be in memory twice: what no other name needs is moved out.
         if self.untaken.contains(&own) || aliases.any(|(alias, _)| self.untaken.contains(alias)) {
-            self.variables.get(&own).cloned()
+            self.by_name.get(&own).cloned()
         } else {
-            self.variables.remove(&own)
+            self.by_name.remove(&own)
         }
     }
 }
@@ -129,7 +129,9 @@ fn dequantize(name: &str, values: &mut [f32], scales: &[f32], rows: usize) -> Re
     let width = values.len() / rows.max(1);
     for (row, values) in values.chunks_exact_mut(width.max(1)).enumerate() {
         let scale = scales[row % scales.len()];
-        values.iter_mut().for_each(|value| *value /= scale);
+        for value in values {
+            *value /= scale;
+        }
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ pub(super) fn check(model: &Portable) -> Result<()> {
     [src, tgt].into_iter().try_for_each(|tokenizer| unigram(tokenizer).map(drop))
 }
 
-/// One of two tokenizers as the SentencePiece model that MarianTokenizer reads.
+/// One of two tokenizers as the SentencePiece model that `MarianTokenizer` reads.
 fn unigram(tokenizer: &Tokenizer) -> Result<Vec<u8>> {
     tokenizer.to_unigram().map_err(|error| {
         let advice = "with two tokenizers transformers has only MarianTokenizer, which reads SentencePiece's unigram models; \

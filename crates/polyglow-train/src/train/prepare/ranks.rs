@@ -49,7 +49,8 @@ fn differences(own: &str, first: &str) -> Result<Vec<(String, String, String)>> 
     let (own, first) = (Config::parse(own)?, Config::parse(first).context("the config of rank 0")?);
     let matters = |Difference { key, ours, theirs }: &Difference| {
         let are_paths = ours.starts_with('"') && theirs.starts_with('"');
-        !OF_A_RANK.contains(&&**key) && !(are_paths && COMPARED_BY_CONTENT.contains(&&**key))
+        let is_compared_by_content = are_paths && COMPARED_BY_CONTENT.contains(&&**key);
+        !is_compared_by_content && !OF_A_RANK.contains(&&**key)
     };
     let differences = own.differences(&first)?.into_iter().filter(matters);
     Ok(differences.map(|Difference { key, ours, theirs }| (key, ours, theirs)).collect())
