@@ -122,7 +122,7 @@ impl Collector {
         self.found[check as usize].count
     }
 
-    /// What was found among so many pairs, in text that is cleaned before it is encoded, or is not.
+    /// Returns the findings of a split with this number of pairs; `is_cleaned` says whether its text is cleaned before it is encoded.
     pub(super) fn findings(self, split: &str, pairs: u64, is_cleaned: bool) -> Vec<Finding> {
         let is_train = split == "train";
         let found = DETECTORS.iter().zip(self.found).filter(|(_, found)| found.count > 0);

@@ -8,7 +8,8 @@ use polyglow_train::wording::counted;
 use super::warning::percent;
 use super::{ExportReport, Finding, Inspection, PlanReport, SplitReport, TimeEstimate, VocabularyReport, duration};
 
-/// The correlation of lengths that good text has: 0.86 in Multi30k, 0.88 in Tatoeba's English and German.
+/// The correlation of lengths that good text has: of their logarithms in characters it is 0.88 in the training text of Multi30k
+/// (29 000 pairs) and 0.87 in Tatoeba's English and German (165 177 pairs).
 const USUAL_CORRELATION: &str = "0.8 or more";
 
 impl Display for Inspection {

@@ -1,5 +1,5 @@
-//! Cleaning of text before anything else: white space of every kind becomes single plain spaces, and characters that nobody
-//! sees are removed.
+//! Cleaning of text before anything else: white space of every kind becomes single plain spaces, and characters that cannot
+//! be seen are removed.
 //!
 //! This is what SentencePiece's rule `nmt_nfkc` (Kudo and Richardson, 2018) does to white space and control characters, without
 //! its NFKC; beyond it, what has no width is removed and not turned into a space, so that a word stays one word. The steps stand

@@ -25,7 +25,7 @@ pub struct TokenizerConfig {
     /// Whether source and target share one vocabulary.
     pub shared: bool,
     /// Whether text is cleaned before anything else: white space of every kind becomes single plain spaces, none at the ends,
-    /// and characters that nobody sees are removed, such as soft hyphens, marks of direction and control characters. Joiners
+    /// and characters that cannot be seen are removed, such as soft hyphens, marks of direction and control characters. Joiners
     /// stay where a script or an emoji needs them.
     pub clean_text: bool,
     /// Unicode normalization, applied to the text that was cleaned.

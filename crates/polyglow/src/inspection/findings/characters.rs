@@ -22,7 +22,7 @@ fn is_entity(rest: &str) -> bool {
 }
 
 /// Whether what follows `<` is the rest of a tag: one that ends an element, stands alone, has attributes, or begins an element
-/// that ends in the same text. A lone `<f>` or `<i>` is a token of somebody's own, such as one for a formal or informal sentence.
+/// that ends in the same text. A lone `<f>` or `<i>` is a token of the corpus's own, such as one for a formal or informal sentence.
 fn is_tag(rest: &str, text: &str) -> bool {
     let Some((inside, _)) = rest.split_once('>') else { return false };
     let ends = inside.starts_with('/');
