@@ -25,6 +25,7 @@ mod sides;
 mod train;
 mod written;
 
+pub use clean_text::{is_cleaned_to_space, is_invisible};
 #[cfg(feature = "training")]
 pub(crate) use config::planned_len;
 pub use config::{Kind, Normalization, TokenizerConfig, VocabFiles};

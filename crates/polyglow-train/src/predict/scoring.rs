@@ -45,6 +45,13 @@ impl Scoring {
         ChrfOptions { lowercase: self.lowercase, ..ChrfOptions::default() }
     }
 
+    /// Whether a score by `self` and one by `other` can be compared: lines are normalized in the same way, and metrics have the
+    /// same options.
+    pub fn is_comparable_with(&self, other: &Self) -> bool {
+        let normalizations = [self, other].map(|scoring| scoring.tgt.normalization());
+        normalizations[0] == normalizations[1] && self.bleu() == other.bleu() && self.chrf() == other.chrf()
+    }
+
     /// Lines of either side as they are scored: normalized, and in words.
     ///
     /// # Errors

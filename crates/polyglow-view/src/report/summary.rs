@@ -103,8 +103,12 @@ impl RunSummary {
 
     /// Whether the same scores of this run and of another mean the same.
     pub(super) fn is_scored_as(&self, other: &Self) -> bool {
-        let options = |run: &Self| run.scoring.as_ref().map(|scoring| (scoring.bleu(), scoring.chrf()));
-        self.valid == other.valid && options(self) == options(other)
+        let is_comparable = match (&self.scoring, &other.scoring) {
+            (Some(scoring), Some(other)) => scoring.is_comparable_with(other),
+            (None, None) => true,
+            _ => false,
+        };
+        is_comparable && self.valid == other.valid
     }
 
     /// Whether the output of the best validation is there, with a reference for each line.

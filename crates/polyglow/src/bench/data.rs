@@ -82,7 +82,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
         (end - begin).as_secs_f64()
     };
     let config = &plan.config;
-    let corpus = Corpus::open(&config.data, plan.content, Split::Train)?;
+    let corpus = Corpus::open(&config.data, plan.content, Split::Train)?.with_seed(config.seed);
     let begin = Instant::now();
     let (mut pairs, mut bytes) = (0, 0);
     for pair in corpus.pairs() {

@@ -93,6 +93,20 @@ const TAGS: Ranges = &['\u{e0000}'..='\u{e007f}'];
 /// The flag that they follow.
 const FLAG: Ranges = &['\u{1f3f4}'..='\u{1f3f4}'];
 
+/// Whether cleaning makes a plain space of this character; a plain space is one, too.
+pub fn is_cleaned_to_space(character: char) -> bool {
+    contains(SPACES, character)
+}
+
+/// Whether cleaning removes this character wherever it stands: it cannot be seen, and no script needs it.
+pub fn is_invisible(character: char) -> bool {
+    contains(INVISIBLE, character)
+}
+
+fn contains(ranges: Ranges, character: char) -> bool {
+    ranges.iter().any(|range| range.contains(&character))
+}
+
 /// The normalization steps of a `tokenizer.json` that clean text, in their order.
 pub(super) fn steps() -> [Json; 3] {
     [

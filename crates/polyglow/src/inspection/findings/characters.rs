@@ -1,5 +1,7 @@
 //! Characters that good text does not have.
 
+use polyglow_data::tokenizer::{is_cleaned_to_space, is_invisible};
+
 /// Signs `<` that are looked at, each of which takes a search through the whole text.
 const MOST_SIGNS: usize = 64;
 
@@ -96,15 +98,18 @@ pub(super) fn has_hidden(text: &str) -> bool {
     text.chars().any(|character| is_hidden(character) && !(is_mark(character) && text.contains(is_from_right)))
 }
 
-/// Whether a text has a space that is not the plain one, such as a no-break space or an ideographic one.
+/// Whether a text has a space that is not the plain one, such as a no-break space or an ideographic one. The mark of characters that
+/// could not be read becomes a space as well, and has a finding of its own.
 pub(super) fn has_other_spaces(text: &str) -> bool {
-    text.chars().any(|character| character.is_whitespace() && character != ' ' && !is_hidden(character))
+    let is_other = |character: char| is_cleaned_to_space(character) && !matches!(character, ' ' | '\u{fffd}');
+    text.chars().any(|character| is_other(character) && !is_hidden(character))
 }
 
-/// A control character, a soft hyphen, a space without width, a mark of direction, a byte-order mark. Joiners are letters of some languages.
+/// Whether a character is one that nobody sees: a control character, or one that cleaning removes. Joiners are letters of some
+/// languages.
 pub(super) fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{ad}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    // Line and paragraph separators are spaces to the cleaning, and move the cursor of a terminal.
+    character.is_control() || is_invisible(character) || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -149,7 +154,7 @@ mod tests {
     fn joiners_are_letters_and_no_hidden_marks() {
         assert!(!has_hidden("می\u{200c}خواهم क\u{94d}\u{200d}ष a\u{a0}b"));
         assert!(!has_hidden("\u{200f}RAID وLVM") && has_hidden("\u{200f}RAID"));
-        for hidden in ['\t', '\u{7}', '\u{85}', '\u{200b}', '\u{202e}', '\u{feff}'] {
+        for hidden in ['\t', '\u{7}', '\u{85}', '\u{200b}', '\u{202e}', '\u{feff}', '\u{61c}', '\u{206a}', '\u{fff9}'] {
             assert!(is_hidden(hidden), "{hidden:?}");
         }
     }
